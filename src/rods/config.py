@@ -1,0 +1,370 @@
+"""The whole knob surface: one `RunConfig`, read from TOML, overridden by dotted keys, digested.
+
+    config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
+    config.digest()          # what `--resume` compares
+
+Every field is documented by the string below it. Nothing here imports torch or anything of ours but
+errors. A recipe is a TOML file: top-level tables are settings, `[profile.NAME]` tables override them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rods.errors import ConfigError
+
+RECIPES = Path(__file__).parent / "recipes"
+
+
+class Settings(BaseModel):
+    """Base of all sections: frozen, no unknown keys, field docstrings become descriptions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ModelSettings(Settings):
+    """The policy."""
+
+    name: str = "tiny"
+    """`tiny` (bundled), a folder, or a Hugging Face name."""
+    dialect: Literal["pythonic", "hermes", "think", "llama"] = "pythonic"
+    """How the model writes calls; the bundled policy speaks `pythonic`."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
+    lora_rank: int = Field(0, ge=0, le=1024)
+    """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
+    threads: int = Field(0, ge=0)
+    """CPU threads of torch; 0: all cores that this process may use."""
+
+
+class EnvSettings(Settings):
+    """The environment and its original tasks."""
+
+    name: str = "bfcl"
+    """Short name or `module:attribute` of an `Environment`."""
+    wheel: str = ""
+    """Path of the benchmark's wheel; empty: an installed package, or the package index."""
+    split: Literal["grouped", "paper"] = "grouped"
+    """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks)."""
+    train_tasks: int = Field(0, ge=0)
+    """Original tasks to train on, stratified by category; 0: all of the training side."""
+
+
+class RolloutSettings(Settings):
+    """How trajectories are sampled."""
+
+    k: int = Field(16, ge=2)
+    """Rollouts of one task, the group size K."""
+    tasks_per_step: int = Field(32, ge=1)
+    """Groups of one update."""
+    temperature: float = Field(1.0, ge=0.0, le=5.0)
+    turns: int = Field(100, ge=1)
+    """Budget of turns (user messages) of a trajectory."""
+    calls: int = Field(200, ge=1)
+    """Budget of tool calls of a trajectory."""
+    generated_tokens: int = Field(10_000, ge=1)
+    """Budget of sampled tokens of a trajectory."""
+    context_tokens: int = Field(32_768, ge=64)
+    """Budget of all tokens of a trajectory, prompt included."""
+    seconds: float = Field(600.0, gt=0)
+    """Wall-clock budget of a trajectory; beyond it, it is invalid."""
+    steps_per_turn: int = Field(6, ge=1)
+    """Generations in one turn; the turn is closed after the last (1 + 5 extra in the paper)."""
+    step_tokens: int = Field(2048, ge=1)
+    """Tokens of one generation at most."""
+    result_chars: int = Field(0, ge=0)
+    """Longer tool results are shortened with a visible notice, and counted; 0: never."""
+    concurrency: int = Field(256, ge=1)
+    """Trajectories in flight at once."""
+    max_invalid: float = Field(0.25, ge=0, le=1)
+    """Largest share of invalid trajectories in a step; above it the run stops."""
+
+
+class BoundarySettings(Settings):
+    """Where the boundary of the policy's capability lies (rods.md, section 3)."""
+
+    low: float = Field(0.20, ge=0, le=1)
+    """rbar below it: hard."""
+    high: float = Field(0.85, ge=0, le=1)
+    """rbar above it: mastered."""
+    min_valid: float = Field(0.5, gt=0, le=1)
+    """Share of a group that must be valid for it to be judged."""
+    priority: Literal["phi", "variance", "thompson"] = "phi"
+    min_variance: float = Field(0.0, ge=0)
+    """Boundary tasks with a smaller reward variance are no seeds."""
+    seeds: int = Field(16, ge=1)
+    """Seeds of one synthesis cycle, M."""
+    lend_quota: bool = False
+    """Whether a type's unused quota is lent to the others."""
+    cooldown_epochs: float = Field(1.0, ge=0)
+    """A seed is not chosen again for this many epochs."""
+    select: Literal["boundary", "random"] = "boundary"
+    """`random`: the ablation that takes any judged task as seed."""
+    signal: Literal["progress", "binary"] = "progress"
+    """`binary`: the ablation that reads the boundary from solved or not."""
+
+
+class ReplaySettings(Settings):
+    """The dynamic replay buffer (rods.md, section 5)."""
+
+    cap: int = Field(400, ge=0)
+    """Generated tasks alive at most, P_max."""
+    inject: float = Field(0.20, ge=0, le=1)
+    """Share of the active pool that may enter at an epoch's start, beta."""
+    burn_in: float = Field(0.20, ge=0, le=1)
+    """A new variant whose first judged rbar is lower is evicted."""
+    retire_above: float = Field(0.95, ge=0, le=1)
+    retire_below: float = Field(0.20, ge=0, le=1)
+    stale_epochs: int = Field(3, ge=1)
+    """A generated task not judged for this many epochs is retired."""
+    retest: float = Field(0.0, ge=0, le=1)
+    """Share of an epoch's draws that re-test retired tasks."""
+    retire: bool = True
+    """False: the ablation without retirement and burn-in."""
+
+
+class SynthesisSettings(Settings):
+    """How variants are made."""
+
+    writer: str = "resample"
+    """Short name or `module:attribute` of a writer."""
+    variants_per_seed: int = Field(2, ge=1)
+    attempts: int = Field(3, ge=1)
+    """Whole attempts for one variant, K_max."""
+    max_distance: float = Field(0.25, ge=0, le=1)
+    """Largest distance between the complexity profiles of a variant and its seed."""
+    cycles_per_epoch: int = Field(1, ge=1)
+    """Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seeds."""
+    backlog_epochs: float = Field(2.0, gt=0)
+    """Never more waiting variants than this many epochs can inject."""
+    drain_seconds: float = Field(20.0, ge=0)
+    """At an epoch's start, wait at most so long for requests of earlier epochs: it makes runs
+    reproducible. Updates never wait. 0: take what is there."""
+    inline: bool = False
+    """Run the worker inside this process (tests)."""
+
+
+class TrainSettings(Settings):
+    """The local trainer."""
+
+    advantage: Literal["grpo", "dr_grpo", "rloo", "reinforce++", "reinforce++_baseline"] = "grpo"
+    loss: Literal["clipped", "gspo", "cispo"] = "clipped"
+    clip_low: float = Field(0.2, ge=0)
+    clip_high: float = Field(0.28, ge=0)
+    dual_clip: float = Field(10.0, ge=0)
+    """For negative advantages the loss is at most this times -advantage; 0: off."""
+    kl: float = Field(0.01, ge=0)
+    """Coefficient of the k3 KL loss against the frozen start; 0: no reference model is kept."""
+    entropy: float = Field(0.001, ge=0)
+    """Coefficient of the entropy bonus."""
+    aggregation: Literal["token", "sequence"] = "token"
+    """`token`: mean over all tokens of the mini-batch. `sequence`: mean over sequence means."""
+    lr: float = Field(1e-6, gt=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup: int = Field(0, ge=0)
+    """Steps of linear warm-up."""
+    weight_decay: float = Field(0.0, ge=0)
+    grad_clip: float = Field(1.0, gt=0)
+    minibatch: int = Field(0, ge=0)
+    """Trajectories of one optimiser step; 0: all of the step's, exactly on-policy."""
+    epochs: int = Field(1, ge=1)
+    """Passes over one step's trajectories."""
+    microbatch_tokens: int = Field(16_384, ge=128)
+    """Tokens of one forward pass, padding included."""
+    gradient_checkpointing: bool = False
+    checkpoint_steps: int = Field(1, ge=1)
+    """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
+
+
+class StageSettings(Settings):
+    """One stage of the curriculum."""
+
+    name: str
+    reward: str = "progress"
+    """Short name or `module:attribute`."""
+    categories: tuple[str, ...] = ()
+    """Categories of tasks; empty: all."""
+    epochs: int = Field(5, ge=1)
+    tasks: int = Field(0, ge=0)
+    """Original tasks of this stage at most, stratified; 0: all."""
+    expand: bool = False
+    """Whether boundary, synthesis and buffer are at work in this stage."""
+
+
+class EvaluationSettings(Settings):
+    """Held-out evaluation, before and after (and every `epochs`)."""
+
+    tasks: int = Field(0, ge=0)
+    """Original held-out tasks, stratified; 0: all."""
+    variants: int = Field(0, ge=0)
+    """Variants of held-out scenarios, made once with their own seed and never trained on."""
+    samples: int = Field(1, ge=1)
+    """Samples of a task, averaged."""
+    temperature: float = Field(0.0, ge=0)
+    """0: greedy."""
+
+
+class RunConfig(Settings):
+    """Everything that decides what a run does."""
+
+    seed: int = Field(0, ge=0)
+    minutes: float = Field(0.0, ge=0)
+    """Stop at the first step boundary after this much training time; 0: play all stages."""
+    curriculum: Literal["rods", "static"] = "rods"
+    """`static`: the fixed pool, same budget, no synthesis."""
+    model: ModelSettings = ModelSettings()
+    env: EnvSettings = EnvSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    boundary: BoundarySettings = BoundarySettings()
+    replay: ReplaySettings = ReplaySettings()
+    synthesis: SynthesisSettings = SynthesisSettings()
+    train: TrainSettings = TrainSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunConfig:
+        if self.boundary.low >= self.boundary.high:
+            raise ValueError("boundary.low must be below boundary.high")
+        if self.replay.retire_below >= self.replay.retire_above:
+            raise ValueError("replay.retire_below must be below replay.retire_above")
+        if not self.stages:
+            raise ValueError("stages: at least one stage is needed")
+        names = [s.name for s in self.stages]
+        if len(set(names)) < len(names):
+            raise ValueError(f"stages: names must differ, got {names}")
+        return self
+
+    def digest(self) -> str:
+        """First 16 hex digits of the SHA-256 of all settings; resume compares it."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def changed(self, other: RunConfig) -> list[str]:
+        """Dotted keys whose values differ, as `key: ours -> theirs`."""
+        ours, theirs = _flat(self.model_dump(mode="json")), _flat(other.model_dump(mode="json"))
+        keys = sorted(ours.keys() | theirs.keys())
+        return [
+            f"{k}: {ours.get(k)} -> {theirs.get(k)}" for k in keys if ours.get(k) != theirs.get(k)
+        ]
+
+
+def load_config(
+    recipe: str = "rods", profile: str = "", overrides: Sequence[str] = ()
+) -> RunConfig:
+    """A recipe, its profile, then overrides of the form `section.key=value` (value in TOML).
+
+    Args:
+        recipe: short name of a bundled recipe, or path of a TOML file.
+        profile: name of a `[profile.NAME]` table of the recipe; empty: none.
+        overrides: applied in order; a bare word that is no TOML value counts as a string.
+
+    Raises:
+        ConfigError: file, key, what was got, what was expected, the nearest valid key.
+    """
+    path = Path(recipe) if recipe.endswith(".toml") else RECIPES / f"{recipe}.toml"
+    if not path.is_file():
+        known = sorted(p.stem for p in RECIPES.glob("*.toml"))
+        raise ConfigError(
+            f"there is no recipe {recipe!r}.{_nearest(recipe, known)} Known: {', '.join(known)}; "
+            "or give the path of a .toml file."
+        )
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+    profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
+    if profile:
+        if profile not in profiles:
+            raise ConfigError(
+                f"{path}: there is no profile {profile!r}.{_nearest(profile, list(profiles))} "
+                f"Known: {', '.join(sorted(profiles)) or 'none'}."
+            )
+        _merge(data, profiles[profile])
+    for text in overrides:
+        _override(data, text)
+    return parse_config(data, str(path))
+
+
+def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
+    """Validate plain data.
+
+    Raises:
+        ConfigError: one line for each fault, with key, what was got and the nearest valid key.
+    """
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        lines = [_explain(dict(fault)) for fault in error.errors()]
+        raise ConfigError(f"{where}: " + "\n".join(lines)) from error
+
+
+def _explain(fault: dict[str, Any]) -> str:
+    location = [str(part) for part in fault["loc"]]
+    key = ".".join(location)
+    if fault["type"] == "extra_forbidden":
+        return f"there is no setting {key!r}.{_nearest(key, keys())}"
+    got = "" if not location else f", got {fault['input']!r}"
+    return f"{key or 'settings'}: {fault['msg']}{got}."
+
+
+def keys() -> list[str]:
+    """All dotted keys that can be set, `stages` by its fields."""
+    found = list(_flat(RunConfig().model_dump(mode="json")))
+    stage = [f"stages.0.{name}" for name in StageSettings.model_fields]
+    return sorted({k for k in found if not k.startswith("stages")} | set(stage))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    if not near:
+        tails = {k.rsplit(".", 1)[-1]: k for k in known}
+        near = [tails[t] for t in difflib.get_close_matches(name.rsplit(".", 1)[-1], tails, 1, 0.6)]
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def _override(data: dict[str, Any], text: str) -> None:
+    key, equals, raw = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"override {text!r}: expected section.key=value.")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw
+    nested: Any = value
+    for part in reversed(key.strip().split(".")):
+        nested = {part: nested}
+    _merge(data, nested)
+
+
+def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], cast("dict[str, Any]", value))
+        elif key.isdigit() or not isinstance(value, dict):
+            into[key] = value
+        else:
+            into[key] = {}
+            _merge(into[key], cast("dict[str, Any]", value))
+
+
+def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
+    if isinstance(data, dict):
+        items = list(cast("dict[str, Any]", data).items())
+    elif isinstance(data, list) and data and isinstance(data[0], dict):
+        items = [(str(i), v) for i, v in enumerate(cast("list[Any]", data))]
+    else:
+        return {prefix: data}
+    out: dict[str, Any] = {}
+    for key, value in items:
+        out.update(_flat(value, f"{prefix}.{key}" if prefix else key))
+    return out

@@ -1,0 +1,86 @@
+"""Environments and worlds: the two protocols that a tool environment fulfils.
+
+An `Environment` makes worlds; a `World` belongs to one trajectory, is used once and never shared.
+
+    world = environment.open(task)
+    world.begin_turn(0)
+    result = world.call(ToolCall("ls", {}))
+    verdict = world.end_turn()          # judged against the ground truth, which stays inside
+    world.close()
+
+A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
+trajectory is then invalid, it is not worth 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rods.task import Task
+from rods.types import ToolCall, ToolResult, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TurnVerdict:
+    """How one turn went, judged against the ground truth."""
+
+    expects_calls: bool
+    """False where the ground truth is empty: the agent must abstain."""
+    calls: int
+    """Calls that the agent tried in this turn, refused ones included."""
+    state: bool
+    """The public state of every involved API equals that of the ground truth's world."""
+    executed: bool
+    """Every ground-truth result of this turn is among the agent's results so far (multiset)."""
+    parity: bool
+    """What the benchmark's own checker says of this turn (it never judges abstention)."""
+
+    @property
+    def solved(self) -> bool:
+        """Our verdict: state and results right after at least one call, or rightly abstained."""
+        if not self.expects_calls:
+            return self.calls == 0
+        return self.calls > 0 and self.state and self.executed
+
+
+class World(Protocol):
+    """One single-use instance of an environment. Synchronous, owned by one thread."""
+
+    def begin_turn(self, index: int) -> None:
+        """Enter turn `index` (0-based, in order)."""
+        ...
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools that may be called in the current turn."""
+        ...
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call. A tool that is not offered in this turn is refused, never executed."""
+        ...
+
+    def end_turn(self) -> TurnVerdict:
+        """Judge the current turn. Call once for each turn that was begun."""
+        ...
+
+    def snapshot(self) -> object:
+        """Public state as a value of its own; two snapshots compare with `==`."""
+        ...
+
+    def close(self) -> None:
+        """Release what the world holds. May be called more than once."""
+        ...
+
+
+class Environment(Protocol):
+    """Makes worlds for tasks."""
+
+    name: str
+
+    def open(self, task: Task) -> World:
+        """A fresh world in the task's initial state, outside of any turn.
+
+        Raises:
+            TaskError: the task's world data cannot be loaded.
+        """
+        ...

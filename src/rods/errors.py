@@ -1,0 +1,66 @@
+"""Every error that RODS raises, on one page, named by the boundary that was crossed.
+
+    RodsError
+    ├── ConfigError       a setting is unknown, of the wrong type or contradicts another
+    ├── PrerequisiteError something must be installed or fetched first
+    ├── TaskError         a task row is broken, doubled, or its ground truth does not replay
+    ├── EnvError          an environment failed (never: a call failed, that is a ToolResult)
+    ├── PolicyError       a model, tokenizer or inference engine cannot do what was asked
+    ├── TokenError        the token ledger would break its prefix invariant
+    ├── RewardError       a reward is unknown or gave something that is no score
+    ├── SynthesisError    a writer or the synthesis worker failed
+    ├── TrainError        an update cannot be computed (NaN, nothing left to train on)
+    ├── StoreError        a run directory is missing, damaged, or belongs to another version
+    └── Interrupted       Ctrl-C was pressed; the work stopped at a step boundary
+
+Messages say what happened, where (file, key, line, task id), what was expected and what to do.
+Each class also inherits the standard library's error of that meaning, all can be pickled.
+"""
+
+
+class RodsError(Exception):
+    """Base of all errors that RODS raises on purpose."""
+
+
+class ConfigError(RodsError, ValueError):
+    """A setting is unknown, of the wrong type or contradicts another."""
+
+
+class PrerequisiteError(RodsError, ImportError):
+    """Something must be installed or fetched first; the message holds the command."""
+
+
+class TaskError(RodsError, ValueError):
+    """A task row is broken or doubled, or its ground truth does not replay."""
+
+
+class EnvError(RodsError, RuntimeError):
+    """An environment failed as infrastructure; the trajectory is invalid, not worth 0."""
+
+
+class PolicyError(RodsError, RuntimeError):
+    """A model, tokenizer or inference engine cannot do what was asked of it."""
+
+
+class TokenError(RodsError, AssertionError):
+    """The token ledger would break its prefix invariant."""
+
+
+class RewardError(RodsError, ValueError):
+    """A reward is unknown or returned something that is no score."""
+
+
+class SynthesisError(RodsError, RuntimeError):
+    """A writer or the synthesis worker failed."""
+
+
+class TrainError(RodsError, RuntimeError):
+    """An update cannot be computed."""
+
+
+class StoreError(RodsError, OSError):
+    """A run directory is missing, damaged, full, or belongs to another version."""
+
+
+class Interrupted(RodsError):
+    """Ctrl-C: the work stopped at a step boundary and can be resumed."""

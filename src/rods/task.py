@@ -1,0 +1,222 @@
+"""Tasks: one conversation to be solved, with its ground truth, as frozen data.
+
+A `Task` is identified by the hash of its content, so equal tasks have equal ids wherever they were
+made. `scenario` is the unit of every split: tasks of one scenario never stand on both sides.
+
+    task = Task.from_json(json.loads(line))
+    task.id, task.category, [turn.user for turn in task.turns]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from rods.errors import TaskError
+from rods.types import Json, ToolCall, Value
+
+BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One user message and what the agent must do before it answers."""
+
+    user: str
+    """Text of the user; empty when the turn only gives back withheld tools."""
+    ground_truth: tuple[ToolCall, ...] = ()
+    """Calls in order. Empty: the agent must call nothing and say what is missing."""
+    withheld: tuple[str, ...] = ()
+    """Tools of the world that are not offered in this turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a task comes from."""
+
+    origin: str
+    """Name of the original task (`multi_turn_base_3`)."""
+    scenario: str
+    """Unit of splitting; shared by the four categories of one scenario and by all variants."""
+    ancestors: tuple[str, ...] = ()
+    """Ids of the tasks it was made from, oldest first; empty for an original task."""
+    recipe: str = ""
+    """Writer and recipe that made it (`resample:rename+cut`); empty for an original task."""
+    seed: int = 0
+    """Random seed that makes it again from its ancestors."""
+    scenarios: tuple[str, ...] = ()
+    """Every scenario that contributed a turn (the own one first) when several were recombined."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One conversation to be solved. Equality and hash are by content id."""
+
+    env: str
+    """Short name of the environment that can open it (`bfcl`)."""
+    category: str
+    """`base`, `miss_func`, `miss_param`, `long_context`, or what the environment names."""
+    turns: tuple[Turn, ...]
+    world: Mapping[str, Json]
+    """What the environment needs to make a fresh world (classes, initial configuration)."""
+    provenance: Provenance = field(default=Provenance("", ""), compare=False)
+
+    @cached_property
+    def id(self) -> str:
+        """First 16 hex digits of the SHA-256 of everything but the provenance."""
+        body = {k: v for k, v in self.to_json().items() if k != "provenance"}
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def is_original(self) -> bool:
+        """Whether a human wrote it."""
+        return not self.provenance.ancestors
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain JSON; `from_json` reads it back."""
+        p = self.provenance
+        return {
+            "env": self.env,
+            "category": self.category,
+            "turns": [
+                {
+                    "user": t.user,
+                    "ground_truth": [call_to_json(c) for c in t.ground_truth],
+                    "withheld": list(t.withheld),
+                }
+                for t in self.turns
+            ],
+            "world": dict(self.world),
+            "provenance": {
+                "origin": p.origin,
+                "scenario": p.scenario,
+                "ancestors": list(p.ancestors),
+                "recipe": p.recipe,
+                "seed": p.seed,
+                "scenarios": list(p.scenarios),
+            },
+        }
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Json], where: str = "task") -> Task:
+        """Read one row.
+
+        Raises:
+            TaskError: a key is missing or of the wrong type; `where` names file and line.
+        """
+        data = cast("dict[str, Any]", row)
+        try:
+            turns = tuple(
+                Turn(
+                    user=str(t["user"]),
+                    ground_truth=tuple(call_from_json(c) for c in t["ground_truth"]),
+                    withheld=tuple(t.get("withheld", ())),
+                )
+                for t in data["turns"]
+            )
+            p = data.get("provenance", {})
+            origin = Provenance(
+                origin=p.get("origin", ""),
+                scenario=p.get("scenario", ""),
+                ancestors=tuple(p.get("ancestors", ())),
+                recipe=p.get("recipe", ""),
+                seed=int(p.get("seed", 0)),
+                scenarios=tuple(p.get("scenarios", ())),
+            )
+            task = cls(str(data["env"]), str(data["category"]), turns, dict(data["world"]), origin)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+            raise TaskError(
+                f"{where}: not a task row: {what}. Expected an object with env, category, turns "
+                "(each with user and ground_truth), world and provenance."
+            ) from error
+        if not task.turns:
+            raise TaskError(f"{where}: a task needs at least one turn, got none.")
+        return task
+
+
+def call_to_json(call: ToolCall) -> dict[str, Json]:
+    """`{"name": ..., "arguments": {...}}`; a nested call becomes `{"$call": {...}}`."""
+    return {"name": call.name, "arguments": {k: _dump(v) for k, v in call.arguments.items()}}
+
+
+def call_from_json(row: Mapping[str, Any]) -> ToolCall:
+    """The inverse of `call_to_json`."""
+    return ToolCall(str(row["name"]), {str(k): _load(v) for k, v in row["arguments"].items()})
+
+
+def _dump(value: Value) -> Json:
+    if isinstance(value, ToolCall):
+        return {"$call": call_to_json(value)}
+    if isinstance(value, list):
+        return [_dump(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _dump(v) for k, v in value.items()}
+    return value
+
+
+def _load(value: Any) -> Value:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value)
+        if set(items) == {"$call"}:
+            return call_from_json(items["$call"])
+        return {k: _load(v) for k, v in items.items()}
+    if isinstance(value, list):
+        return [_load(v) for v in cast("list[Any]", value)]
+    return value
+
+
+def write_tasks(path: Path, tasks: Iterable[Task]) -> int:
+    """Write tasks as JSON lines by a temporary file and a rename; returns how many."""
+    part = path.with_name(path.name + ".part")
+    count = 0
+    try:
+        with part.open("w", encoding="utf-8") as out:
+            for task in tasks:
+                out.write(json.dumps(task.to_json(), ensure_ascii=False) + "\n")
+                count += 1
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def read_tasks(path: Path) -> Iterator[Task]:
+    """Read JSON lines of tasks.
+
+    Raises:
+        TaskError: a row is broken or stands twice; the message names file and line.
+    """
+    seen: dict[str, int] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as error:
+        raise TaskError(f"{path}: there is no such file of tasks.") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise TaskError(f"{where}: not JSON: {error}. Mend or remove this line.") from error
+        task = Task.from_json(row, where)
+        if task.id in seen:
+            raise TaskError(
+                f"{where}: the same task (id {task.id}) stands at line {seen[task.id]} already. "
+                "Remove one of them."
+            )
+        seen[task.id] = number
+        yield task

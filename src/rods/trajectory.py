@@ -1,0 +1,88 @@
+"""Trajectories and groups: the one artefact that every room reads.
+
+A `Trajectory` is everything that happened in one attempt at a task: messages for people, spans for
+the trainer, steps and verdicts for rewards. A `Group` is K of them by one policy version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rods.env import TurnVerdict
+from rods.task import Task
+from rods.tokens import Ledger, Span
+from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One generation of the policy and what became of it."""
+
+    turn: int
+    """0-based index of the turn it belongs to."""
+    text: str
+    """Decoded text of the generation, without special tokens (for display and scoring)."""
+    verdict: ParseVerdict
+    finish: FinishReason
+    calls: tuple[ToolCall, ...] = ()
+    """Calls that were parsed; executed unless the verdict is an error."""
+    results: tuple[ToolResult, ...] = ()
+    """One for each executed call."""
+    tokens: int = 0
+    """Sampled tokens."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One attempt of one policy version at one task."""
+
+    task_id: str
+    member: int
+    """Index within the group, 0 .. K-1."""
+    policy_version: int
+    seed: int
+    messages: tuple[Message, ...]
+    steps: tuple[Step, ...]
+    verdicts: tuple[TurnVerdict, ...]
+    """One for each turn that was begun; shorter than `n_turns` if the trajectory was cut."""
+    n_turns: int
+    """Turns of the task: the fixed denominator of the progress reward."""
+    spans: tuple[Span, ...]
+    stop: StopReason
+    failure: str | None = None
+    """Why infrastructure failed; such a trajectory is invalid, not worth 0."""
+    seconds: float = 0.0
+    temperature: float = 1.0
+    cut_results: int = 0
+    """Tool results that were shortened to fit (each says so in its text); never silent."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether it may enter rbar, a baseline or a loss."""
+        return self.failure is None
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Token ids, mask and log-probabilities."""
+        return Ledger(self.spans)
+
+    @property
+    def parity(self) -> bool:
+        """The benchmark's own verdict: every turn was reached and passes its checker."""
+        return len(self.verdicts) == self.n_turns and all(v.parity for v in self.verdicts)
+
+    @property
+    def solved(self) -> bool:
+        """Our verdict: every turn was reached and solved, abstentions included."""
+        return len(self.verdicts) == self.n_turns and all(v.solved for v in self.verdicts)
+
+
+@dataclass(frozen=True)
+class Group:
+    """K trajectories of one task by one policy version."""
+
+    task: Task
+    trajectories: Sequence[Trajectory]
+    policy_version: int

@@ -1,0 +1,118 @@
+"""The smallest nouns: what is said, what is called, how it went.
+
+* `ToolCall`, `ToolSpec`, `ToolResult` - a call, the description of a tool, what came back
+* `Message` - one entry of a conversation
+* `ParseVerdict` - what a dialect made of a model's text
+* `FinishReason` - why one generation ended; `StopReason` - why a trajectory ended
+
+All are frozen values. Nothing here knows about models, worlds or files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+"""What JSON can say."""
+
+Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value] | ToolCall"
+"""An argument: JSON, or a nested call whose result is the argument."""
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of one tool; arguments are always by name."""
+
+    name: str
+    arguments: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
+        return f"{self.name}({inner})"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the policy is told about a tool."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Json]
+    """JSON schema of type `object`: `properties` in the order of the signature, `required`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a call returned, as the policy reads it."""
+
+    content: str
+    failed: bool = False
+    """The call ran and reported an error, or could not be run. That is the policy's business, not a
+    failure of infrastructure (which raises `EnvError`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of a conversation."""
+
+    role: Role
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    """Calls of an assistant message, already parsed (for display; training uses token ids)."""
+
+
+class ParseVerdict(StrEnum):
+    """What a dialect made of one generation. Verdicts are data and go back to the model."""
+
+    CALLS = "calls"
+    """One or more well-formed calls of offered tools."""
+    ANSWER = "answer"
+    """No call: the text answers the user and ends the turn."""
+    MALFORMED = "malformed"
+    """It looks like a call but cannot be parsed."""
+    TRUNCATED = "truncated"
+    """The generation hit its token limit; nothing of it is executed."""
+    UNKNOWN_TOOL = "unknown_tool"
+    """A call names a tool that is not offered in this turn."""
+    BAD_ARGS = "bad_args"
+    """A call misses a required argument or has one that the tool does not know."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the model gets feedback about its format."""
+        return self not in (ParseVerdict.CALLS, ParseVerdict.ANSWER)
+
+
+class FinishReason(StrEnum):
+    """Why one generation ended."""
+
+    STOP = "stop"
+    """The model sampled its end-of-turn token."""
+    LENGTH = "length"
+    """The token limit of the step, of the trajectory or of the context was reached."""
+
+
+class StopReason(StrEnum):
+    """Why a trajectory ended. `limits.py` holds the order in which the budgets are checked."""
+
+    DONE = "done"
+    """Every turn of the task was played."""
+    TURNS = "turns"
+    """The budget of turns was spent."""
+    CALLS = "calls"
+    """The budget of tool calls was spent."""
+    GENERATED = "generated"
+    """The budget of generated tokens was spent."""
+    CONTEXT = "context"
+    """The conversation no longer fits the context."""
+    SECONDS = "seconds"
+    """The wall-clock budget was spent: a failure of infrastructure, so the trajectory is invalid."""
+    FAILURE = "failure"
+    """The environment or the engine failed: the trajectory is invalid."""
