@@ -3,8 +3,7 @@
     config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
     config.digest()          # what `--resume` compares
 
-Every field is documented by the string below it. Nothing here imports torch or anything of ours but
-errors. A recipe is a TOML file: top-level tables are settings, `[profile.NAME]` tables override them.
+Every field is documented by the string below it. Nothing here imports torch. A recipe is a TOML file: top-level tables are settings, `[profile.NAME]` tables override them.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ class ModelSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
-    lora_rank: int = Field(0, ge=0, le=1024)
+    lora_rank: int = Field(default=0, ge=0, le=1024)
     """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
-    threads: int = Field(0, ge=0)
+    threads: int = Field(default=0, ge=0)
     """CPU threads of torch; 0: all cores that this process may use."""
 
 
@@ -55,57 +54,57 @@ class EnvSettings(Settings):
     """Path of the benchmark's wheel; empty: an installed package, or the package index."""
     split: Literal["grouped", "paper"] = "grouped"
     """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks)."""
-    train_tasks: int = Field(0, ge=0)
+    train_tasks: int = Field(default=0, ge=0)
     """Original tasks to train on, stratified by category; 0: all of the training side."""
 
 
 class RolloutSettings(Settings):
     """How trajectories are sampled."""
 
-    k: int = Field(16, ge=2)
+    k: int = Field(default=16, ge=2)
     """Rollouts of one task, the group size K."""
-    tasks_per_step: int = Field(32, ge=1)
+    tasks_per_step: int = Field(default=32, ge=1)
     """Groups of one update."""
-    temperature: float = Field(1.0, ge=0.0, le=5.0)
-    turns: int = Field(100, ge=1)
+    temperature: float = Field(default=1.0, ge=0.0, le=5.0)
+    turns: int = Field(default=100, ge=1)
     """Budget of turns (user messages) of a trajectory."""
-    calls: int = Field(200, ge=1)
+    calls: int = Field(default=200, ge=1)
     """Budget of tool calls of a trajectory."""
-    generated_tokens: int = Field(10_000, ge=1)
+    generated_tokens: int = Field(default=10_000, ge=1)
     """Budget of sampled tokens of a trajectory."""
-    context_tokens: int = Field(32_768, ge=64)
+    context_tokens: int = Field(default=32_768, ge=64)
     """Budget of all tokens of a trajectory, prompt included."""
-    seconds: float = Field(600.0, gt=0)
+    seconds: float = Field(default=600.0, gt=0)
     """Wall-clock budget of a trajectory; beyond it, it is invalid."""
-    steps_per_turn: int = Field(6, ge=1)
+    steps_per_turn: int = Field(default=6, ge=1)
     """Generations in one turn; the turn is closed after the last (1 + 5 extra in the paper)."""
-    step_tokens: int = Field(2048, ge=1)
+    step_tokens: int = Field(default=2048, ge=1)
     """Tokens of one generation at most."""
-    result_chars: int = Field(0, ge=0)
+    result_chars: int = Field(default=0, ge=0)
     """Longer tool results are shortened with a visible notice, and counted; 0: never."""
-    concurrency: int = Field(256, ge=1)
+    concurrency: int = Field(default=256, ge=1)
     """Trajectories in flight at once."""
-    max_invalid: float = Field(0.25, ge=0, le=1)
+    max_invalid: float = Field(default=0.25, ge=0, le=1)
     """Largest share of invalid trajectories in a step; above it the run stops."""
 
 
 class BoundarySettings(Settings):
     """Where the boundary of the policy's capability lies (rods.md, section 3)."""
 
-    low: float = Field(0.20, ge=0, le=1)
+    low: float = Field(default=0.20, ge=0, le=1)
     """rbar below it: hard."""
-    high: float = Field(0.85, ge=0, le=1)
+    high: float = Field(default=0.85, ge=0, le=1)
     """rbar above it: mastered."""
-    min_valid: float = Field(0.5, gt=0, le=1)
+    min_valid: float = Field(default=0.5, gt=0, le=1)
     """Share of a group that must be valid for it to be judged."""
     priority: Literal["phi", "variance", "thompson"] = "phi"
-    min_variance: float = Field(0.0, ge=0)
+    min_variance: float = Field(default=0.0, ge=0)
     """Boundary tasks with a smaller reward variance are no seeds."""
-    seeds: int = Field(16, ge=1)
+    seeds: int = Field(default=16, ge=1)
     """Seeds of one synthesis cycle, M."""
     lend_quota: bool = False
     """Whether a type's unused quota is lent to the others."""
-    cooldown_epochs: float = Field(1.0, ge=0)
+    cooldown_epochs: float = Field(default=1.0, ge=0)
     """A seed is not chosen again for this many epochs."""
     select: Literal["boundary", "random"] = "boundary"
     """`random`: the ablation that takes any judged task as seed."""
@@ -116,17 +115,17 @@ class BoundarySettings(Settings):
 class ReplaySettings(Settings):
     """The dynamic replay buffer (rods.md, section 5)."""
 
-    cap: int = Field(400, ge=0)
+    cap: int = Field(default=400, ge=0)
     """Generated tasks alive at most, P_max."""
-    inject: float = Field(0.20, ge=0, le=1)
+    inject: float = Field(default=0.20, ge=0, le=1)
     """Share of the active pool that may enter at an epoch's start, beta."""
-    burn_in: float = Field(0.20, ge=0, le=1)
+    burn_in: float = Field(default=0.20, ge=0, le=1)
     """A new variant whose first judged rbar is lower is evicted."""
-    retire_above: float = Field(0.95, ge=0, le=1)
-    retire_below: float = Field(0.20, ge=0, le=1)
-    stale_epochs: int = Field(3, ge=1)
+    retire_above: float = Field(default=0.95, ge=0, le=1)
+    retire_below: float = Field(default=0.20, ge=0, le=1)
+    stale_epochs: int = Field(default=3, ge=1)
     """A generated task not judged for this many epochs is retired."""
-    retest: float = Field(0.0, ge=0, le=1)
+    retest: float = Field(default=0.0, ge=0, le=1)
     """Share of an epoch's draws that re-test retired tasks."""
     retire: bool = True
     """False: the ablation without retirement and burn-in."""
@@ -137,16 +136,16 @@ class SynthesisSettings(Settings):
 
     writer: str = "resample"
     """Short name or `module:attribute` of a writer."""
-    variants_per_seed: int = Field(2, ge=1)
-    attempts: int = Field(3, ge=1)
+    variants_per_seed: int = Field(default=2, ge=1)
+    attempts: int = Field(default=3, ge=1)
     """Whole attempts for one variant, K_max."""
-    max_distance: float = Field(0.25, ge=0, le=1)
+    max_distance: float = Field(default=0.25, ge=0, le=1)
     """Largest distance between the complexity profiles of a variant and its seed."""
-    cycles_per_epoch: int = Field(1, ge=1)
+    cycles_per_epoch: int = Field(default=1, ge=1)
     """Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seeds."""
-    backlog_epochs: float = Field(2.0, gt=0)
+    backlog_epochs: float = Field(default=2.0, gt=0)
     """Never more waiting variants than this many epochs can inject."""
-    drain_seconds: float = Field(20.0, ge=0)
+    drain_seconds: float = Field(default=20.0, ge=0)
     """At an epoch's start, wait at most so long for requests of earlier epochs: it makes runs
     reproducible. Updates never wait. 0: take what is there."""
     inline: bool = False
@@ -158,30 +157,30 @@ class TrainSettings(Settings):
 
     advantage: Literal["grpo", "dr_grpo", "rloo", "reinforce++", "reinforce++_baseline"] = "grpo"
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
-    clip_low: float = Field(0.2, ge=0)
-    clip_high: float = Field(0.28, ge=0)
-    dual_clip: float = Field(10.0, ge=0)
+    clip_low: float = Field(default=0.2, ge=0)
+    clip_high: float = Field(default=0.28, ge=0)
+    dual_clip: float = Field(default=10.0, ge=0)
     """For negative advantages the loss is at most this times -advantage; 0: off."""
-    kl: float = Field(0.01, ge=0)
+    kl: float = Field(default=0.01, ge=0)
     """Coefficient of the k3 KL loss against the frozen start; 0: no reference model is kept."""
-    entropy: float = Field(0.001, ge=0)
+    entropy: float = Field(default=0.001, ge=0)
     """Coefficient of the entropy bonus."""
     aggregation: Literal["token", "sequence"] = "token"
     """`token`: mean over all tokens of the mini-batch. `sequence`: mean over sequence means."""
-    lr: float = Field(1e-6, gt=0)
+    lr: float = Field(default=1e-6, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
-    warmup: int = Field(0, ge=0)
+    warmup: int = Field(default=0, ge=0)
     """Steps of linear warm-up."""
-    weight_decay: float = Field(0.0, ge=0)
-    grad_clip: float = Field(1.0, gt=0)
-    minibatch: int = Field(0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    grad_clip: float = Field(default=1.0, gt=0)
+    minibatch: int = Field(default=0, ge=0)
     """Trajectories of one optimiser step; 0: all of the step's, exactly on-policy."""
-    epochs: int = Field(1, ge=1)
+    epochs: int = Field(default=1, ge=1)
     """Passes over one step's trajectories."""
-    microbatch_tokens: int = Field(16_384, ge=128)
+    microbatch_tokens: int = Field(default=16_384, ge=128)
     """Tokens of one forward pass, padding included."""
     gradient_checkpointing: bool = False
-    checkpoint_steps: int = Field(1, ge=1)
+    checkpoint_steps: int = Field(default=1, ge=1)
     """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
 
 
@@ -193,8 +192,8 @@ class StageSettings(Settings):
     """Short name or `module:attribute`."""
     categories: tuple[str, ...] = ()
     """Categories of tasks; empty: all."""
-    epochs: int = Field(5, ge=1)
-    tasks: int = Field(0, ge=0)
+    epochs: int = Field(default=5, ge=1)
+    tasks: int = Field(default=0, ge=0)
     """Original tasks of this stage at most, stratified; 0: all."""
     expand: bool = False
     """Whether boundary, synthesis and buffer are at work in this stage."""
@@ -203,21 +202,21 @@ class StageSettings(Settings):
 class EvaluationSettings(Settings):
     """Held-out evaluation, before and after (and every `epochs`)."""
 
-    tasks: int = Field(0, ge=0)
+    tasks: int = Field(default=0, ge=0)
     """Original held-out tasks, stratified; 0: all."""
-    variants: int = Field(0, ge=0)
+    variants: int = Field(default=0, ge=0)
     """Variants of held-out scenarios, made once with their own seed and never trained on."""
-    samples: int = Field(1, ge=1)
+    samples: int = Field(default=1, ge=1)
     """Samples of a task, averaged."""
-    temperature: float = Field(0.0, ge=0)
+    temperature: float = Field(default=0.0, ge=0)
     """0: greedy."""
 
 
 class RunConfig(Settings):
     """Everything that decides what a run does."""
 
-    seed: int = Field(0, ge=0)
-    minutes: float = Field(0.0, ge=0)
+    seed: int = Field(default=0, ge=0)
+    minutes: float = Field(default=0.0, ge=0)
     """Stop at the first step boundary after this much training time; 0: play all stages."""
     curriculum: Literal["rods", "static"] = "rods"
     """`static`: the fixed pool, same budget, no synthesis."""

@@ -1,7 +1,7 @@
 """The append-only token ledger: ids, where they came from, and what they cost.
 
-Ids that a policy sampled are kept as sampled and are never decoded and encoded again (invariant 1).
-A ledger grows by spans; mask and log-probabilities live on the span, so their lengths cannot differ.
+Ids that a policy sampled stay as sampled and are never decoded and encoded again (invariant 1).
+A ledger grows by spans; mask and log-probabilities live on the span, so lengths cannot differ.
 
     ledger = Ledger()
     ledger.add_context(prompt_ids)                  # environment: mask 0

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What JSON can say."""
 
-Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value] | ToolCall"
+Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | ToolCall | None"
 """An argument: JSON, or a nested call whose result is the argument."""
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -113,6 +113,6 @@ class StopReason(StrEnum):
     CONTEXT = "context"
     """The conversation no longer fits the context."""
     SECONDS = "seconds"
-    """The wall-clock budget was spent: a failure of infrastructure, so the trajectory is invalid."""
+    """The wall-clock budget was spent: a failure of infrastructure; the trajectory is invalid."""
     FAILURE = "failure"
     """The environment or the engine failed: the trajectory is invalid."""
