@@ -3,7 +3,8 @@
     config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
     config.digest()          # what `--resume` compares
 
-Every field is documented by the string below it. Nothing here imports torch. A recipe is a TOML file: top-level tables are settings, `[profile.NAME]` tables override them.
+Every field is documented by the string below it. Nothing here imports torch. A recipe is a TOML
+file: top-level tables are settings, `[profile.NAME]` tables override them.
 """
 
 from __future__ import annotations
