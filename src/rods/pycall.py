@@ -19,7 +19,7 @@ MAX_CHARACTERS = 20_000
 MAX_DEPTH = 24
 """Deepest nesting of brackets and of calls."""
 
-PyValue: TypeAlias = "None | bool | int | float | str | list[PyValue] | dict[str, PyValue] | PyCall"
+PyValue: TypeAlias = "bool | int | float | str | list[PyValue] | dict[str, PyValue] | PyCall | None"
 """A literal that JSON can say, or a nested call."""
 
 
@@ -77,8 +77,8 @@ def _statements(text: str) -> list[ast.expr]:
 
 
 def _check_depth(text: str) -> None:
-    # Counts brackets and runs of operators inside strings too: a cheap bound that keeps the parser's
-    # own recursion shallow, exact nesting is bounded in `_value`.
+    # Counts brackets inside strings too: a cheap bound that keeps the parser's own recursion
+    # shallow. Exact nesting is bounded in `_value`.
     depth = deepest = 0
     for char in text:
         if char in "([{":

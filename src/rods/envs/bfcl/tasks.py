@@ -1,0 +1,173 @@
+"""The benchmark's 800 entries as tasks, their tool descriptions, and the two splits.
+
+Owns the reading of entries, ground truth and function documentation. Never opens a world.
+
+    tasks = load_tasks()
+    train, held_out, digest = split(tasks, "grouped", seed=0)
+    tools = specs(["TwitterAPI"])
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
+
+from rods.envs.bfcl import assets
+from rods.envs.bfcl.calls import parse_call
+from rods.errors import ConfigError, TaskError
+from rods.task import Provenance, Task, Turn
+from rods.types import Json, ToolSpec
+
+SplitKind = Literal["grouped", "paper"]
+
+_TYPES = {
+    "dict": "object",
+    "float": "number",
+    "tuple": "array",
+    "integer": "integer",
+    "string": "string",
+    "boolean": "boolean",
+    "array": "array",
+    "object": "object",
+    "number": "number",
+}
+
+
+class Split(NamedTuple):
+    """Two sides of a set of tasks."""
+
+    train: tuple[Task, ...]
+    held_out: tuple[Task, ...]
+    digest: str
+    """First 16 hex digits of the SHA-256 of kind, seed and the ids on both sides."""
+
+
+def load_tasks(wheel: str = "") -> list[Task]:
+    """All 800 tasks: base, miss_func, miss_param, long_context, each in the benchmark's order.
+
+    Args:
+        wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
+
+    Raises:
+        PrerequisiteError: the benchmark cannot be obtained.
+        TaskError: an entry cannot be read (names the entry).
+    """
+    return list(_load_tasks(wheel))
+
+
+@functools.lru_cache(maxsize=2)
+def _load_tasks(wheel: str) -> tuple[Task, ...]:
+    tasks: list[Task] = []
+    for category in assets.CATEGORIES:
+        answers = {row["id"]: row["ground_truth"] for row in assets.rows("answer", category, wheel)}
+        for entry in assets.rows("question", category, wheel):
+            tasks.append(_task(entry, answers[entry["id"]], category, wheel))
+    return tuple(tasks)
+
+
+def _task(entry: Mapping[str, Any], answer: list[list[str]], category: str, wheel: str) -> Task:
+    name: str = entry["id"]
+    classes: list[str] = entry["involved_classes"]
+    known = specs(tuple(classes), wheel)
+    missed: dict[str, list[str]] = entry.get("missed_function", {})
+    turns: list[Turn] = []
+    for index, (messages, calls) in enumerate(zip(entry["question"], answer, strict=True)):
+        # The package's handlers add the functions under key k before they send turn k.
+        withheld = [f for turn, names in missed.items() if index < int(turn) for f in names]
+        try:
+            truth = tuple(parse_call(text, known) for text in calls)
+        except ValueError as error:
+            raise TaskError(f"{name}, turn {index}: ground truth {calls}: {error}.") from error
+        user = "\n".join(m["content"] for m in messages if m["role"] == "user")
+        turns.append(Turn(user, truth, tuple(withheld)))
+    world: dict[str, Json] = {
+        "classes": cast("list[Json]", classes),
+        "initial_config": entry["initial_config"],
+        "long_context": category == "long_context",
+    }
+    scenario = f"bfcl-{int(name.rsplit('_', 1)[1]):03d}"
+    provenance = Provenance(origin=name, scenario=scenario, scenarios=(scenario,))
+    return Task("bfcl", category, tuple(turns), world, provenance)
+
+
+def specs(classes: Iterable[str], wheel: str = "") -> Mapping[str, ToolSpec]:
+    """Descriptions of all functions of these classes, by name, in the documentation's order.
+
+    Schemas are JSON schema (`object`, `number`, ...), properties stand in the order of the
+    signature. Raises `TaskError` for a class that the benchmark does not have.
+    """
+    return _specs(tuple(classes), wheel)
+
+
+@functools.lru_cache(maxsize=512)
+def _specs(classes: tuple[str, ...], wheel: str) -> Mapping[str, ToolSpec]:
+    merged: dict[str, ToolSpec] = {}
+    for name in classes:
+        if name not in assets.CLASS_NAMES:
+            known = ", ".join(assets.CLASS_NAMES)
+            raise TaskError(f"world.classes: there is no class {name!r}; expected some of {known}.")
+        merged.update(_class_specs(name, wheel))
+    return MappingProxyType(merged)
+
+
+@functools.lru_cache(maxsize=32)
+def _class_specs(name: str, wheel: str) -> Mapping[str, ToolSpec]:
+    cls = assets.api_class(name, wheel)
+    result: dict[str, ToolSpec] = {}
+    for row in assets.rows("doc", name, wheel):
+        schema = _schema(row["parameters"])
+        given = cast("dict[str, Json]", schema.get("properties", {}))
+        order = [p for p in inspect.signature(getattr(cls, row["name"])).parameters if p in given]
+        schema["properties"] = {key: given[key] for key in order}
+        result[row["name"]] = ToolSpec(row["name"], row["description"], schema)
+    return result
+
+
+def _schema(node: Mapping[str, Any]) -> dict[str, Json]:
+    """Rewrite the benchmark's type names into those of JSON schema."""
+    result: dict[str, Json] = {}
+    for key, value in node.items():
+        if key == "type":
+            result[key] = _TYPES[value]
+        elif key == "properties":
+            result[key] = {name: _schema(inner) for name, inner in value.items()}
+        elif key == "items":
+            result[key] = _schema(value)
+        else:
+            result[key] = value
+    return result
+
+
+def split(tasks: Sequence[Task], kind: SplitKind = "grouped", seed: int = 0) -> Split:
+    """Divide tasks into a training and a held-out half.
+
+    Args:
+        tasks: Original tasks, or any tasks with provenance.
+        kind: `grouped`: whole scenarios, so that nothing leaks (the four categories of a scenario
+            share texts and ground truth). `paper`: half of each category at random, as the papers
+            do; scenarios then stand on both sides.
+        seed: Same seed, same split, whatever the order of `tasks`.
+    """
+    ordered = sorted(tasks, key=lambda t: (t.category, t.provenance.origin, t.id))
+    rng = random.Random(f"rods-split-{kind}-{seed}")
+    if kind == "grouped":
+        scenarios = sorted({t.provenance.scenario for t in ordered})
+        chosen = set(rng.sample(scenarios, len(scenarios) // 2))
+        trained = {t.id for t in ordered if t.provenance.scenario in chosen}
+    elif kind == "paper":
+        trained = set[str]()
+        for category in sorted({t.category for t in ordered}):
+            ids = [t.id for t in ordered if t.category == category]
+            trained.update(rng.sample(ids, len(ids) // 2))
+    else:
+        raise ConfigError(f"split: expected 'grouped' or 'paper', got {kind!r}.")
+    train = tuple(t for t in tasks if t.id in trained)
+    held_out = tuple(t for t in tasks if t.id not in trained)
+    text = json.dumps([kind, seed, sorted(t.id for t in train), sorted(t.id for t in held_out)])
+    return Split(train, held_out, hashlib.sha256(text.encode()).hexdigest()[:16])
