@@ -1,0 +1,204 @@
+"""What all dialects share: the protocol, the parsed value, and the check against offered tools.
+
+Owns feedback about tools and arguments. Never looks at the types of values: those are the world's
+matter. Names of required and unknown arguments are checked here, in nested calls too.
+
+    >>> check_calls((ToolCall("lss"),), {"ls": ToolSpec("ls", "", {})}).verdict
+    <ParseVerdict.UNKNOWN_TOOL: 'unknown_tool'>
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+from rods.types import (
+    Message,
+    ParseVerdict,
+    Role,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What one generation turned out to be."""
+
+    verdict: ParseVerdict
+    calls: tuple[ToolCall, ...] = ()
+    """Well-formed calls; with an error verdict they are known but must not be executed."""
+    answer: str = ""
+    """What the user reads, when the verdict is `ANSWER`."""
+    feedback: str = ""
+    """What the model reads after an error verdict: what was wrong and how to mend it."""
+
+
+class Dialect(Protocol):
+    """One way of writing calls."""
+
+    @property
+    def feedback_role(self) -> Role:
+        """Role of the message that carries feedback about an error verdict."""
+        ...
+
+    def system_prompt(self) -> str:
+        """Short instructions: how to call, how to answer, when to call nothing."""
+        ...
+
+    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
+        """Read one generation.
+
+        Args:
+            text: decoded generation without the end-of-turn token.
+            offered: the tools of this turn by name.
+            truncated: the generation hit its token limit; nothing of it is executed then.
+        """
+        ...
+
+    def write(self, calls: Sequence[ToolCall]) -> str:
+        """The text of calls, for supervised data: `parse` gives the same calls back.
+
+        Raises:
+            TaskError: the dialect cannot say one of the values or names.
+        """
+        ...
+
+    def answer(self, text: str) -> str:
+        """The text of an answer, for supervised data: `parse` gives the same answer back.
+
+        Raises:
+            TaskError: the dialect would read this answer as calls.
+        """
+        ...
+
+    def describe(self, specs: Sequence[ToolSpec]) -> str:
+        """Compact text for tools that become available in a later turn."""
+        ...
+
+    def results(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
+    ) -> tuple[Message, ...]:
+        """The messages by which the model reads what its calls returned, in order."""
+        ...
+
+
+def tool_messages(results: Iterable[ToolResult]) -> tuple[Message, ...]:
+    """One tool message for each result."""
+    return tuple(Message("tool", result.content) for result in results)
+
+
+def too_long() -> Parsed:
+    """The verdict on a generation that hit its token limit."""
+    return Parsed(
+        ParseVerdict.TRUNCATED,
+        feedback="Error: your message was cut off at its length limit, so nothing was executed. "
+        "Write a shorter message.",
+    )
+
+
+def malformed(problem: str, remedy: str) -> Parsed:
+    """The verdict on text that looks like a call and is none."""
+    return Parsed(
+        ParseVerdict.MALFORMED, feedback=f"Error: {problem}. Nothing was executed. {remedy}"
+    )
+
+
+def signature(spec: ToolSpec) -> str:
+    """The tool as one line: `cp(source: string, destination: string, force: boolean?)`."""
+    properties, required = _schema(spec)
+    parts: list[str] = []
+    for name, schema in properties.items():
+        kind = cast("dict[str, Any]", schema).get("type", "any")
+        parts.append(f"{name}: {kind}{'' if name in required else '?'}")
+    return f"{spec.name}({', '.join(parts)})"
+
+
+def parameter_names(spec: ToolSpec) -> list[str]:
+    """Names of the parameters in the order of the signature."""
+    return list(_schema(spec)[0])
+
+
+def check_calls(
+    calls: Sequence[ToolCall],
+    offered: Mapping[str, ToolSpec],
+    faults: Mapping[str, str] | None = None,
+) -> Parsed:
+    """The verdict on well-formed calls: tools offered, required arguments there, none unknown.
+
+    Args:
+        calls: at least one call.
+        offered: the tools of this turn by name.
+        faults: what a parser found wrong with the arguments of a tool, by its name.
+    """
+    every = [inner for call in calls for inner in nested(call)]
+    for call in every:
+        if call.name not in offered:
+            return Parsed(
+                ParseVerdict.UNKNOWN_TOOL, tuple(calls), feedback=_unknown(call.name, offered)
+            )
+    for call in every:
+        spec = offered[call.name]
+        fault = (faults or {}).get(call.name) or _argument_fault(call, spec)
+        if fault:
+            text = (
+                f"Error: {call.name}: {fault}. Nothing was executed. "
+                f"The function is {signature(spec)}; arguments with ? may be left out."
+            )
+            return Parsed(ParseVerdict.BAD_ARGS, tuple(calls), feedback=text)
+    return Parsed(ParseVerdict.CALLS, tuple(calls))
+
+
+def nested(call: ToolCall) -> Iterator[ToolCall]:
+    """The call itself and every call within its arguments."""
+    yield call
+    for value in call.arguments.values():
+        yield from _calls_in(value)
+
+
+def has_nested(call: ToolCall) -> bool:
+    """Whether an argument of the call is itself a call."""
+    return sum(1 for _ in nested(call)) > 1
+
+
+def _calls_in(value: Value) -> Iterator[ToolCall]:
+    if isinstance(value, ToolCall):
+        yield from nested(value)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _calls_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _calls_in(item)
+
+
+def _schema(spec: ToolSpec) -> tuple[dict[str, Any], set[str]]:
+    properties = cast("dict[str, Any]", spec.parameters.get("properties") or {})
+    required = cast("list[str]", spec.parameters.get("required") or [])
+    return properties, set(required)
+
+
+def _unknown(name: str, offered: Mapping[str, ToolSpec]) -> str:
+    near = difflib.get_close_matches(name.rsplit(".", 1)[-1], offered, 3, 0.6)
+    hint = f" The nearest are: {', '.join(near)}." if near else ""
+    return (
+        f"Error: there is no function {name} now. Nothing was executed.{hint} "
+        "Call only functions that are offered, or answer in words what is missing."
+    )
+
+
+def _argument_fault(call: ToolCall, spec: ToolSpec) -> str:
+    properties, required = _schema(spec)
+    missing = [name for name in properties if name in required and name not in call.arguments]
+    missing += sorted(n for n in required if n not in properties and n not in call.arguments)
+    if missing:
+        return f"the required argument {missing[0]} is missing"
+    open_ended = spec.parameters.get("additionalProperties") not in (None, False)
+    unknown = [name for name in call.arguments if name not in properties]
+    if unknown and not open_ended:
+        return f"there is no argument {unknown[0]}"
+    return ""

@@ -1,0 +1,145 @@
+"""The pythonic dialect of BFCL: the whole text is a list of calls, or it is an answer.
+
+Owns reading and writing `[cd(folder='x'), mean(numbers=[1, 2])]`. Arguments given by place are
+named by the order of the tool's properties. Text is parsed as syntax, never evaluated
+(`rods.pycall`).
+
+    >>> Pythonic().write([ToolCall("cd", {"folder": "a"})])
+    "[cd(folder='a')]"
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from rods.dialects.base import (
+    Parsed,
+    check_calls,
+    malformed,
+    parameter_names,
+    signature,
+    too_long,
+    tool_messages,
+)
+from rods.errors import TaskError
+from rods.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
+from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
+
+_FENCE = re.compile(r"\A```[a-z_]*\s*\n(.*?)\n?\s*```\Z", re.DOTALL)
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_REMEDY = (
+    "Write only a list of calls, such as [name(argument='value')], or answer in words that do not "
+    "start with a bracket."
+)
+
+
+class Pythonic:
+    """`[f(a=1), g(b='x')]` is calls; text that does not start with `[` is an answer."""
+
+    feedback_role: Role = "tool"
+
+    def system_prompt(self) -> str:
+        """Short instructions."""
+        return (
+            "Use the functions to do what the user asks. To call, write only a list: "
+            "[name(argument='value'), other(number=1)]. You then read the results. When the "
+            "request is done, answer in words. If a function or a value is missing, call nothing "
+            "and say what is missing."
+        )
+
+    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
+        """Read one generation; a leading `<think>` block and a code fence are tolerated."""
+        if truncated:
+            return too_long()
+        body = _THOUGHT.sub("", text, count=1).strip()
+        fenced = _FENCE.match(body)
+        inside = fenced.group(1).strip() if fenced else body
+        if not inside.startswith("["):
+            return Parsed(ParseVerdict.ANSWER, answer=body)
+        try:
+            written = parse_python_calls(inside, dotted=True)
+        except CallSyntaxError as error:
+            return malformed(str(error), _REMEDY)
+        if not written:
+            return malformed("the list of calls is empty", _REMEDY)
+        faults: dict[str, str] = {}
+        calls = [_named(call, offered, faults) for call in written]
+        return check_calls(calls, offered, faults)
+
+    def write(self, calls: Sequence[ToolCall]) -> str:
+        """`[f(a=1), g(b='x')]`."""
+        return "[" + ", ".join(_call_text(call) for call in calls) + "]"
+
+    def answer(self, text: str) -> str:
+        """The text itself."""
+        if text.lstrip().startswith("["):
+            raise TaskError(f"an answer of the pythonic dialect cannot start with '[': {text!r}.")
+        return text.strip()
+
+    def describe(self, specs: Sequence[ToolSpec]) -> str:
+        """One line for each tool: its signature and its description."""
+        return "\n".join(
+            signature(s) + (f" - {s.description.strip()}" if s.description.strip() else "")
+            for s in specs
+        )
+
+    def results(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
+    ) -> tuple[Message, ...]:
+        """One tool message for each result."""
+        return tool_messages(results)
+
+
+def _named(call: PyCall, offered: Mapping[str, ToolSpec], faults: dict[str, str]) -> ToolCall:
+    """Name the arguments that were given by place; what does not fit goes into `faults`."""
+    arguments: dict[str, Value] = {}
+    spec = offered.get(call.name)
+    names = parameter_names(spec) if spec else []
+    for place, value in enumerate(call.positional):
+        name = names[place] if place < len(names) else f"argument_{place + 1}"
+        if spec and place >= len(names):
+            faults.setdefault(
+                call.name, f"got {len(call.positional)} arguments by place, has {len(names)}"
+            )
+        if name in call.keyword:
+            faults.setdefault(call.name, f"the argument {name} is given twice")
+        arguments[name] = _value(value, offered, faults)
+    for name, value in call.keyword.items():
+        arguments[name] = _value(value, offered, faults)
+    return ToolCall(call.name, arguments)
+
+
+def _value(value: PyValue, offered: Mapping[str, ToolSpec], faults: dict[str, str]) -> Value:
+    if isinstance(value, PyCall):
+        return _named(value, offered, faults)
+    if isinstance(value, list):
+        return [_value(item, offered, faults) for item in value]
+    if isinstance(value, dict):
+        return {key: _value(item, offered, faults) for key, item in value.items()}
+    return value
+
+
+def _call_text(call: ToolCall) -> str:
+    for name in call.arguments:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise TaskError(
+                f"{call.name}: the pythonic dialect cannot write an argument called {name!r}; "
+                "use the hermes dialect (model.dialect) for such tools."
+            )
+    inner = ", ".join(f"{name}={_text(value)}" for name, value in call.arguments.items())
+    return f"{call.name}({inner})"
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, ToolCall):
+        return _call_text(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise TaskError(f"the pythonic dialect cannot write the number {value}.")
+    return repr(value)
