@@ -12,10 +12,11 @@ is a function of the session's seed and the position alone, so it does not depen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from rods.errors import PolicyError
 from rods.types import FinishReason
 
 
@@ -68,3 +69,72 @@ class Policy(Protocol):
                 that lets an engine prefill them once. They must still be passed to `generate`.
         """
         ...
+
+
+class ScriptedPolicy:
+    """Plays given token ids, for tests and dry runs; it never looks at the context itself.
+
+    policy = ScriptedPolicy([[5, 6, 2], [7, 2]])      # the same script for every session
+    policy = ScriptedPolicy(lambda seed, turn: scripts[seed][turn])
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Sequence[int]] | Callable[[int, int], Sequence[int]],
+        logprob: float = -1.0,
+    ) -> None:
+        """Make the policy.
+
+        Args:
+            script: the ids of each generation in order, or a function of the session's seed and the
+                0-based number of the generation.
+            logprob: what it reports for every id, at most 0.
+        """
+        self.version = 0
+        self._script = script
+        self._logprob = logprob
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
+        """A session that starts at the beginning of the script."""
+        return _ScriptedSession(self._script, seed, self._logprob)
+
+
+class _ScriptedSession:
+    def __init__(
+        self,
+        script: Sequence[Sequence[int]] | Callable[[int, int], Sequence[int]],
+        seed: int,
+        logprob: float,
+    ) -> None:
+        self._script, self._seed, self._logprob = script, seed, logprob
+        self._played = 0
+        self._closed = False
+
+    async def generate(
+        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+    ) -> Completion:
+        """The next part of the script, cut to `max_tokens` (`LENGTH`) or whole (`STOP`)."""
+        if self._closed or not new_ids or max_tokens < 1:
+            raise PolicyError(
+                f"generation {self._played} of the scripted session with seed {self._seed}: got "
+                f"closed={self._closed}, {len(new_ids)} new ids, max_tokens={max_tokens}; expected "
+                "an open session, at least one new id and max_tokens of at least 1."
+            )
+        ids = tuple(self._next())
+        self._played += 1
+        finish = FinishReason.STOP if len(ids) <= max_tokens else FinishReason.LENGTH
+        ids = ids[:max_tokens]
+        return Completion(ids, (self._logprob,) * len(ids), finish)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _next(self) -> Sequence[int]:
+        if callable(self._script):
+            return self._script(self._seed, self._played)
+        if self._played >= len(self._script):
+            raise PolicyError(
+                f"the script has {len(self._script)} generations and the session with seed "
+                f"{self._seed} asked for one more; give it a longer script."
+            )
+        return self._script[self._played]

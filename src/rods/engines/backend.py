@@ -1,0 +1,53 @@
+"""What the scheduler asks of a model with a cache: the seam between batching and architecture.
+
+A backend holds a fixed number of rows. Each row caches the keys and values of one context; tokens
+are only ever appended. `kv.py` is the fast one, `fallback.py` takes any architecture. A backend
+never samples and knows nothing of sessions.
+
+    logits = backend.prefill([0, 3], [[5, 6, 7], [8]])   # append, logits after the last token
+    logits = backend.decode([0, 3], [9, 9])              # append one token each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Backend(Protocol):
+    """Rows of cached contexts of one model."""
+
+    name: str
+    """Short name for people: `kv` or `transformers`."""
+    lengths: list[int]
+    """Cached tokens of each row. The owner may lower an entry to 0 to drop a row's content."""
+
+    def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
+        """Append a chunk of at least one id to each row (all different).
+
+        Returns:
+            float32 logits after the last id of each chunk, shape (len(rows), vocabulary).
+        """
+        ...
+
+    def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
+        """Append one id to each row (ascending, all different); logits as in `prefill`."""
+        ...
+
+    def fork(self, source: int, target: int, length: int) -> bool:
+        """Make `target` a copy of the first `length` cached tokens of `source`.
+
+        Returns:
+            False if this cache cannot be cut there; `target` is then empty.
+        """
+        ...
+
+    def swap(self, a: int, b: int) -> None:
+        """Exchange the contents of two rows."""
+        ...
+
+    def sync(self) -> None:
+        """Read the model's weights again and empty every row."""
+        ...

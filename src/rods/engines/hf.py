@@ -1,0 +1,215 @@
+"""The embedded engine: sessions of a transformers model in this process.
+
+It batches whatever sessions are ready, keeps their caches over turns and computes the prompt of a
+group once. It picks the fast path (`kv.py`) or transformers' own cache (`fallback.py`) and says
+which. It never updates weights; after an update, call `sync()`.
+
+    policy = HFPolicy(model, tokenizer, rows=64, max_context=1024)
+    session = policy.open(seed=7, shared_prompt=prompt_ids)
+    completion = await session.generate(prompt_ids, max_tokens=64, temperature=1.0)
+    session.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from rods.engines.backend import Backend
+from rods.engines.fallback import TransformersCache
+from rods.engines.kv import StaticKV
+from rods.engines.sampling import Noise
+from rods.engines.scheduler import EngineStats, Scheduler
+from rods.engines.weights import base_of, unsupported
+from rods.errors import PolicyError
+from rods.policy import Completion
+
+__all__ = ["EngineStats", "HFPolicy", "HFSession"]
+
+_log = logging.getLogger("rods.engines")
+
+
+class Tokenizer(Protocol):
+    """What the engine needs of a tokenizer."""
+
+    eos_token_id: int | None
+
+
+class HFPolicy:
+    """A causal language model of transformers as a `Policy`."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        stop: Tokenizer | Collection[int],
+        rows: int,
+        max_context: int,
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype = torch.float32,
+        threads: int | None = None,
+        fast: bool = True,
+    ) -> None:
+        """Copy the weights and make room for the caches.
+
+        Args:
+            model: any causal language model of transformers, with or without LoRA adapters.
+            stop: ids that end a generation (empty: only the token limit does), or a tokenizer,
+                whose end-of-text id is taken together with those of the model's generation config.
+            rows: contexts that are cached at once; further sessions wait for a row.
+            max_context: most tokens of one context, prompt and samples together. The fast path
+                keeps rows x (max_context + 1) x layers x kv heads x head dim x 2 numbers.
+            device: where the fast path computes.
+            dtype: numbers of the fast path; float32 on a CPU.
+            threads: torch's threads, set for the whole process; None leaves them.
+            fast: False always takes transformers' own cache.
+
+        Raises:
+            PolicyError: rows or max_context below 1, or the model cannot keep a cache.
+        """
+        if rows < 1 or max_context < 2:
+            raise PolicyError(
+                f"HFPolicy got rows={rows} and max_context={max_context}; expected at least 1 row "
+                "and a context of at least 2 tokens."
+            )
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.version = 0
+        self.max_context = max_context
+        embedding: Any = base_of(model).get_input_embeddings()
+        self._vocabulary = int(embedding.weight.shape[0])
+        self._backend = _backend(model, rows, max_context, torch.device(device), dtype, fast)
+        self._scheduler = Scheduler(self._backend, _stop_ids(model, stop))
+
+    @property
+    def engine_name(self) -> str:
+        """`kv` (fast path) or `transformers` (its own cache)."""
+        return self._backend.name
+
+    @property
+    def stats(self) -> EngineStats:
+        """Counts and seconds since the policy was made."""
+        return self._scheduler.stats
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> HFSession:
+        """A session; `shared_prompt` is computed once for all sessions that name the same one."""
+        return HFSession(self._scheduler, seed, shared_prompt, self.max_context, self._vocabulary)
+
+    def sync(self) -> None:
+        """Take over the model's current weights.
+
+        Sessions that are open go on; their contexts are computed again under the new weights.
+        """
+        self._scheduler.sync()
+
+
+class HFSession:
+    """One trajectory's context."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        seed: int,
+        shared_prompt: Sequence[int],
+        max_context: int,
+        vocabulary: int,
+    ) -> None:
+        self._scheduler = scheduler
+        self._seed = seed
+        self._max_context = max_context
+        self._vocabulary = vocabulary
+        self._context = scheduler.open(Noise(seed), shared_prompt)
+        self._state = "open"
+
+    async def generate(
+        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+    ) -> Completion:
+        """Append `new_ids` and sample; see `rods.policy.Session.generate`.
+
+        At temperature 0 the log-probabilities are those at temperature 1. A generation that is cut
+        by the end of the context finishes with `LENGTH`.
+
+        Raises:
+            PolicyError: the context is full, the input is wrong, or the engine failed.
+        """
+        self._check(new_ids, max_tokens, temperature)
+        ids = self._context.ids
+        room = self._max_context - len(ids) - len(new_ids)
+        ids.extend(new_ids)
+        self._state = "generating"
+        request = self._scheduler.submit(self._context, min(max_tokens, room), temperature)
+        try:
+            completion = await request.future
+        except (asyncio.CancelledError, PolicyError):
+            self._scheduler.cancel(request)
+            if self._state == "generating":
+                self._state = "broken by a cancelled or failed generation"
+            raise
+        self._state = "open"
+        return completion
+
+    def close(self) -> None:
+        """Free the row; a generation in flight is cancelled."""
+        self._state = "closed"
+        self._scheduler.close(self._context)
+
+    def _check(self, new_ids: Sequence[int], max_tokens: int, temperature: float) -> None:
+        where = f"session with seed {self._seed}, {len(self._context.ids)} tokens of context"
+        if self._state != "open":
+            raise PolicyError(f"{where}: it is {self._state}; open a new session.")
+        if not new_ids or max_tokens < 1 or not temperature >= 0:
+            raise PolicyError(
+                f"{where}: got {len(new_ids)} new ids, max_tokens={max_tokens}, "
+                f"temperature={temperature}; expected at least one id, at least one token and a "
+                "temperature of at least 0."
+            )
+        if min(new_ids) < 0 or max(new_ids) >= self._vocabulary:
+            raise PolicyError(
+                f"{where}: new ids lie in {min(new_ids)}..{max(new_ids)}, the model knows "
+                f"0..{self._vocabulary - 1}; model and tokenizer do not belong together."
+            )
+        if len(self._context.ids) + len(new_ids) >= self._max_context:
+            raise PolicyError(
+                f"{where}: {len(new_ids)} new ids leave no room for a sampled token in a context "
+                f"of {self._max_context}; raise the context budget, or shorten tool results."
+            )
+
+
+def _stop_ids(model: nn.Module, stop: Tokenizer | Collection[int]) -> set[int]:
+    if isinstance(stop, Collection) and not hasattr(stop, "eos_token_id"):
+        return {int(i) for i in stop}
+    tokenizer: Any = stop
+    generation: Any = getattr(base_of(model), "generation_config", None)
+    named: Any = getattr(generation, "eos_token_id", None)
+    many: Any = named if isinstance(named, list) else [named]
+    ids: set[int] = {i for i in (tokenizer.eos_token_id, *many) if i is not None}
+    if not ids:
+        raise PolicyError(
+            "neither the tokenizer nor the model's generation config names an end-of-text id; "
+            "pass the stop ids themselves."
+        )
+    return ids
+
+
+def _backend(
+    model: nn.Module,
+    rows: int,
+    max_context: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    fast: bool,
+) -> Backend:
+    reason = unsupported(model) if fast else "the caller asked for it"
+    if reason is None:
+        return StaticKV(model, rows, max_context, device, dtype)
+    if fast:
+        _log.warning(
+            "%s runs on transformers' own cache, one row at a time, which is slow: %s.",
+            type(base_of(model)).__name__,
+            reason,
+        )
+    return TransformersCache(model, rows)
