@@ -14,7 +14,6 @@ import functools
 import hashlib
 import importlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import shutil

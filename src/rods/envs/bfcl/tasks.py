@@ -75,11 +75,10 @@ def _task(entry: Mapping[str, Any], answer: list[list[str]], category: str, whee
     name: str = entry["id"]
     classes: list[str] = entry["involved_classes"]
     known = specs(tuple(classes), wheel)
-    missed: dict[str, list[str]] = entry.get("missed_function", {})
+    missed = _given_back(entry, answer)
     turns: list[Turn] = []
     for index, (messages, calls) in enumerate(zip(entry["question"], answer, strict=True)):
-        # The package's handlers add the functions under key k before they send turn k.
-        withheld = [f for turn, names in missed.items() if index < int(turn) for f in names]
+        withheld = [function for function, turn in missed.items() if index < turn]
         try:
             truth = tuple(parse_call(text, known) for text in calls)
         except ValueError as error:
@@ -94,6 +93,20 @@ def _task(entry: Mapping[str, Any], answer: list[list[str]], category: str, whee
     scenario = f"bfcl-{int(name.rsplit('_', 1)[1]):03d}"
     provenance = Provenance(origin=name, scenario=scenario, scenarios=(scenario,))
     return Task("bfcl", category, tuple(turns), world, provenance)
+
+
+def _given_back(entry: Mapping[str, Any], answer: list[list[str]]) -> dict[str, int]:
+    """Withheld functions, and the turn from which each is offered.
+
+    The package's handlers add the functions under key k before they send turn k. The ground truth
+    of one entry (miss_func_49) needs a function before that: it is offered from its first use on.
+    """
+    missed: dict[str, list[str]] = entry.get("missed_function", {})
+    turns = {name: int(key) for key, names in missed.items() for name in names}
+    for index, calls in enumerate(answer):
+        for name in {call.partition("(")[0].strip() for call in calls} & set(turns):
+            turns[name] = min(turns[name], index)
+    return turns
 
 
 def specs(classes: Iterable[str], wheel: str = "") -> Mapping[str, ToolSpec]:

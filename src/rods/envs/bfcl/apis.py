@@ -1,0 +1,298 @@
+"""The live API objects of one world: opened from bytes, called by name, compared by value.
+
+Owns the safe execution of calls on the benchmark's classes. Never evaluates text, never uses global
+state: every world gets objects of its own, fresh mutable defaults and its own random state.
+
+    prototype = prototype_of(["MathAPI"], {}, long_context=False)
+    Apis(prototype).run(ToolCall("add", {"a": 1, "b": 2}))   # Outcome('{"result": 3}', False)
+"""
+
+from __future__ import annotations
+
+import copy
+import decimal
+import functools
+import importlib
+import inspect
+import json
+import math
+import pickle
+import random
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rods.envs.bfcl import assets
+from rods.errors import TaskError
+from rods.types import ToolCall, Value
+
+State = Mapping[str, object]
+"""Public attributes of one API object, by name."""
+
+CALL_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    NameError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
+"""What a benchmark function may raise on a model's arguments: a failed call, never a crash."""
+
+_STATELESS = frozenset({"MathAPI"})
+_PRECISE = frozenset({"logarithm", "square_root"})
+_PRECISION_LIMIT = 4_000
+_DIGITS_ERROR = (
+    "Exceeds the limit (4300 digits) for integer string conversion; "
+    "use sys.set_int_max_str_digits() to increase the limit"
+)
+_mpmath_lock = threading.RLock()
+
+
+class Outcome(NamedTuple):
+    """What one call gave: the text that the benchmark's executor shows, and whether it failed."""
+
+    content: str
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """How to open the API objects of one task, again and again, without sharing anything."""
+
+    types: Mapping[str, type[Any]]
+    blobs: Mapping[str, bytes]
+    """Pickled attributes of each object in its initial state, without its random generator."""
+    random_states: Mapping[str, Any]
+    initial: Mapping[str, State]
+    """Public state of each object at the start. Never handed out, never changed."""
+    owners: Mapping[str, str]
+    """Function name: class name."""
+
+    def open(self, name: str) -> Any:
+        """A fresh object of class `name` in its initial state."""
+        api: Any = object.__new__(self.types[name])
+        api.__dict__.update(pickle.loads(self.blobs[name]))
+        state = self.random_states.get(name)
+        if state is not None:
+            api._random = generator = random.Random(0)
+            generator.setstate(state)
+        return api
+
+
+def prototype_of(
+    classes: Sequence[str],
+    config: Mapping[str, Any],
+    *,
+    long_context: bool,
+    wheel: str = "",
+    where: str = "task",
+) -> Prototype:
+    """Load every class's scenario once.
+
+    Raises:
+        TaskError: an unknown class, or a configuration that its class cannot load; names `where`.
+    """
+    types: dict[str, type[Any]] = {}
+    blobs: dict[str, bytes] = {}
+    states: dict[str, Any] = {}
+    initial: dict[str, State] = {}
+    owners: dict[str, str] = {}
+    for name in classes:
+        if name not in assets.CLASS_NAMES:
+            raise TaskError(
+                f"{where}: world.classes: there is no class {name!r}; expected some of "
+                f"{', '.join(assets.CLASS_NAMES)}."
+            )
+        types[name] = kind = assets.api_class(name, wheel)
+        try:
+            api = kind()
+            if name not in _STATELESS:
+                api._load_scenario(copy.deepcopy(config.get(name, {})), long_context=long_context)
+            blobs[name] = pickle.dumps(
+                {k: v for k, v in _attributes(api).items() if k != "_random"},
+                pickle.HIGHEST_PROTOCOL,
+            )
+        except CALL_ERRORS as error:
+            raise TaskError(
+                f"{where}: world.initial_config.{name} cannot be loaded: "
+                f"{type(error).__name__}: {error}."
+            ) from error
+        if isinstance(getattr(api, "_random", None), random.Random):
+            states[name] = api._random.getstate()
+        loaded: dict[str, Any] = pickle.loads(blobs[name])
+        initial[name] = {k: v for k, v in loaded.items() if k[0] != "_"}
+        owners.update(dict.fromkeys(_functions(kind), name))
+    return Prototype(types, blobs, states, initial, owners)
+
+
+@functools.cache
+def _functions(kind: type[Any]) -> tuple[str, ...]:
+    members = inspect.getmembers(kind, inspect.isfunction)
+    return tuple(name for name, _ in members if not name.startswith("_"))
+
+
+@functools.cache
+def _mutable_defaults(kind: type[Any], name: str) -> tuple[tuple[str, Any], ...]:
+    parameters = inspect.signature(getattr(kind, name)).parameters.values()
+    given: list[tuple[str, Any]] = [(p.name, p.default) for p in parameters]
+    return tuple((key, value) for key, value in given if _kind(value) in (list, dict, set))
+
+
+def _attributes(api: Any) -> dict[str, Any]:
+    return api.__dict__
+
+
+def _kind(value: object) -> type[object]:
+    return type(value)
+
+
+class Apis:
+    """The API objects of one world. An object is opened when it is first called."""
+
+    __slots__ = ("_defaults", "_live", "prototype", "version")
+
+    def __init__(self, prototype: Prototype):
+        self.prototype = prototype
+        self._live: dict[str, Any] = {}
+        self._defaults: dict[tuple[str, str], Any] = {}
+        self.version: dict[str, int] = {}
+        """How often each class was called: equal versions, equal state."""
+
+    def run(self, call: ToolCall) -> Outcome:
+        """Execute one call of a declared function and render its result as the benchmark does."""
+        if call.name in _PRECISE or any(map(_has_call, call.arguments.values())):
+            with _own_precision():
+                return self._run(call)
+        return self._run(call)
+
+    def _run(self, call: ToolCall) -> Outcome:
+        try:
+            result = self._invoke(call)
+            if type(result) is str:
+                return Outcome(result, False)
+            return Outcome(_render(result), _is_error(result))
+        except CALL_ERRORS as error:
+            return Outcome(f"Error during execution: {error}", True)
+
+    def _invoke(self, call: ToolCall) -> object:
+        owner = self.prototype.owners.get(call.name)
+        if owner is None:
+            raise NameError(f"name '{call.name}' is not defined")
+        arguments = {name: self._argument(value) for name, value in call.arguments.items()}
+        guard = _GUARDS.get(call.name)
+        if guard is not None:
+            guard(arguments)
+        for name, default in _mutable_defaults(self.prototype.types[owner], call.name):
+            if name not in arguments:
+                arguments[name] = self._default(call.name, name, default)
+        api = self._live.get(owner)
+        if api is None:
+            api = self._live[owner] = self.prototype.open(owner)
+        self.version[owner] = self.version.get(owner, 0) + 1
+        return getattr(api, call.name)(**arguments)
+
+    def _default(self, function: str, name: str, default: Any) -> Any:
+        # As a function's own default, one object for all calls; but of this world only.
+        key = (function, name)
+        if key not in self._defaults:
+            self._defaults[key] = copy.deepcopy(default)
+        return self._defaults[key]
+
+    def _argument(self, value: Value) -> object:
+        if isinstance(value, ToolCall):
+            # A copy: some functions return a global of the benchmark's module in long context.
+            return copy.deepcopy(self._invoke(value))
+        if isinstance(value, list):
+            return [self._argument(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self._argument(item) for key, item in value.items()}
+        return value
+
+    def live_state(self, name: str) -> State:
+        """Public attributes of one class as they are now; they belong to the world, do not keep."""
+        api = self._live.get(name)
+        if api is None:
+            return self.prototype.initial[name]
+        return {k: v for k, v in _attributes(api).items() if k[0] != "_"}
+
+    def same(self, name: str, expected: State) -> bool:
+        """Whether every public attribute in `expected` has the same value here."""
+        api = self._live.get(name)
+        now = self.prototype.initial[name] if api is None else _attributes(api)
+        try:
+            return all(key in now and now[key] == value for key, value in expected.items())
+        except RecursionError:  # a folder that was copied into itself
+            return False
+
+    def copy_state(self, name: str) -> State:
+        """Public attributes of one class as values that share nothing with the world."""
+        return pickle.loads(pickle.dumps(self.live_state(name), pickle.HIGHEST_PROTOCOL))
+
+
+def _has_call(value: Value) -> bool:
+    if isinstance(value, list):
+        return any(map(_has_call, value))
+    if isinstance(value, dict):
+        return any(map(_has_call, value.values()))
+    return isinstance(value, ToolCall)
+
+
+def _render(result: Any) -> str:
+    if _kind(result) is dict:
+        try:
+            return json.dumps(result)
+        except (TypeError, ValueError, RecursionError):
+            return str(result)
+    return str(result)
+
+
+def _is_error(result: Any) -> bool:
+    kind = _kind(result)
+    if kind is list and len(result) == 1:  # some functions wrap their error in a list
+        first = result[0]
+        return _is_error(first) or (isinstance(first, str) and first.startswith("Error:"))
+    return kind is dict and "error" in result
+
+
+@contextmanager
+def _own_precision() -> Generator[None]:
+    """Undo what a call does to the process's precision of mpmath and decimal."""
+    context = importlib.import_module("mpmath").mp  # has no type stubs; only needed here
+    with _mpmath_lock, decimal.localcontext(decimal.Context()):
+        before: int = context.dps
+        try:
+            yield
+        finally:
+            context.dps = before
+
+
+def _guard_power(arguments: dict[str, Any]) -> None:
+    base, exponent = arguments.get("base"), arguments.get("exponent")
+    if not (isinstance(base, int) and isinstance(exponent, int)) or exponent <= 0 or abs(base) < 2:
+        return
+    if exponent * math.log10(abs(base)) > 5_000:  # such a result cannot be shown anyway
+        raise ValueError(_DIGITS_ERROR)
+
+
+def _guard_precision(arguments: dict[str, Any]) -> None:
+    for name in ("precision", "decimal_places"):
+        value = arguments.get(name)
+        if isinstance(value, int | float) and abs(value) > _PRECISION_LIMIT:
+            raise ValueError(f"{name} must be at most {_PRECISION_LIMIT}, got {value}")
+
+
+_GUARDS: Mapping[str, Callable[[dict[str, Any]], None]] = {
+    "power": _guard_power,
+    "logarithm": _guard_precision,
+    "square_root": _guard_precision,
+    "round_number": _guard_precision,
+}
+"""Arguments that would keep the process busy for ever or fill its memory fail at once."""

@@ -1,0 +1,223 @@
+"""The benchmark's environment: one world a trajectory, offered tools enforced turn by turn.
+
+Owns opening, calling and judging of worlds. A world shares no object with any other; many may be
+interleaved in one thread. Never shows the ground truth: it stays in the replay.
+
+    environment = BfclEnvironment()
+    world = environment.open(task)
+    world.begin_turn(0)
+    world.call(ToolCall("ls", {}))
+    world.end_turn().solved
+"""
+
+from __future__ import annotations
+
+import difflib
+import threading
+from collections import OrderedDict
+from collections.abc import Container
+
+from rods.env import TurnVerdict
+from rods.envs.bfcl.apis import Apis
+from rods.envs.bfcl.replay import Judge, Prepared, Replay, TurnReplay, plain
+from rods.errors import EnvError, TaskError
+from rods.task import Task
+from rods.types import ToolCall, ToolResult, ToolSpec, Value
+
+CACHED_TASKS = 1024
+"""Tasks whose prototype and ground-truth replay are kept."""
+
+
+class BfclEnvironment:
+    """Opens worlds for the benchmark's tasks and for their variants."""
+
+    name = "bfcl"
+
+    def __init__(self, wheel: str = ""):
+        """`wheel`: path of the benchmark's wheel; empty as in `assets.obtain`."""
+        self._wheel = wheel
+        self._cache: OrderedDict[str, Prepared] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, task: Task) -> BfclWorld:
+        """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
+        return BfclWorld(self.prepare(task))
+
+    def replay(self, task: Task) -> Replay:
+        """Results and states of the task's ground truth, played in a fresh world, cached."""
+        return self.prepare(task).replay
+
+    def prepare(self, task: Task, *, fresh: bool = False) -> Prepared:
+        """The task made ready; `fresh` bypasses the cache."""
+        if task.env != self.name:
+            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
+        if fresh:
+            return Prepared.of(task, self._wheel)
+        with self._lock:
+            found = self._cache.get(task.id)
+            if found is not None:
+                self._cache.move_to_end(task.id)
+                return found
+        found = Prepared.of(task, self._wheel)
+        with self._lock:
+            self._cache[task.id] = found
+            while len(self._cache) > CACHED_TASKS:
+                self._cache.popitem(last=False)
+        return found
+
+
+class BfclWorld:
+    """One single-use world of one task."""
+
+    __slots__ = (
+        "_apis",
+        "_calls",
+        "_closed",
+        "_in_turn",
+        "_judge",
+        "_log",
+        "_prepared",
+        "_shadow",
+        "_turn",
+    )
+
+    def __init__(self, prepared: Prepared):
+        self._prepared = prepared
+        self._apis = Apis(prepared.prototype)
+        self._judge = Judge(self._apis)
+        self._turn = -1
+        self._in_turn = False
+        self._closed = False
+        self._calls = 0
+        self._log: list[ToolCall] = []
+        self._shadow: _Shadow | None = None
+
+    def begin_turn(self, index: int) -> None:
+        """Enter turn `index`; turns are entered in order and each is ended before the next."""
+        turns = len(self._prepared.task.turns)
+        if self._closed or self._in_turn or index != self._turn + 1 or index >= turns:
+            raise EnvError(
+                f"task {self._prepared.task.id}: turn {index} cannot begin after turn "
+                f"{self._turn} of {turns} ({'still open' if self._in_turn else 'ended'}"
+                f"{', world closed' if self._closed else ''})."
+            )
+        self._turn = index
+        self._in_turn = True
+        self._calls = 0
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools of the current turn (of the first one before any turn was begun)."""
+        return self._prepared.offer(max(self._turn, 0))[0]
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call; one that is not offered in this turn is refused, never executed."""
+        self._expect_turn("call")
+        self._calls += 1
+        names = self._prepared.offer(self._turn)[1]
+        unknown = _not_offered(call, names)
+        if unknown is not None:
+            if self._shadow is None and _not_offered(call, self._prepared.specs) is None:
+                self._shadow = _Shadow(self._prepared)
+            self._log.append(call)
+            return ToolResult(_refusal(unknown, names), failed=True)
+        self._log.append(call)
+        outcome = self._apis.run(call)
+        self._judge.add(outcome)
+        return ToolResult(*outcome)
+
+    def end_turn(self) -> TurnVerdict:
+        """Judge the current turn against the ground truth."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        turn = self._prepared.replay.turns[self._turn]
+        expects = bool(self._prepared.task.turns[self._turn].ground_truth)
+        state, executed = self._judge.state(turn), self._judge.executed(turn)
+        right = state and executed
+        if self._shadow is not None:
+            right = self._shadow.right(self._log, turn)
+        parity = not expects or (self._calls > 0 and right)
+        return TurnVerdict(expects, self._calls, state, executed, parity)
+
+    def snapshot(self) -> dict[str, object]:
+        """Public state of every class as a value of its own."""
+        self._expect_open("snapshot")
+        return {name: self._apis.copy_state(name) for name in self._prepared.prototype.types}
+
+    def public_state(self) -> dict[str, object]:
+        """Public state as plain values (files and folders as dictionaries), to look things up."""
+        self._expect_open("public_state")
+        names = self._prepared.prototype.types
+        return {name: plain(dict(self._apis.live_state(name))) for name in names}
+
+    def close(self) -> None:
+        """Let go of the API objects."""
+        if not self._closed:
+            self._closed, self._in_turn = True, False
+            self._apis = Apis(self._prepared.prototype)
+            self._judge = Judge(self._apis)
+            self._shadow = None
+            self._log = []
+
+    def _expect_open(self, what: str) -> None:
+        if self._closed:
+            raise EnvError(f"task {self._prepared.task.id}: {what} of a world that was closed.")
+
+    def _expect_turn(self, what: str) -> None:
+        self._expect_open(what)
+        if not self._in_turn:
+            raise EnvError(
+                f"task {self._prepared.task.id}: {what} outside of a turn; begin_turn comes first."
+            )
+
+
+class _Shadow:
+    """What the benchmark's own executor would have made of the same calls.
+
+    It lets withheld functions be called. So once an agent tries one, the official verdict needs a
+    second world in which that call was executed; nothing of it is ever shown.
+    """
+
+    __slots__ = ("_apis", "_declared", "_judge", "_played")
+
+    def __init__(self, prepared: Prepared):
+        self._declared = prepared.specs
+        self._apis = Apis(prepared.prototype)
+        self._judge = Judge(self._apis)
+        self._played = 0
+
+    def right(self, log: list[ToolCall], turn: TurnReplay) -> bool:
+        """Play what is new in the log, then compare state and results."""
+        for call in log[self._played :]:
+            if _not_offered(call, self._declared) is None:
+                self._judge.add(self._apis.run(call))
+        self._played = len(log)
+        return self._judge.state(turn) and self._judge.executed(turn)
+
+
+def _not_offered(call: ToolCall, names: Container[str]) -> str | None:
+    """The name of the first function in the call, nested ones included, that is not in `names`."""
+    if call.name not in names:
+        return call.name
+    for value in call.arguments.values():
+        if isinstance(value, ToolCall | list | dict):
+            found = _nested_not_offered(value, names)
+            if found is not None:
+                return found
+    return None
+
+
+def _nested_not_offered(value: Value, names: Container[str]) -> str | None:
+    if isinstance(value, ToolCall):
+        return _not_offered(value, names)
+    items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    for item in items:
+        found = _nested_not_offered(item, names)
+        if found is not None:
+            return found
+    return None
+
+
+def _refusal(name: str, offered: frozenset[str]) -> str:
+    near = difflib.get_close_matches(name[:80], sorted(offered), n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"Error: there is no function '{name[:80]}' among those you can call now.{hint}"
