@@ -1,0 +1,244 @@
+"""Chat templates by increments: how turns are joined without ever tokenising history again.
+
+Owns the ids of the prompt and of what follows an assistant turn (tool results, feedback, the next
+user message, the next assistant header). What the policy sampled is never rendered: increments come
+from a synthetic conversation whose assistant text is a marker, so only what stands after the marker
+is used. Never parses calls, knows no dialect.
+
+    template = ChatTemplate(tokenizer)
+    ids = template.prompt([Message("system", "..."), Message("user", "hi")], tools)
+    ids += sampled                                   # ends with template.end_id
+    ids += template.increment([Message("tool", "42")])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+from jinja2 import TemplateError
+
+from rods.errors import PolicyError
+from rods.types import Message, ToolCall, ToolSpec
+
+_MARK = "rods0mark0of0the0assistant"
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer of `transformers`."""
+
+    chat_template: Any
+    eos_token_id: int | None
+
+    @property
+    def all_special_ids(self) -> list[int]:
+        """Ids of special tokens."""
+        ...
+
+    def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> Any:
+        """Render a conversation."""
+        ...
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        """Ids of a text; special tokens in it are recognised."""
+        ...
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        """Text of ids."""
+        ...
+
+
+class ChatTemplate:
+    """The chat template of a tokenizer, by increments."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        """Learn how the template ends an assistant turn.
+
+        Args:
+            tokenizer: a `transformers` tokenizer with a chat template.
+
+        Raises:
+            PolicyError: there is no chat template, or it does not end an assistant turn with a
+                special token.
+        """
+        self.tokenizer: Tokenizer = tokenizer
+        if not getattr(tokenizer, "chat_template", None):
+            where = getattr(tokenizer, "name_or_path", "") or "this tokenizer"
+            raise PolicyError(
+                f"{where} has no chat template, so turns cannot be joined. Use the model's "
+                "instruction-tuned version, or put a chat_template.jinja into the model's folder."
+            )
+        self.special_ids: frozenset[int] = frozenset(self._special_ids())
+        """Ids that mark boundaries; text of the environment can never contain them."""
+        self._special_texts = self._texts_of(self.special_ids)
+        self.end_id: int = self._find_end()
+        """The end-of-turn token of the assistant."""
+        self._end_text = self._raw_decode([self.end_id])
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end a generation: the end-of-turn token first, then the end-of-text token."""
+        eos = self.tokenizer.eos_token_id
+        return (self.end_id,) if eos in (None, self.end_id) else (self.end_id, eos)
+
+    @cached_property
+    def renders_tools(self) -> bool:
+        """Whether the template shows tools; if not, describe them in the system message."""
+        probe = ToolSpec(_MARK, _MARK, {"type": "object", "properties": {}})
+        conversation = [Message("system", "s"), Message("user", "u")]
+        return _MARK in self._render(conversation, [probe], generate=True)
+
+    @cached_property
+    def prefill(self) -> str:
+        """Text with which the template itself starts the assistant's message.
+
+        `<think>\\n` for models that always think; empty for most. A dialect must see it in front of
+        the sampled text.
+        """
+        conversation = [Message("user", "u")]
+        plain = self._render(conversation, (), generate=False)
+        header = self._render(conversation, (), generate=True)[len(plain) :]
+        at = header.rfind("<think>")
+        return header[at:] if at >= 0 and "</think>" not in header[at:] else ""
+
+    def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[int]:
+        """Ids of the conversation so far, up to where the assistant starts to speak.
+
+        Args:
+            messages: system and user messages; their text cannot forge special tokens.
+            tools: the tools that the template shows.
+
+        Raises:
+            PolicyError: the template refuses the conversation, or shows no tools.
+        """
+        if tools and not self.renders_tools:
+            raise PolicyError(
+                "the chat template does not show tools: describe them in the system message "
+                "(Dialect.describe) and pass no tools."
+            )
+        return self.encode(self._render(messages, tools, generate=True))
+
+    def increment(self, messages: Sequence[Message], closed: bool = True) -> list[int]:
+        """Ids between an assistant turn and the next one.
+
+        Args:
+            messages: what follows the assistant's message; at least one.
+            closed: False where the assistant was cut before its end-of-turn token; the ids then
+                begin with that token.
+
+        Raises:
+            PolicyError: the template refuses these messages after an assistant message.
+        """
+        if not messages:
+            raise PolicyError("an increment needs at least one message.")
+        before = (Message("user", "u"), Message("assistant", _MARK))
+        try:
+            text = self._render([*before, *messages], (), generate=True)
+        except PolicyError:
+            if messages[0].role != "tool":
+                raise
+            # Some templates want a call in front of a tool's message.
+            call = Message("assistant", _MARK, (ToolCall("f"),))
+            text = self._render([before[0], call, *messages], (), generate=True)
+        ids = self.encode(self._after_mark(text))
+        start = next((i for i, token in enumerate(ids) if token in self.special_ids), -1)
+        if start < 0 or ids[start] != self.end_id:
+            raise PolicyError(
+                "the chat template does not end an earlier assistant message with "
+                f"{self._end_text!r}, so turns cannot be joined by increments."
+            )
+        return ids[start + 1 :] if closed else ids[start:]
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text; special tokens in it are recognised, none are added."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of one generation without its end-of-turn token; tags of calls are kept."""
+        end = len(ids)
+        while end and ids[end - 1] in self.stop_ids:
+            end -= 1
+        return self._raw_decode(ids[:end])
+
+    def digest(self) -> str:
+        """First 16 hex digits of the SHA-256 of the template's text and its end-of-turn token."""
+        body = json.dumps([self.tokenizer.chat_template, self._end_text], sort_keys=True)
+        return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+    def neutral(self, text: str) -> str:
+        """The text with special tokens broken up, so that it cannot forge a turn."""
+        for special in self._special_texts:
+            if special in text:
+                text = text.replace(special, f"{special[0]} {special[1:]}")
+        return text
+
+    def _render(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, generate: bool
+    ) -> str:
+        rows = [self._row(message) for message in messages]
+        try:
+            text = self.tokenizer.apply_chat_template(
+                rows,
+                tools=[tool_json(spec) for spec in tools] or None,
+                add_generation_prompt=generate,
+                tokenize=False,
+            )
+        except (ValueError, TypeError, LookupError, TemplateError) as error:
+            roles = ", ".join(message.role for message in messages)
+            raise PolicyError(
+                f"the chat template refuses a conversation of these roles: {roles} ({error})."
+            ) from error
+        return cast("str", text)
+
+    def _row(self, message: Message) -> dict[str, Any]:
+        row: dict[str, Any] = {"role": message.role, "content": self.neutral(message.content)}
+        if message.role == "assistant" and message.calls:
+            row["tool_calls"] = [
+                {"type": "function", "function": {"name": c.name, "arguments": dict(c.arguments)}}
+                for c in message.calls
+            ]
+        return row
+
+    def _find_end(self) -> int:
+        messages = [Message("user", "u"), Message("assistant", _MARK)]
+        tail = self.encode(self._after_mark(self._render(messages, (), generate=False)))
+        for token in tail:
+            if token in self.special_ids:
+                return token
+        raise PolicyError(
+            "the chat template does not end an assistant message with a special token, so the end "
+            "of a turn cannot be seen. Use a template with an end-of-turn token."
+        )
+
+    def _after_mark(self, text: str) -> str:
+        _, found, tail = text.partition(_MARK)
+        if not found:
+            raise PolicyError("the chat template does not show the text of assistant messages.")
+        return tail
+
+    def _special_ids(self) -> Iterable[int]:
+        yield from self.tokenizer.all_special_ids
+        added = cast("Mapping[int, Any]", getattr(self.tokenizer, "added_tokens_decoder", {}))
+        yield from (index for index, token in added.items() if getattr(token, "special", False))
+
+    def _texts_of(self, ids: Iterable[int]) -> tuple[str, ...]:
+        texts = {self._raw_decode([index]) for index in ids}
+        return tuple(sorted((t for t in texts if len(t) > 1), key=len, reverse=True))
+
+    def _raw_decode(self, ids: Sequence[int]) -> str:
+        return self.tokenizer.decode(list(ids), skip_special_tokens=False)
+
+
+def tool_json(spec: ToolSpec) -> dict[str, Any]:
+    """A tool in the form that chat templates read (`{"type": "function", "function": {...}}`)."""
+    return {
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": dict(spec.parameters),
+        },
+    }
