@@ -99,6 +99,8 @@ class BoundarySettings(Settings):
     min_valid: float = Field(default=0.5, gt=0, le=1)
     """Share of a group that must be valid for it to be judged."""
     priority: Literal["phi", "variance", "thompson"] = "phi"
+    thompson_visits: int = Field(default=3, ge=1)
+    """Last visits of a task that `thompson` draws its posterior from."""
     min_variance: float = Field(default=0.0, ge=0)
     """Boundary tasks with a smaller reward variance are no seeds."""
     seeds: int = Field(default=16, ge=1)

@@ -1,0 +1,420 @@
+"""A run's folder: manifest, metrics, trajectories, checkpoints. Every write is all or nothing.
+
+    runs/today/
+      manifest.json             versions, seed, settings, hashes, command
+      metrics.jsonl             one record a line, appended
+      trajectories/step-000012.parquet
+      buffer.sqlite             the replay buffer (owned by `replay.py`)
+      checkpoint/step-000012/   written beside, then renamed; the last two are kept
+      checkpoint/latest         name of the one to resume from
+
+Owns names, formats and their safety: a kill, or a full disk, at any moment leaves what was there.
+It never reads a setting to decide what a run does. A checkpoint remembers how long the log was: log
+a step first, then make its checkpoint; a resume cuts what was logged later and does it again.
+
+    run = RunDirectory.create(new_run_dir("runs"), config, split_hash=...)
+    run.log({"kind": "step", "step": 1, "reward_mean": 0.4})
+    with run.checkpoint(step=1) as folder: ...
+    run = RunDirectory.resume(path, config)
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import rods
+from rods.config import RunConfig, parse_config
+from rods.errors import StoreError
+from rods.types import Json
+
+if TYPE_CHECKING:
+    from rods.trajectory import Trajectory
+
+MANIFEST, METRICS, LATEST = "manifest.json", "metrics.jsonl", "latest"
+MARK = "mark.json"
+"""File of a checkpoint that says its step and how long the log was."""
+KEPT = 2
+"""Checkpoints that are kept."""
+
+
+def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
+    """Make an empty folder: `base/name`, or `base/<date and time>` where no name is given.
+
+    Raises:
+        StoreError: `name` is taken, or the folder cannot be made.
+    """
+    stem = name or datetime.now().strftime("%Y%m%d-%H%M%S")
+    path, number = Path(base) / stem, 1
+    while not name and path.exists():
+        number += 1
+        path = Path(base) / f"{stem}-{number}"
+    with _disk(path, "making"):
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError as error:
+            raise StoreError(
+                f"{path}: this run exists already. Choose another name, or go on with it by "
+                f"`rods train --resume {path}`."
+            ) from error
+    return path
+
+
+@contextmanager
+def _disk(path: Path, doing: str) -> Generator[None]:
+    """Turn an error of the file system into one clear message."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreError(
+                f"{path}: the disk is full, {doing} it failed. Nothing that was there is lost: "
+                "free some space, then go on with `rods train --resume`."
+            ) from error
+        raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Replace a file whole: a temporary file in the same folder, fsync, rename.
+
+    Raises:
+        StoreError: the disk is full or the folder cannot be written; the old file is as it was.
+    """
+    part = path.with_name(path.name + ".part")
+    raw = data.encode() if isinstance(data, str) else data
+    with _disk(path, "writing"):
+        try:
+            with part.open("wb") as out:
+                out.write(raw)
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A complete checkpoint."""
+
+    step: int
+    """Updates that it has seen."""
+    path: Path
+
+
+class RunDirectory:
+    """One run's folder. One process writes it at a time."""
+
+    def __init__(self, path: Path, manifest: dict[str, Json]) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.checkpoints = path / "checkpoint"
+        self.trajectories = path / "trajectories"
+        self._lock: IO[bytes] | None = None
+
+    def _claim(self) -> None:
+        """Refuse to write beside another process; a process that died holds nothing."""
+        path = self.path / ".lock"
+        with _disk(path, "opening"):
+            self._lock = path.open("ab")
+        try:
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: another process is training in this run. Stop it first, or wait."
+            ) from error
+
+    # -- making and opening -----------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        config: RunConfig,
+        *,
+        seeds: Mapping[str, int] | None = None,
+        template_hash: str = "",
+        split_hash: str = "",
+        command: Sequence[str] | None = None,
+    ) -> RunDirectory:
+        """Write the manifest of a new run into an existing folder.
+
+        Args:
+            path: an empty folder, as `new_run_dir` makes it.
+            config: settings of the run.
+            seeds: seeds beside the configuration's, by name.
+            template_hash: of the chat template in use.
+            split_hash: of the ids on each side of the split.
+            command: the command line; by default this process's. Folders are cut from it.
+        """
+        if (path / MANIFEST).exists():
+            raise StoreError(f"{path}: a run is here already. Resume it, or choose a new folder.")
+        manifest: dict[str, Json] = {
+            "rods": rods.__version__,
+            "versions": {name: _version(name) for name in ("torch", "transformers", "tokenizers")},
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "started": _now(),
+            "finished": None,
+            "seeds": {"seed": config.seed, **(seeds or {})},
+            "digest": config.digest(),
+            "template_hash": template_hash,
+            "split_hash": split_hash,
+            "command": " ".join(_without_folders(sys.argv if command is None else command)),
+            "config": cast("Json", config.model_dump(mode="json")),
+        }
+        run = cls(path, manifest)
+        run._claim()
+        run.checkpoints.mkdir(exist_ok=True)
+        run.trajectories.mkdir(exist_ok=True)
+        run.update_manifest()
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """Open a run for reading.
+
+        Raises:
+            StoreError: there is no run, or its manifest is damaged.
+        """
+        if not path.is_dir():
+            raise StoreError(f"{path}: there is no such run. `rods train` starts one.")
+        try:
+            data: Any = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"{path}: there is no {MANIFEST} here, so this is no run of rods."
+            ) from error
+        except json.JSONDecodeError as error:
+            raise StoreError(
+                f"{path / MANIFEST}: not JSON: {error}. The run is damaged."
+            ) from error
+        missing = [
+            k for k in ("rods", "digest", "config") if not isinstance(data, dict) or k not in data
+        ]
+        if missing:
+            raise StoreError(
+                f"{path / MANIFEST}: {', '.join(missing)} missing; the run is damaged."
+            )
+        return cls(path, cast("dict[str, Json]", data))
+
+    @classmethod
+    def resume(cls, path: Path, config: RunConfig | None = None) -> RunDirectory:
+        """Open a run to go on from its last checkpoint; what was logged after it is cut.
+
+        Args:
+            path: the run's folder.
+            config: settings of the command line; None takes the run's own.
+
+        Raises:
+            StoreError: the folder is no run, is of another version of rods, or its settings differ
+                (the message lists them).
+        """
+        run = cls.open(path)
+        theirs, ours = str(run.manifest["rods"]), rods.__version__
+        if theirs.split(".")[:2] != ours.split(".")[:2]:
+            raise StoreError(
+                f"{path}: this run was made by rods {theirs}, this is {ours}. Install "
+                f"rods {theirs} to go on with it, or start a new run."
+            )
+        if config is not None and config.digest() != run.manifest["digest"]:
+            changes = run.config.changed(config)
+            raise StoreError(
+                f"{path}: the settings differ from those of the run: {'; '.join(changes)}. Resume "
+                "without them, or start a new run."
+            )
+        run._claim()
+        run.checkpoints.mkdir(exist_ok=True)
+        run.trajectories.mkdir(exist_ok=True)
+        run._cut()
+        return run
+
+    @property
+    def config(self) -> RunConfig:
+        """Settings of the run, as the manifest holds them."""
+        data = cast("Mapping[str, Any]", self.manifest["config"])
+        return parse_config(data, str(self.path / MANIFEST))
+
+    def update_manifest(self, **values: Json) -> None:
+        """Set keys of the manifest and write it."""
+        self.manifest.update(values)
+        text = json.dumps(self.manifest, indent=2, ensure_ascii=False)
+        write_atomic(self.path / MANIFEST, text + "\n")
+
+    def finish(self) -> None:
+        """Note that the run came to its end."""
+        self.update_manifest(finished=_now())
+
+    # -- metrics ----------------------------------------------------------------------------
+
+    def log(self, record: Mapping[str, Json]) -> None:
+        """Append one record to `metrics.jsonl`.
+
+        Args:
+            record: plain JSON with `step`, the number of updates done.
+
+        Raises:
+            StoreError: `step` is missing, or the line cannot be written (what was there stays).
+        """
+        if not isinstance(record.get("step"), int):
+            raise StoreError(f"a record of {METRICS} needs a whole number `step`, got {record}.")
+        path = self.path / METRICS
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        with _disk(path, "writing"), path.open("ab") as out:
+            size = out.tell()
+            try:
+                out.write(line.encode())
+                out.flush()
+            except OSError:
+                os.truncate(path, size)
+                raise
+
+    def metrics(self) -> list[dict[str, Json]]:
+        """All whole records. A last line that was torn by a kill is left out: it is owed again.
+
+        Raises:
+            StoreError: a line before the last is damaged.
+        """
+        path = self.path / METRICS
+        if not path.is_file():
+            return []
+        *lines, _torn = path.read_text(encoding="utf-8", errors="replace").split("\n")
+        records: list[dict[str, Json]] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                records.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise StoreError(
+                    f"{path}:{number}: not JSON: {error}. Remove this line to go on."
+                ) from error
+        return records
+
+    def _cut(self) -> None:
+        """Forget what was logged after the checkpoint; those steps are done again."""
+        checkpoint = self.latest_checkpoint()
+        step, size = -1, 0
+        if checkpoint:
+            step = checkpoint.step
+            size = int(json.loads((checkpoint.path / MARK).read_text(encoding="utf-8"))["metrics"])
+        path = self.path / METRICS
+        if path.is_file():
+            with _disk(path, "cutting"):
+                os.truncate(path, min(size, path.stat().st_size))
+        for file in self.trajectories.glob("step-*.parquet"):
+            if _step_of(file.stem) > step:
+                file.unlink()
+        for left in (*self.trajectories.glob("*.part"), *self.checkpoints.glob(".*.part")):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    # -- trajectories -----------------------------------------------------------------------
+
+    def write_trajectories(self, step: int, trajectories: Sequence[Trajectory]) -> Path:
+        """Keep one step's trajectories as Parquet; returns the file."""
+        from rods.trajectory_codec import write_parquet
+
+        path = self.trajectories / f"step-{step:06d}.parquet"
+        part = path.with_name(path.name + ".part")
+        with _disk(path, "writing"):
+            try:
+                write_parquet(part, trajectories)
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+        return path
+
+    # -- checkpoints ------------------------------------------------------------------------
+
+    @contextmanager
+    def checkpoint(self, step: int) -> Generator[Path]:
+        """Write a checkpoint: fill the folder that is given; it counts when the block ends.
+
+        Raises:
+            StoreError: the disk is full; the checkpoints that were there stay.
+        """
+        final = self.checkpoints / f"step-{step:06d}"
+        part = self.checkpoints / f".step-{step:06d}.part"
+        with _disk(final, "writing"):
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            try:
+                yield part
+                mark = {"step": step, "metrics": self._sync_metrics()}
+                (part / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+                for path in part.rglob("*"):
+                    if path.is_file():
+                        with path.open("rb") as done:
+                            os.fsync(done.fileno())
+                _sync_folder(part)
+                shutil.rmtree(final, ignore_errors=True)
+                part.rename(final)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        write_atomic(self.checkpoints / LATEST, final.name + "\n")
+        for old in self._complete()[:-KEPT]:
+            shutil.rmtree(old.path, ignore_errors=True)
+
+    def _sync_metrics(self) -> int:
+        with (self.path / METRICS).open("ab") as out:
+            os.fsync(out.fileno())
+            return out.tell()
+
+    def _complete(self) -> list[Checkpoint]:
+        found = [Checkpoint(_step_of(p.name), p) for p in self.checkpoints.glob("step-*")]
+        return sorted(found, key=lambda c: c.step)
+
+    def latest_checkpoint(self) -> Checkpoint | None:
+        """The checkpoint to resume from; None before the first."""
+        complete = self._complete()
+        pointer = self.checkpoints / LATEST
+        name = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+        named = [c for c in complete if c.path.name == name]
+        return named[0] if named else (complete[-1] if complete else None)
+
+
+def _step_of(stem: str) -> int:
+    return int(stem.removeprefix("step-"))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _without_folders(command: Sequence[str]) -> list[str]:
+    """Absolute paths say where a machine keeps things; their last part is enough."""
+    out: list[str] = []
+    for word in command:
+        key, equals, value = word.partition("=")
+        tail = value if equals else key
+        short = Path(tail).name if tail.startswith(("/", "~")) else tail
+        out.append(f"{key}={short}" if equals else short)
+    return out
