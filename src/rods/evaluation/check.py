@@ -1,0 +1,236 @@
+"""Checks tasks without a model: does every ground truth replay, twice alike, and pass its judge?
+
+Owns the three findings below and nothing else. Never changes a task, never samples a policy.
+
+* `unreachable`: the world cannot be opened, a ground-truth call fails or is not offered, or the
+  ground truth does not pass the judges
+* `unstable`: two replays in fresh worlds differ in a result, a state or a verdict
+* `ambiguous`: a ground-truth value that stands in nothing said or documented by then and not in the
+  world's initial state (it must be derived or guessed), or the same words and world with different
+  ground truth
+
+    report = check_tasks(tasks, BfclEnvironment())
+    for row in report.rows: ...
+"""
+
+from __future__ import annotations
+
+import calendar
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from rods.env import Environment, TurnVerdict
+from rods.errors import EnvError, TaskError
+from rods.task import Task, call_to_json
+from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
+
+
+class Finding(StrEnum):
+    """What can be wrong with a task."""
+
+    UNREACHABLE = "unreachable"
+    """Its own ground truth does not solve it. Such a task cannot be trained on."""
+    UNSTABLE = "unstable"
+    """Replaying it gives different results. Such a task cannot be trained on."""
+    AMBIGUOUS = "ambiguous"
+    """An agent may have to guess. A hint for a reader, not a fault of the world."""
+
+
+class CheckRow(NamedTuple):
+    """One finding."""
+
+    finding: Finding
+    task: str
+    """Content id of the task."""
+    origin: str
+    """Name of the original task that it is or descends from."""
+    category: str
+    turn: int
+    """Turn from 0; -1 where the whole task is meant."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """All findings over some tasks."""
+
+    rows: tuple[CheckRow, ...]
+    tasks: int
+    """How many tasks were looked at."""
+    calls: int
+    """How many ground-truth calls were replayed (each task is played twice)."""
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """No task is unreachable or unstable (ambiguous ones are allowed)."""
+        return all(row.finding is Finding.AMBIGUOUS for row in self.rows)
+
+    def counts(self) -> dict[str, int]:
+        """Number of tasks with each finding."""
+        seen = {(row.finding, row.task) for row in self.rows}
+        found = Counter(finding.value for finding, _ in seen)
+        return {finding.value: found.get(finding.value, 0) for finding in Finding}
+
+
+class _Played(NamedTuple):
+    results: tuple[tuple[ToolResult, ...], ...]
+    verdicts: tuple[TurnVerdict, ...]
+    snapshots: tuple[object, ...]
+    offered: tuple[tuple[ToolSpec, ...], ...]
+
+
+def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
+    """Replay every ground truth in two fresh worlds and look for values that must be guessed.
+
+    Never raises for a bad task: what is wrong with it becomes a row.
+    """
+    start = time.perf_counter()
+    rows: list[CheckRow] = []
+    spoken: dict[str, tuple[str, Task]] = {}
+    count = calls = 0
+    for task in tasks:
+        count += 1
+        rows.extend(_contradictions(task, spoken))
+        try:
+            first, second = _play(task, environment), _play(task, environment)
+        except (TaskError, EnvError) as error:
+            rows.append(_row(Finding.UNREACHABLE, task, -1, str(error)))
+            continue
+        calls += 2 * sum(map(len, first.results))
+        rows.extend(_unreachable(task, first))
+        rows.extend(_unstable(task, first, second))
+        rows.extend(_guessed(task, first))
+    return CheckReport(tuple(rows), count, calls, time.perf_counter() - start)
+
+
+def _row(finding: Finding, task: Task, turn: int, detail: str) -> CheckRow:
+    return CheckRow(finding, task.id, task.provenance.origin, task.category, turn, detail)
+
+
+def _play(task: Task, environment: Environment) -> _Played:
+    world = environment.open(task)
+    try:
+        results: list[tuple[ToolResult, ...]] = []
+        verdicts: list[TurnVerdict] = []
+        snapshots: list[object] = []
+        offered: list[tuple[ToolSpec, ...]] = []
+        for index, turn in enumerate(task.turns):
+            world.begin_turn(index)
+            offered.append(world.offered())
+            results.append(tuple(world.call(call) for call in turn.ground_truth))
+            verdicts.append(world.end_turn())
+            snapshots.append(world.snapshot())
+    finally:
+        world.close()
+    return _Played(tuple(results), tuple(verdicts), tuple(snapshots), tuple(offered))
+
+
+def _unreachable(task: Task, played: _Played) -> Iterator[CheckRow]:
+    for index, (turn, results) in enumerate(zip(task.turns, played.results, strict=True)):
+        for call, result in zip(turn.ground_truth, results, strict=True):
+            if result.failed:
+                detail = f"{call} failed: {result.content[:200]}"
+                yield _row(Finding.UNREACHABLE, task, index, detail)
+        verdict = played.verdicts[index]
+        if not (verdict.solved and verdict.parity):
+            yield _row(Finding.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}")
+
+
+def _unstable(task: Task, first: _Played, second: _Played) -> Iterator[CheckRow]:
+    for index in range(len(task.turns)):
+        for name in ("results", "snapshots", "verdicts"):
+            if getattr(first, name)[index] != getattr(second, name)[index]:
+                detail = f"{name} of two replays differ"
+                yield _row(Finding.UNSTABLE, task, index, detail)
+
+
+def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[CheckRow]:
+    """Same words, tools and world up to a turn, but other calls, in this or an earlier task."""
+    world = json.dumps(task.world, sort_keys=True)
+    heard: list[object] = [task.env, world]
+    for index, turn in enumerate(task.turns):
+        heard.append([turn.user, sorted(turn.withheld)])
+        calls = json.dumps([call_to_json(call) for call in turn.ground_truth], sort_keys=True)
+        known, other = spoken.setdefault(json.dumps(heard), (calls, task))
+        if known != calls:
+            name = other.provenance.origin or other.id
+            yield _row(Finding.AMBIGUOUS, task, index, f"same words as {name}, other calls")
+        heard.append(calls)
+
+
+def _guessed(task: Task, played: _Played) -> Iterator[CheckRow]:
+    """Values of the ground truth that nothing said so far contains."""
+    seen = _Seen()
+    seen.read(json.dumps(task.world, ensure_ascii=False))
+    known: set[str] = set()
+    for index, turn in enumerate(task.turns):
+        seen.read(turn.user)
+        for spec in played.offered[index]:
+            if spec.name not in known:
+                known.add(spec.name)
+                seen.read(f"{spec.description} {json.dumps(spec.parameters)}")
+        for call, result in zip(turn.ground_truth, played.results[index], strict=True):
+            for key, value in _leaves(call.arguments):
+                if not seen.holds(value):
+                    detail = (
+                        f"{call.name}: {key}={value!r} stands nowhere before: derived or guessed"
+                    )
+                    yield _row(Finding.AMBIGUOUS, task, index, detail)
+            seen.read(result.content)
+
+
+def _leaves(arguments: Mapping[str, Value]) -> Iterator[tuple[str, Json]]:
+    for key, value in arguments.items():
+        if isinstance(value, ToolCall):
+            yield from _leaves(value.arguments)
+        elif isinstance(value, dict):
+            yield from _leaves(value)
+        elif isinstance(value, list):
+            yield from _leaves({f"{key}[{i}]": item for i, item in enumerate(value)})
+        elif not (value is None or isinstance(value, bool)):
+            yield key, value
+
+
+_WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
+_NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+_ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
+_MONTHS = [name.lower() for name in calendar.month_name[1:]]
+_SAID: dict[str, str] = {
+    **{word: str(i) for i, word in enumerate(_NUMBERS)},
+    **{word: str(i) for i, word in enumerate(_ORDINALS, 1)},
+    **{word: str(i) for i, word in enumerate(_MONTHS, 1)},
+    **{word[:3]: str(i) for i, word in enumerate(_MONTHS, 1) if word != "may"},
+    "half": "0.5",
+    "hundred": "100",
+    "thousand": "1000",
+    "million": "1000000",
+}
+
+
+class _Seen:
+    """The words that an agent has read; numbers, number words and months count by value."""
+
+    def __init__(self) -> None:
+        self._words: set[str] = set()
+
+    def read(self, text: str) -> None:
+        words = set(_WORD.findall(text.lower().replace(",", "").replace("\\n", " ")))
+        self._words.update(map(_canonical, words))
+        self._words.update(_SAID[word] for word in words if word in _SAID)
+
+    def holds(self, value: Json) -> bool:
+        """Whether at least half of the value's words were read; every word, for a single one."""
+        text = str(value).lower().replace(",", "")
+        words = [_canonical(word) for word in _WORD.findall(text)]
+        return 2 * sum(word in self._words for word in words) >= len(words)
+
+
+def _canonical(word: str) -> str:
+    return f"{float(word):g}" if word[0].isdigit() and len(word) < 16 else word
