@@ -35,12 +35,17 @@ class TurnVerdict:
     """Every ground-truth result of this turn is among the agent's results so far (multiset)."""
     parity: bool
     """What the benchmark's own checker says of this turn (it never judges abstention)."""
+    answered: bool = True
+    """The agent ended the turn by an answer (set by the rollout; a world cannot see it)."""
 
     @property
     def solved(self) -> bool:
-        """Our verdict: state and results right after at least one call, or rightly abstained."""
+        """Our verdict: state and results right after at least one call, or rightly abstained.
+
+        To abstain is to call nothing and to answer; a turn that was closed by force has no answer.
+        """
         if not self.expects_calls:
-            return self.calls == 0
+            return self.calls == 0 and self.answered
         return self.calls > 0 and self.state and self.executed
 
 

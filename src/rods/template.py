@@ -226,7 +226,7 @@ class ChatTemplate:
 
     def _texts_of(self, ids: Iterable[int]) -> tuple[str, ...]:
         texts = {self._raw_decode([index]) for index in ids}
-        return tuple(sorted((t for t in texts if len(t) > 1), key=len, reverse=True))
+        return tuple(sorted((t for t in texts if len(t) > 1), key=lambda t: (-len(t), t)))
 
     def _raw_decode(self, ids: Sequence[int]) -> str:
         return self.tokenizer.decode(list(ids), skip_special_tokens=False)
