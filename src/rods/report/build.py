@@ -1,0 +1,274 @@
+"""`report.html` of a run: one self-contained file, no external request. Owns the page's context.
+
+The page is a Jinja template with its style sheet and script included; everything that comes from a
+run is escaped (HTML by Jinja, data for the script as JSON without `<`, `>` and `&`), because model
+text is data.
+
+    build_report(Path("runs/today"))            # writes runs/today/report.html
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from rods.errors import StoreError
+from rods.evaluation.stats import Interval
+from rods.report.panels import (
+    boundary_band,
+    boundary_without_variance,
+    first_visits,
+    learning_curves,
+    mechanism_figures,
+    pool_figures,
+    synthesis_figure,
+    synthesis_totals,
+)
+from rods.report.results import METRICS, SETS, Cell, ResultRow, result_rows, unpaired
+from rods.report.run_data import RunData, load_run, moment
+from rods.report.svg import whisker
+from rods.report.viewer import Decode, Reader, decoder_for, trajectory_view
+from rods.types import Json
+
+TEMPLATES = Path(__file__).parent / "templates"
+DASH = "\N{EN DASH}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number of the overview."""
+
+    value: str
+    label: str
+    detail: str = ""
+
+
+def build_report(
+    run: Path | RunData,
+    out: Path | None = None,
+    decode: Decode | None = None,
+    reader: Reader | None = None,
+) -> Path:
+    """Write the report of a run and return its path.
+
+    Args:
+        run: a run directory, or what `load_run` made of it.
+        out: where to write; by default `report.html` in the run directory.
+        decode: text of token ids; by default the tokenizer that lies in the run, if any.
+        reader: reads one trajectory file; by default the codec's.
+
+    Raises:
+        StoreError: the run cannot be read, or the report cannot be written.
+    """
+    data = run if isinstance(run, RunData) else load_run(run)
+    view = trajectory_view(data, decode or decoder_for(data), reader)
+    page = render("report.html.j2", report_context(data, view))
+    return write_page(out or data.path / "report.html", page)
+
+
+def render(template: str, context: Mapping[str, object]) -> str:
+    """One page of `templates/`, everything escaped that is not markup of ours."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    helpers = {"share": share, "interval": interval, "metrics": METRICS, "sets": SETS}
+    return environment.get_template(template).render({**helpers, **context})
+
+
+def write_page(path: Path, page: str) -> Path:
+    """Write by a temporary file and a rename, so that an old page survives a full disk.
+
+    Raises:
+        StoreError: the page cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(page, encoding="utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StoreError(f"{path}: the page cannot be written: {error}.") from error
+    return path
+
+
+def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
+    """Everything that the template reads."""
+    before, after = run.evaluation("before"), run.last_evaluation
+    rows = result_rows(before, after)
+    notes = list(run.notes)
+    if lonely := unpaired(before, after):
+        notes.append(f"{lonely} tasks were evaluated only once and enter no difference.")
+    when = "after" if after is None or after.when == "after" else f"epoch {after.when}"
+    return {
+        "run": run,
+        "finished": bool(run.manifest.get("finished")),
+        "identity": identity(run),
+        "details": details(run.manifest),
+        "notes": notes,
+        "tiles": tiles(run, rows),
+        "rows": rows,
+        "after_label": when,
+        "grouped": run.setting("env.split") != "paper",
+        "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
+        "whiskers": whiskers(rows),
+        "curves": learning_curves(run),
+        "pool": pool_figures(run),
+        "mechanism": mechanism_figures(run),
+        "synthesis": synthesis_figure(run),
+        "view": view,
+    }
+
+
+def identity(run: RunData) -> list[tuple[str, str]]:
+    """The run in a few words: what was trained on what, when and for how long."""
+    manifest = run.manifest
+    pairs: list[tuple[str, Json]] = [
+        ("Curriculum", run.setting("curriculum")),
+        ("Model", run.setting("model.name")),
+        ("Profile", manifest.get("profile")),
+        ("Seed", manifest.get("seed", run.setting("seed"))),
+        ("Split", run.setting("env.split")),
+        ("Split hash", manifest.get("split_hash")),
+        ("Settings digest", manifest.get("digest")),
+        ("Started", _clock(manifest.get("started"))),
+        ("Finished", _clock(manifest.get("finished"))),
+        ("Took", None if run.seconds is None else span(run.seconds)),
+        ("Steps", len(run.steps)),
+        ("Trajectories", int(run.total("trajectories")) or None),
+    ]
+    return [(name, str(value)) for name, value in pairs if value not in (None, "")]
+
+
+def details(manifest: Mapping[str, Json], prefix: str = "") -> list[tuple[str, str]]:
+    """Every leaf of the manifest as dotted key and text."""
+    rows: list[tuple[str, str]] = []
+    for key, value in manifest.items():
+        if isinstance(value, dict):
+            rows.extend(details(value, f"{prefix}{key}."))
+        elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
+            for i, item in enumerate(value):
+                rows.extend(details({str(i): item}, f"{prefix}{key}."))
+        else:
+            rows.append((f"{prefix}{key}", str(value)))
+    return rows
+
+
+def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
+    """The numbers that say whether the method worked in this run."""
+    found: list[Tile] = []
+    for row in rows:
+        cell = row.cells["progress"]
+        if row.category or (cell.before is None and cell.after is None):
+            continue
+        label = f"progress reward, {SETS.get(row.set, row.set).lower()}"
+        found.append(_change_tile(label, cell))
+    shares = [s for r in run.steps if (s := r.numbers.get("zero_variance")) is not None]
+    if len(shares) >= 4:
+        quarter = max(1, len(shares) // 4)
+        first, last = statistics.mean(shares[:quarter]), statistics.mean(shares[-quarter:])
+        found.append(
+            Tile(
+                f"{first:.0%} → {last:.0%}",
+                "groups without variance",
+                "first and last quarter of the steps",
+            )
+        )
+    visits = first_visits(run)
+    if visits:
+        low, high = boundary_band(run)
+        inside = sum(low <= j.rbar <= high for j in visits) / len(visits)
+        median = statistics.median(j.rbar for j in visits)
+        found.append(
+            Tile(
+                f"{median:.2f}",
+                "median rbar of new variants",
+                f"{inside:.0%} of {len(visits)} on the boundary",
+            )
+        )
+    on, without = boundary_without_variance(run)
+    if on:
+        found.append(
+            Tile(
+                f"{without / on:.0%}",
+                "boundary tasks without variance",
+                f"{without} of {on} judgements",
+            )
+        )
+    tried, accepted = synthesis_totals(run)
+    if tried:
+        found.append(
+            Tile(
+                f"{accepted / tried:.0%}",
+                "synthesis yield",
+                f"{accepted} accepted of {tried} tried",
+            )
+        )
+    if run.epochs:
+        injected = sum(e.injected for e in run.epochs)
+        retired = sum(sum(e.retired.values()) for e in run.epochs)
+        found.append(
+            Tile(
+                f"{injected} / {retired}",
+                "variants injected / retired",
+                f"over {len(run.epochs)} epochs",
+            )
+        )
+    return found
+
+
+def _change_tile(label: str, cell: Cell) -> Tile:
+    change = cell.difference
+    if change is not None:
+        means = " → ".join(f"{i.mean:.3f}" if i else "?" for i in (cell.before, cell.after))
+        return Tile(f"{change.mean:+.3f}", label, f"{interval(change)} from {means}")
+    when, known = ("before", cell.before) if cell.before else ("after", cell.after)
+    value = f"{known.mean:.3f}" if known else DASH
+    return Tile(value, label, f"{when} training; no difference can be given")
+
+
+def whiskers(rows: Sequence[ResultRow]) -> dict[tuple[str, str, str], Markup]:
+    """A picture of each difference, on one scale for the whole table."""
+    cells = {(r.set, r.category, m): c.difference for r in rows for m, c in r.cells.items()}
+    known = [d for d in cells.values() if d]
+    reach = min([d.low for d in known] + [-0.02]), max([d.high for d in known] + [0.02])
+    pictures: dict[tuple[str, str, str], Markup] = {}
+    for key, d in cells.items():
+        if d is not None:
+            css = "s-grey" if not d.excludes_zero else "s-mastered" if d.mean > 0 else "s-hard"
+            pictures[key] = whisker(d.mean, d.low, d.high, reach, css)
+    return pictures
+
+
+def interval(found: Interval | None) -> str:
+    """`[+0.01, +0.08]`, or a dash where there is none."""
+    return DASH if found is None else f"[{found.low:+.3f}, {found.high:+.3f}]"
+
+
+def share(cell: Cell, when: str) -> str:
+    """Mean before or after, three digits, or a dash."""
+    found = cell.before if when == "before" else cell.after
+    return DASH if found is None else f"{found.mean:.3f}"
+
+
+def span(seconds: float) -> str:
+    """A duration in words: `9 min 41 s`."""
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _clock(value: Json) -> str | None:
+    when = moment(value)
+    return None if when is None else when.strftime("%Y-%m-%d %H:%M %Z")

@@ -1,0 +1,336 @@
+"""The figures of the report, from rows to charts. Owns what is plotted, not how it is drawn.
+
+Each function takes a `RunData` and gives `Figure`s; where the data are missing it gives a figure
+without a chart whose note says what is missing.
+
+    for figure in learning_curves(run):
+        figure.title, figure.chart
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from rods.report.results import CATEGORIES
+from rods.report.run_data import REGIONS, EpochRow, Judged, RunData, StepRow
+from rods.report.svg import (
+    Axes,
+    Series,
+    bars,
+    histogram,
+    line_chart,
+    scatter,
+    smooth,
+    stacked_area,
+)
+
+RETIRED: Mapping[str, str] = {
+    "mastered": "s-mastered",
+    "too_hard": "s-hard",
+    "burn_in": "s-3",
+    "stale": "s-grey",
+    "pruned": "s-4",
+}
+SMALL = Axes(width=370, height=270)
+"""Size of a chart that stands in a row of three."""
+NO_VARIANCE = 1e-12
+"""A group whose variance is not above it has equal rewards, up to rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with its words."""
+
+    title: str
+    caption: str
+    chart: Markup | None
+    """`None`: there are no data for it, and the caption says so."""
+    legend: Sequence[tuple[str, str]] = ()
+    """Names and colour classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a learning curve."""
+
+    key: str
+    name: str
+    css: str = "s-1"
+
+
+CURVES: Sequence[tuple[str, str, Sequence[Curve], bool]] = (
+    (
+        "Mean reward",
+        "Mean training reward of a step's trajectories. Stages may use different rewards.",
+        (Curve("reward_mean", "mean reward"),),
+        False,
+    ),
+    (
+        "Groups without variance",
+        "Share of groups whose rewards are all equal: they give no gradient.",
+        (Curve("zero_variance", "share of groups", "s-hard"),),
+        True,
+    ),
+    (
+        "Entropy and KL",
+        "Mean entropy of the policy (nats a token), and its KL divergence from the frozen start.",
+        (Curve("entropy", "entropy", "s-4"), Curve("kl", "KL", "s-3")),
+        False,
+    ),
+    ("Loss", "Policy loss of the update.", (Curve("loss", "loss", "s-2"),), False),
+    (
+        "Gradient norm",
+        "Norm of the gradient before clipping.",
+        (Curve("grad_norm", "gradient norm", "s-2"),),
+        False,
+    ),
+    (
+        "Clipped tokens",
+        "Share of tokens whose probability ratio was clipped from above or from below.",
+        (Curve("clip_high", "above", "s-hard"), Curve("clip_low", "below", "s-1")),
+        False,
+    ),
+    (
+        "Rollout speed",
+        "Generated tokens a second of rollout.",
+        (Curve("tokens_per_s", "tokens/s", "s-mastered"),),
+        False,
+    ),
+    (
+        "Seconds of a step",
+        "Wall-clock time of a step, for rollouts and for the update.",
+        (Curve("seconds_rollout", "rollouts", "s-1"), Curve("seconds_update", "update", "s-3")),
+        False,
+    ),
+)
+
+
+def boundary_band(run: RunData) -> tuple[float, float]:
+    """Limits of the boundary region in this run's settings (0.20 and 0.85 where unknown)."""
+    low, high = run.setting("boundary.low"), run.setting("boundary.high")
+    return (
+        float(low) if isinstance(low, int | float) else 0.20,
+        float(high) if isinstance(high, int | float) else 0.85,
+    )
+
+
+def learning_curves(run: RunData) -> list[Figure]:
+    """One figure for each curve that was measured at least once."""
+    figures: list[Figure] = []
+    stages = stage_starts(run.steps)
+    for title, caption, curves, share in CURVES:
+        series = [s for c in curves if (s := step_series(run.steps, c.key, c.name, c.css))]
+        if not series:
+            figures.append(Figure(title, "Not recorded in this run.", None))
+            continue
+        axes = Axes(x_label="step", y_range=(0.0, 1.0) if share else None)
+        legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
+        figures.append(Figure(title, caption, line_chart(series, axes, stages), legend))
+    return figures
+
+
+def stage_starts(steps: Sequence[StepRow]) -> list[tuple[float, str]]:
+    """First step and name of each stage; empty where there is but one."""
+    starts = [
+        (float(row.step), row.stage)
+        for i, row in enumerate(steps)
+        if i == 0 or row.stage != steps[i - 1].stage
+    ]
+    return starts if len(starts) > 1 else []
+
+
+def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Series | None:
+    """One number over steps, smoothed from 12 steps on; `None` if it was never measured."""
+    ys = [row.numbers.get(key, math.nan) for row in steps]
+    if all(math.isnan(y) for y in ys):
+        return None
+    xs = [float(row.step) for row in steps]
+    if len(ys) < 12:
+        return Series(name, xs, ys, css)
+    return Series(name, xs, smooth(ys, max(3, len(ys) // 12) | 1), css, faint=ys)
+
+
+def pool_figures(run: RunData) -> list[Figure]:
+    """Active, injected and retired tasks over epochs."""
+    if not run.epochs:
+        return [Figure("Replay buffer", "No epoch is recorded in this run.", None)]
+    numbers = [e.epoch for e in run.epochs]
+    rising = all(a < b for a, b in pairwise(numbers))
+    xs = [float(n) for n in (numbers if rising else range(1, len(numbers) + 1))]
+    axes = Axes(x_label=_epoch_label(run.epochs))
+    active = [
+        ("original", [float(e.originals) for e in run.epochs], "s-grey"),
+        ("generated", [float(e.generated) for e in run.epochs], "s-boundary"),
+    ]
+    moved = [
+        ("injected", [float(e.injected) for e in run.epochs], "s-boundary"),
+        ("deferred to a later epoch", [float(e.deferred) for e in run.epochs], "s-grey"),
+    ]
+    reasons = [r for r in RETIRED if any(e.retired.get(r) for e in run.epochs)]
+    reasons += sorted({r for e in run.epochs for r in e.retired if r not in RETIRED})
+    gone = [
+        (words(r), [float(e.retired.get(r, 0)) for e in run.epochs], RETIRED.get(r, "s-2"))
+        for r in reasons
+    ]
+    total = sum(sum(e.retired.values()) for e in run.epochs)
+    return [
+        Figure(
+            "Active tasks",
+            "Tasks that can be drawn in an epoch.",
+            stacked_area(xs, active, axes),
+            [(n, c) for n, _, c in active],
+        ),
+        Figure(
+            "Injected variants",
+            f"{sum(e.injected for e in run.epochs)} variants entered the pool at epoch starts. "
+            "Deferred ones wait for room.",
+            stacked_area(xs, moved, axes),
+            [(n, c) for n, _, c in moved],
+        ),
+        Figure(
+            "Retired variants, by reason",
+            f"{total} generated tasks left the pool.",
+            stacked_area(xs, gone, axes) if gone else None,
+            [(n, c) for n, _, c in gone],
+        ),
+    ]
+
+
+def mechanism_figures(run: RunData) -> list[Figure]:
+    """Where variants land, variance against rbar, regions over steps."""
+    return [_landing(run), _variance(run), _regions(run)]
+
+
+def first_visits(run: RunData) -> list[Judged]:
+    """The first judgement of each variant; a later one never counts, even if so marked."""
+    seen: dict[str, Judged] = {}
+    for _, j in run.judgements:
+        if j.origin == "variant" and j.first_visit:
+            seen.setdefault(j.task_id, j)
+    return list(seen.values())
+
+
+def _landing(run: RunData) -> Figure:
+    title, band, visits = "Where new variants land", boundary_band(run), first_visits(run)
+    if not visits:
+        return Figure(title, "No variant was visited in this run.", None)
+    values = [j.rbar for j in visits]
+    inside = sum(band[0] <= v <= band[1] for v in values)
+    median = statistics.median(values)
+    groups = [
+        (CATEGORIES.get(c, words(c)), [j.rbar for j in visits if j.category == c], css)
+        for c, css in zip(
+            sorted({j.category for j in visits}), ("s-1", "s-3", "s-4", "s-2") * 9, strict=False
+        )
+    ]
+    low, high = min(0.0, *values), max(1.0, *values)
+    edges = [low + (high - low) * i / 20 for i in range(21)]
+    chart = histogram(
+        groups,
+        edges,
+        replace(SMALL, x_label="rbar at the first visit", whole_x=False),
+        band,
+        (median, f"median {median:.2f}"),
+    )
+    return Figure(
+        title,
+        f"rbar of {len(visits)} variants when they were first judged. {inside} "
+        f"({inside / len(visits):.0%}) land on the boundary ({band[0]:.2f} to {band[1]:.2f}, "
+        "shaded).",
+        chart,
+        [(n, c) for n, _, c in groups],
+    )
+
+
+def _variance(run: RunData) -> Figure:
+    title, band = "Variance against rbar", boundary_band(run)
+    judged = [j for _, j in run.judgements]
+    if not judged:
+        return Figure(title, "No judgement is recorded in this run.", None)
+    groups: list[tuple[str, list[tuple[float, float, int]], str]] = []
+    for name, css in (("original", "s-grey"), ("variant", "s-boundary")):
+        counted = Counter(
+            (round(j.rbar, 3), round(j.variance, 4)) for j in judged if j.origin == name
+        )
+        groups.append((name, [(x, y, n) for (x, y), n in sorted(counted.items())], css))
+    curve = [(i / 50, i / 50 * (1 - i / 50)) for i in range(51)]
+    axes = replace(SMALL, x_label="rbar", whole_x=False)
+    on, without = boundary_without_variance(run)
+    caption = (
+        f"Each of {len(judged)} judgements; a dot grows with how many coincide. The curve is "
+        f"Popoviciu's bound r(1 - r) for rewards in [0, 1]. Of {on} judgements on the boundary "
+        f"{without}{f' ({without / on:.0%})' if on else ''} have no variance: rbar says boundary, "
+        "yet they give no gradient."
+    )
+    legend = [(n, c) for n, g, c in groups if g]
+    return Figure(title, caption, scatter(groups, axes, band, curve), legend)
+
+
+def boundary_without_variance(run: RunData) -> tuple[int, int]:
+    """Judgements on the boundary, and those of them whose rewards are all equal."""
+    on = [j for _, j in run.judgements if j.region == "boundary"]
+    return len(on), sum(j.variance <= NO_VARIANCE for j in on)
+
+
+def _regions(run: RunData) -> Figure:
+    title = "Regions over training"
+    rows = [r for r in run.steps if sum(r.regions.values())]
+    if not rows:
+        return Figure(title, "No region is recorded in this run.", None)
+    size = max(1, len(rows) // 40 + (len(rows) % 40 > 0))
+    chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
+    xs = [float(statistics.mean(r.step for r in chunk)) for chunk in chunks]
+    layers: list[tuple[str, list[float], str]] = []
+    for region in REGIONS:
+        shares = [
+            sum(r.regions.get(region, 0) for r in c) / sum(sum(r.regions.values()) for r in c)
+            for c in chunks
+        ]
+        layers.append((region, shares, f"s-{region}"))
+    each = "each step" if size == 1 else f"each {size} steps"
+    caption = f"Share of judged tasks in each region, for {each}."
+    chart = stacked_area(xs, layers, replace(SMALL, x_label="step", y_range=(0.0, 1.0)))
+    return Figure(title, caption, chart, [(n, c) for n, _, c in layers])
+
+
+def synthesis_figure(run: RunData) -> Figure:
+    """What became of all candidates of the synthesis, by reason."""
+    title = "Synthesis: what became of the candidates"
+    tried, accepted = synthesis_totals(run)
+    if not tried:
+        return Figure(title, "Nothing was synthesised in this run.", None)
+    reasons: Counter[str] = Counter()
+    for epoch in run.epochs:
+        reasons.update(epoch.rejected)
+    rows = [("accepted", float(accepted), f"{accepted} ({accepted / tried:.0%})", "s-mastered")]
+    rows += [
+        (words(r), float(n), f"{n} ({n / tried:.0%})", "s-hard") for r, n in reasons.most_common()
+    ]
+    other = tried - accepted - sum(reasons.values())
+    if other > 0:
+        rows.append(("not accounted for", float(other), f"{other} ({other / tried:.0%})", "s-grey"))
+    seconds = math.fsum(e.seconds for e in run.epochs)
+    pace = f", in {seconds:.0f} s of the worker's time" if seconds else ""
+    return Figure(title, f"{tried} candidates were tried, {accepted} accepted{pace}.", bars(rows))
+
+
+def synthesis_totals(run: RunData) -> tuple[int, int]:
+    """Candidates tried and accepted over the whole run."""
+    return sum(e.tried for e in run.epochs), sum(e.accepted for e in run.epochs)
+
+
+def words(name: str) -> str:
+    """A key as words: `too_hard` becomes `too hard`."""
+    return name.replace("_", " ")
+
+
+def _epoch_label(epochs: Sequence[EpochRow]) -> str:
+    stages = list(dict.fromkeys(e.stage for e in epochs if e.stage))
+    return f"epoch (stages: {', '.join(stages)})" if len(stages) > 1 else "epoch"

@@ -1,0 +1,344 @@
+"""A run directory as typed, frozen rows. Owns the reading of `metrics.jsonl`, draws nothing.
+
+Format, one JSON object a line, told apart by `kind`:
+
+* `step`: step, epoch, stage, numbers (`reward_mean`, `zero_variance`, `kl`, ...), `regions`
+  {hard, boundary, mastered}, and `judgements`: [{task_id, category, origin (original or variant),
+  rbar, phi, variance, n_valid, region, first_visit}].
+* `epoch`, written at an epoch's start: epoch, stage, step; alive now: active (originals +
+  generated), originals, generated; since the epoch record before: injected, deferred, retired
+  {reason: n}, synthesis {tried, accepted, rejected {reason: n}, seconds}.
+* `eval`: when ("before", "after" or an epoch number), rows: [{task_id, category, set (original or
+  variant), progress: [..], solved: [..], parity: [..], and optionally scenario}].
+
+A run that was killed and resumed may repeat steps; the last record of a step counts. What cannot be
+read, or was repeated, is said in `RunData.notes`; nothing is left out silently.
+
+    run = load_run(Path("runs/today"))
+    run.steps[-1].numbers["reward_mean"], run.notes
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from rods.errors import StoreError
+from rods.types import Json
+
+REGIONS = ("hard", "boundary", "mastered")
+MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One group's judgement at one step."""
+
+    task_id: str
+    category: str
+    origin: str
+    rbar: float
+    phi: float
+    variance: float
+    n_valid: int
+    region: str
+    first_visit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One update."""
+
+    step: int
+    epoch: int
+    stage: str
+    numbers: Mapping[str, float]
+    """Every scalar of the record; a missing key means that it was not measured."""
+    regions: Mapping[str, int]
+    judgements: tuple[Judged, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRow:
+    """The pool at an epoch's start, and what happened to it since the start before."""
+
+    epoch: int
+    stage: str
+    step: int
+    active: int
+    originals: int
+    generated: int
+    injected: int
+    deferred: int
+    retired: Mapping[str, int]
+    tried: int
+    accepted: int
+    rejected: Mapping[str, int]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRow:
+    """One task's evaluation, averaged over its samples."""
+
+    task_id: str
+    category: str
+    set: str
+    scenario: str
+    """Cluster of the interval; the task id where the run did not say."""
+    values: Mapping[str, float]
+    """Mean over samples of `progress`, `solved` and `parity`, each in [0, 1]."""
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One pass over the held-out tasks."""
+
+    when: str
+    """`before`, `after`, or the epoch's number as text."""
+    rows: tuple[EvalRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """All that a report needs but the trajectories."""
+
+    path: Path
+    manifest: Mapping[str, Json]
+    steps: tuple[StepRow, ...] = ()
+    epochs: tuple[EpochRow, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    """What is missing or could not be read, in sentences."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run directory."""
+        return self.path.resolve().name
+
+    @property
+    def judgements(self) -> list[tuple[int, Judged]]:
+        """All judgements with their steps, in order."""
+        return [(row.step, j) for row in self.steps for j in row.judgements]
+
+    def evaluation(self, when: str) -> Evaluation | None:
+        """The evaluation of this name, or `None`."""
+        return next((e for e in self.evaluations if e.when == when), None)
+
+    @property
+    def last_evaluation(self) -> Evaluation | None:
+        """The final evaluation; without it the latest one made after some epoch."""
+        done = self.evaluation("after")
+        between = [e for e in self.evaluations if e.when not in ("before", "after")]
+        return done or (between[-1] if between else None)
+
+    def setting(self, dotted: str) -> Json:
+        """A value of the configuration by its dotted key; `None` where the manifest lacks it."""
+        value: Json = self.manifest.get("config")
+        for part in dotted.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
+
+    def total(self, key: str) -> float:
+        """Sum of one number over all steps."""
+        return math.fsum(row.numbers.get(key, 0.0) for row in self.steps)
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall-clock seconds from start to finish; `None` unless both are known."""
+        started, finished = (moment(self.manifest.get(k)) for k in ("started", "finished"))
+        return None if not started or not finished else (finished - started).total_seconds()
+
+
+def load_run(path: Path) -> RunData:
+    """Read a run directory.
+
+    Raises:
+        StoreError: there is no such directory, or it holds neither manifest nor metrics.
+    """
+    if not path.is_dir():
+        raise StoreError(f"{path}: there is no such run directory. `rods train` makes one.")
+    if not (path / MANIFEST).is_file() and not (path / METRICS).is_file():
+        raise StoreError(
+            f"{path}: neither {MANIFEST} nor {METRICS} is here, so it is no run directory."
+        )
+    notes: list[str] = []
+    manifest = _manifest(path / MANIFEST, notes)
+    rows = _lines(path / METRICS, notes)
+    steps: dict[int, StepRow] = {}
+    epochs: dict[tuple[str, int], EpochRow] = {}
+    evaluations: dict[str, Evaluation] = {}
+    repeated = 0
+    for number, row in rows:
+        kind = row.get("kind")
+        try:
+            if kind == "step":
+                step = _step(row)
+                repeated += step.step in steps
+                steps[step.step] = step
+            elif kind == "epoch":
+                epoch = _epoch(row)
+                epochs[epoch.stage, epoch.epoch] = epoch
+            elif kind == "eval":
+                found = Evaluation(str(row["when"]), tuple(_eval_row(r) for r in row["rows"]))
+                evaluations[found.when] = found
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            notes.append(f"{METRICS}, line {number}: a broken {kind} record left out ({error}).")
+    if repeated:
+        notes.append(f"{repeated} steps were repeated after a resume; the last record counts.")
+    return RunData(
+        path=path,
+        manifest=manifest,
+        steps=tuple(steps[key] for key in sorted(steps)),
+        epochs=tuple(sorted(epochs.values(), key=lambda e: (e.step, e.epoch))),
+        evaluations=tuple(evaluations.values()),
+        notes=(*notes, *_missing(manifest, steps, epochs, evaluations)),
+    )
+
+
+def moment(value: Json) -> datetime | None:
+    """A time in the manifest (ISO 8601 text or seconds since 1970), or `None`."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    try:
+        found = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _manifest(path: Path, notes: list[str]) -> dict[str, Json]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        notes.append(f"There is no {MANIFEST}: settings and versions of this run are unknown.")
+        return {}
+    except json.JSONDecodeError as error:
+        raise StoreError(f"{path}: not JSON ({error}); the run directory is damaged.") from error
+    if not isinstance(data, dict):
+        raise StoreError(f"{path}: expected a JSON object, got {type(data).__name__}.")
+    return cast("dict[str, Json]", data)
+
+
+def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
+    if not path.is_file():
+        notes.append(f"There is no {METRICS}: the run stopped before its first record.")
+        return []
+    rows: list[tuple[int, dict[str, Any]]] = []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError("not an object")
+        except ValueError:
+            torn = " (torn when the run was stopped)" if number == len(lines) else ""
+            notes.append(f"{METRICS}, line {number} is not a record{torn}; it was left out.")
+            continue
+        rows.append((number, cast("dict[str, Any]", row)))
+    return rows
+
+
+def _step(row: Mapping[str, Any]) -> StepRow:
+    numbers = {
+        key: float(value)
+        for key, value in row.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+    return StepRow(
+        step=int(row["step"]),
+        epoch=int(row.get("epoch", 0)),
+        stage=str(row.get("stage", "")),
+        numbers=numbers,
+        regions=_counts(row.get("regions")),
+        judgements=tuple(_judged(j) for j in row.get("judgements") or ()),
+    )
+
+
+def _judged(row: Mapping[str, Any]) -> Judged:
+    return Judged(
+        task_id=str(row["task_id"]),
+        category=str(row.get("category", "")),
+        origin=str(row.get("origin", "original")),
+        rbar=float(row["rbar"]),
+        phi=float(row.get("phi", 4 * row["rbar"] * (1 - row["rbar"]))),
+        variance=float(row["variance"]),
+        n_valid=int(row.get("n_valid", 0)),
+        region=str(row.get("region", "")),
+        first_visit=bool(row.get("first_visit", False)),
+    )
+
+
+def _epoch(row: Mapping[str, Any]) -> EpochRow:
+    made: Mapping[str, Any] = row.get("synthesis") or {}
+    return EpochRow(
+        epoch=int(row["epoch"]),
+        stage=str(row.get("stage", "")),
+        step=int(row.get("step", 0)),
+        active=int(row.get("active", 0)),
+        originals=int(row.get("originals", 0)),
+        generated=int(row.get("generated", 0)),
+        injected=int(row.get("injected", 0)),
+        deferred=int(row.get("deferred", 0)),
+        retired=_counts(row.get("retired")),
+        tried=int(made.get("tried", 0)),
+        accepted=int(made.get("accepted", 0)),
+        rejected=_counts(made.get("rejected")),
+        seconds=float(made.get("seconds", 0.0)),
+    )
+
+
+def _eval_row(row: Mapping[str, Any]) -> EvalRow:
+    values: dict[str, float] = {}
+    samples = 0
+    for key in ("progress", "solved", "parity"):
+        given: Sequence[Any] = row.get(key) or ()
+        valid = [float(v) for v in given if v is not None and math.isfinite(v)]
+        if valid:
+            values[key] = math.fsum(valid) / len(valid)
+            samples = max(samples, len(valid))
+    task_id = str(row["task_id"])
+    return EvalRow(
+        task_id,
+        str(row.get("category", "")),
+        str(row.get("set", "original")),
+        str(row.get("scenario") or task_id),
+        values,
+        samples,
+    )
+
+
+def _counts(value: Mapping[str, Any] | None) -> dict[str, int]:
+    return {str(k): int(v) for k, v in (value or {}).items()}
+
+
+def _missing(
+    manifest: Mapping[str, Json],
+    steps: Mapping[int, StepRow],
+    epochs: Mapping[tuple[str, int], EpochRow],
+    evaluations: Mapping[str, Evaluation],
+) -> list[str]:
+    notes: list[str] = []
+    if not manifest.get("finished"):
+        notes.append("The run has no finish time: it is still going on, or it was stopped early.")
+    if not steps:
+        notes.append("No step is recorded, so there are no curves.")
+    if not epochs:
+        notes.append("No epoch is recorded, so nothing is known of the replay buffer.")
+    if "before" not in evaluations:
+        notes.append("There is no evaluation before training, so no difference can be given.")
+    if "after" not in evaluations:
+        between = [when for when in evaluations if when != "before"]
+        instead = f" The one of epoch {between[-1]} is shown instead." if between else ""
+        notes.append(f"There is no evaluation after training.{instead}")
+    return notes

@@ -1,0 +1,259 @@
+"""Trajectories as plain data for the page's viewer. Owns which are shown; the page draws them.
+
+A report shows a sample of the run: whole groups, spread over training, those with different rewards
+first. How many are shown out of how many is part of the data. Texts are passed as they are: the
+page sets them as text, never as markup.
+
+    view = trajectory_view(run, decode=decoder_for(run))
+    view["groups"][0]["members"][0]["messages"]
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Protocol, TypeAlias, cast
+
+from rods.errors import PrerequisiteError
+from rods.report.run_data import Judged, RunData
+from rods.trajectory import Step, Trajectory
+from rods.types import Json, Message
+
+Decode: TypeAlias = Callable[[Sequence[int]], str]
+"""Token ids to text, special tokens included."""
+
+Reader: TypeAlias = Callable[[Path], Iterable[Trajectory]]
+"""Reads one file of trajectories."""
+
+MAX_FILES, GROUPS_PER_FILE, MAX_MEMBERS, MAX_CHARS = 8, 4, 16, 20_000
+FOLDER = "trajectories"
+
+
+def trajectory_view(
+    run: RunData, decode: Decode | None = None, reader: Reader | None = None
+) -> dict[str, Json]:
+    """What the viewer needs: `groups`, and `note` saying what is shown and what is missing.
+
+    Args:
+        run: its folder `trajectories/` is read.
+        decode: makes the text of token spans; without it they are shown by their length.
+        reader: reads one file; by default `rods.trajectory_codec.read_trajectories`.
+    """
+    files = trajectory_files(run.path)
+    if not files:
+        return {"groups": [], "note": "No trajectories are stored in this run."}
+    chosen = [
+        files[round(i * (len(files) - 1) / max(1, min(len(files), MAX_FILES) - 1))]
+        for i in range(min(len(files), MAX_FILES))
+    ]
+    try:
+        read = reader or _codec()
+    except ImportError as error:
+        note = f"Trajectories are stored but cannot be read here: {error}."
+        return {"groups": [], "note": note}
+    judged = {(j.task_id, step): j for step, j in run.judgements}
+    groups: list[Json] = []
+    in_files = shown = 0
+    for path in chosen:
+        found = _groups(read(path))
+        in_files += sum(map(len, found))
+        for members in sorted(found, key=_interest)[:GROUPS_PER_FILE]:
+            kept = members[:MAX_MEMBERS]
+            shown += len(kept)
+            groups.append(_group(kept, _judgement(judged, members[0]), path.name, decode))
+    note = f"{shown} of {in_files} trajectories from {len(chosen)} of {len(files)} files."
+    if decode is None:
+        note += " No tokenizer was found, so environment tokens are shown by their number only."
+    return {"groups": groups, "note": note}
+
+
+def trajectory_files(path: Path) -> list[Path]:
+    """Files of trajectories of a run directory, by name."""
+    return sorted(p for p in (path / FOLDER).glob("*") if p.suffix in (".parquet", ".jsonl"))
+
+
+def decoder_for(run: RunData) -> Decode | None:
+    """The decoder of the tokenizer that lies in the run, its model's folder or the tiny policy.
+
+    `None` where there is none or `tokenizers` is not installed: the viewer does without.
+    """
+    name = str(run.setting("model.name") or "")
+    tiny = Path(__file__).parents[1] / "policies" / "tiny"
+    places = [run.path, *sorted(run.path.glob("checkpoint*/**/")), Path(name) if name else run.path]
+    if name == "tiny":
+        places.append(tiny)
+    found = [p / "tokenizer.json" for p in places if (p / "tokenizer.json").is_file()]
+    if not found:
+        return None
+    try:
+        library = cast("_Tokenizers", importlib.import_module("tokenizers"))
+    except ImportError:
+        return None
+    tokenizer = library.Tokenizer.from_file(str(found[0]))
+    return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=False)
+
+
+class _Tokenizer(Protocol):
+    def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
+
+
+class _TokenizerClass(Protocol):
+    def from_file(self, path: str) -> _Tokenizer: ...
+
+
+class _Tokenizers(Protocol):
+    """The part of the `tokenizers` package that is used here."""
+
+    Tokenizer: _TokenizerClass
+
+
+def _codec() -> Reader:
+    module = importlib.import_module("rods.trajectory_codec")
+    try:
+        return cast("Reader", module.read_trajectories)
+    except AttributeError as error:
+        raise PrerequisiteError("rods.trajectory_codec has no read_trajectories") from error
+
+
+def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
+    def key(t: Trajectory) -> tuple[int, str]:
+        return (t.policy_version, t.task_id)
+
+    ordered = sorted(trajectories, key=lambda t: (*key(t), t.member))
+    return [list(members) for _, members in groupby(ordered, key=key)]
+
+
+def _interest(members: Sequence[Trajectory]) -> tuple[int, str]:
+    """Groups whose members differ come first, then by task id."""
+    return (-len({progress(t) for t in members}), members[0].task_id)
+
+
+def progress(trajectory: Trajectory) -> float:
+    """Share of the task's turns that were solved, in [0, 1]."""
+    return sum(v.solved for v in trajectory.verdicts) / max(1, trajectory.n_turns)
+
+
+def _judgement(judged: Mapping[tuple[str, int], Judged], first: Trajectory) -> Judged | None:
+    """The judgement of this group: a step is numbered like the version before or after it."""
+    same = [
+        j
+        for (task, step), j in judged.items()
+        if task == first.task_id and step - first.policy_version in (0, 1)
+    ]
+    return (
+        same[0]
+        if same
+        else next((j for (task, _), j in judged.items() if task == first.task_id), None)
+    )
+
+
+def _group(
+    members: Sequence[Trajectory], judged: Judged | None, file: str, decode: Decode | None
+) -> dict[str, Json]:
+    values = [progress(t) for t in members if t.valid]
+    return {
+        "task": members[0].task_id,
+        "version": members[0].policy_version,
+        "category": judged.category if judged else "",
+        "origin": judged.origin if judged else "",
+        "region": judged.region if judged else "",
+        "file": file,
+        "mean": sum(values) / len(values) if values else None,
+        "members": [_member(t, decode) for t in members],
+    }
+
+
+def _member(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json]:
+    t = trajectory
+    return {
+        "member": t.member,
+        "progress": progress(t),
+        "solved": t.solved,
+        "parity": t.parity,
+        "stop": t.stop.value,
+        "failure": t.failure,
+        "seconds": round(t.seconds, 3),
+        "temperature": t.temperature,
+        "cut": t.cut_results,
+        "turns": [
+            {
+                "solved": v.solved,
+                "expects": v.expects_calls,
+                "calls": v.calls,
+                "state": v.state,
+                "executed": v.executed,
+                "parity": v.parity,
+            }
+            for v in t.verdicts
+        ],
+        "n_turns": t.n_turns,
+        "messages": _messages(t.messages, t.steps),
+        "spans": _spans(t, decode),
+    }
+
+
+def _messages(messages: Sequence[Message], steps: Sequence[Step]) -> list[Json]:
+    """Messages with their turn; the n-th assistant message is the n-th step."""
+    aligned = sum(m.role == "assistant" for m in messages) == len(steps)
+    told = any(m.role == "tool" for m in messages)
+    rows: list[Json] = []
+    done = users = 0
+    for message in messages:
+        step = None
+        if message.role == "assistant" and aligned:
+            step = steps[done]
+            done += 1
+        users += message.role == "user"
+        turn = _turn(message, steps, done) if aligned and steps else users - 1
+        row: dict[str, Json] = {
+            "role": message.role,
+            "content": _clip(message.content),
+            "turn": turn if message.role != "system" else None,
+            "calls": [str(c) for c in (step.calls if step else message.calls)],
+        }
+        if step:
+            row |= {
+                "verdict": step.verdict.value,
+                "bad": step.verdict.is_error,
+                "finish": step.finish.value,
+                "tokens": step.tokens,
+                "failed": [r.failed for r in step.results],
+                "results": [] if told else [_clip(r.content) for r in step.results],
+            }
+        rows.append(row)
+    return rows
+
+
+def _turn(message: Message, steps: Sequence[Step], done: int) -> int:
+    """Turn of a message after `done` generations; a user message opens what follows it."""
+    if message.role == "user":
+        return steps[done].turn if done < len(steps) else steps[-1].turn + 1
+    return steps[max(0, done - 1)].turn
+
+
+def _spans(trajectory: Trajectory, decode: Decode | None) -> list[Json]:
+    """Token spans: whether sampled, how many tokens, their text, the mean log-probability."""
+    texts = iter([s.text for s in trajectory.steps])
+    rows: list[Json] = []
+    for span in trajectory.spans:
+        text = next(texts, None) if span.sampled else None
+        if decode is not None:
+            text = decode(span.ids)
+        mean = sum(span.logprobs) / len(span.logprobs) if span.logprobs else None
+        rows.append(
+            {
+                "policy": span.sampled,
+                "n": len(span.ids),
+                "text": None if text is None else _clip(text),
+                "logprob": None if mean is None else round(mean, 3),
+            }
+        )
+    return rows
+
+
+def _clip(text: str) -> str:
+    if len(text) <= MAX_CHARS:
+        return text
+    return f"{text[:MAX_CHARS]}\n[the report shows {MAX_CHARS} of {len(text)} characters]"
