@@ -169,7 +169,12 @@ class ChatTemplate:
         return hashlib.sha256(body.encode()).hexdigest()[:16]
 
     def neutral(self, text: str) -> str:
-        """The text with special tokens broken up, so that it cannot forge a turn."""
+        """The text with special tokens broken up, so that it cannot forge a turn.
+
+        Lone surrogates, which no tokenizer can encode, become visible escapes.
+        """
+        if not text.isascii():
+            text = text.encode("utf-8", "backslashreplace").decode("utf-8")
         for special in self._special_texts:
             if special in text:
                 text = text.replace(special, f"{special[0]} {special[1:]}")

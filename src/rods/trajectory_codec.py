@@ -1,0 +1,281 @@
+"""Trajectories as files: JSON lines and Parquet, exact in both directions.
+
+Owns the two formats and their version. Whole files are written by a temporary file and a rename.
+Never scores and never drops a row: what cannot be read stops with file and row.
+
+    write_parquet(path, [t for group in groups for t in group.trajectories])
+    trajectories = list(read_parquet(path))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+from rods.env import TurnVerdict
+from rods.errors import PrerequisiteError, StoreError
+from rods.task import call_from_json, call_to_json
+from rods.tokens import Span
+from rods.trajectory import Step, Trajectory
+from rods.types import (
+    FinishReason,
+    Json,
+    Message,
+    ParseVerdict,
+    StopReason,
+    ToolResult,
+)
+
+VERSION = 1
+"""Version of both formats; another one is refused."""
+# JSON stays ASCII: a model can write lone surrogates, which UTF-8 cannot hold.
+_ROWS = 512
+"""Rows of one Parquet row group: bounds the memory of writing and reading."""
+
+
+def to_json(trajectory: Trajectory) -> dict[str, Json]:
+    """Plain JSON; `from_json` gives an equal trajectory back."""
+    row: dict[str, Any] = {
+        "version": VERSION,
+        "task_id": trajectory.task_id,
+        "member": trajectory.member,
+        "policy_version": trajectory.policy_version,
+        "seed": trajectory.seed,
+        "n_turns": trajectory.n_turns,
+        "stop": trajectory.stop.value,
+        "failure": trajectory.failure,
+        "seconds": trajectory.seconds,
+        "temperature": trajectory.temperature,
+        "cut_results": trajectory.cut_results,
+        "messages": [
+            {"role": m.role, "content": m.content, "calls": [call_to_json(c) for c in m.calls]}
+            for m in trajectory.messages
+        ],
+        "steps": [_step_to_json(step) for step in trajectory.steps],
+        "verdicts": [asdict(verdict) for verdict in trajectory.verdicts],
+        "spans": [
+            {"ids": list(s.ids), "logprobs": None if s.logprobs is None else list(s.logprobs)}
+            for s in trajectory.spans
+        ],
+    }
+    return row
+
+
+def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
+    """Read one row.
+
+    Raises:
+        StoreError: another version, or a key is missing or of the wrong type; `where` is named.
+    """
+    data = cast("dict[str, Any]", row)
+    found = data.get("version")
+    if found != VERSION:
+        raise StoreError(
+            f"{where}: trajectories of format version {found}, this program reads {VERSION}."
+        )
+    try:
+        return Trajectory(
+            task_id=str(data["task_id"]),
+            member=int(data["member"]),
+            policy_version=int(data["policy_version"]),
+            seed=int(data["seed"]),
+            messages=tuple(
+                Message(m["role"], m["content"], tuple(call_from_json(c) for c in m["calls"]))
+                for m in data["messages"]
+            ),
+            steps=tuple(_step_from_json(step) for step in data["steps"]),
+            verdicts=tuple(TurnVerdict(**verdict) for verdict in data["verdicts"]),
+            n_turns=int(data["n_turns"]),
+            spans=tuple(_span(s["ids"], s["logprobs"]) for s in data["spans"]),
+            stop=StopReason(data["stop"]),
+            failure=data["failure"],
+            seconds=float(data["seconds"]),
+            temperature=float(data["temperature"]),
+            cut_results=int(data["cut_results"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise StoreError(f"{where}: not a trajectory: {what}.") from error
+
+
+def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write JSON lines; returns how many."""
+    part = path.with_name(path.name + ".part")
+    count = 0
+    try:
+        with part.open("w", encoding="utf-8") as out:
+            for trajectory in trajectories:
+                out.write(json.dumps(to_json(trajectory)) + "\n")
+                count += 1
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def read_jsonl(path: Path) -> Iterator[Trajectory]:
+    """Read JSON lines.
+
+    Raises:
+        StoreError: no such file, or a row is broken; the message names file and line.
+    """
+    try:
+        lines = path.open(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise StoreError(f"{path}: there is no such file of trajectories.") from error
+    with lines:
+        for number, line in enumerate(lines, 1):
+            where = f"{path}:{number}"
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise StoreError(f"{where}: not JSON: {error}. The line is damaged.") from error
+            yield from_json(row, where)
+
+
+def write_parquet(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write a Parquet file; ids and log-probabilities are columns of lists; returns how many rows.
+
+    Raises:
+        PrerequisiteError: pyarrow is not installed.
+    """
+    arrow, parquet = _pyarrow()
+    schema = _schema(arrow)
+    part = path.with_name(path.name + ".part")
+    count = 0
+    try:
+        with parquet.ParquetWriter(part, schema, compression="zstd") as writer:
+            rows: list[dict[str, Any]] = []
+            for trajectory in trajectories:
+                rows.append(_flat(trajectory))
+                count += 1
+                if len(rows) == _ROWS:
+                    writer.write_table(arrow.Table.from_pylist(rows, schema))
+                    rows.clear()
+            if rows:
+                writer.write_table(arrow.Table.from_pylist(rows, schema))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def read_parquet(path: Path) -> Iterator[Trajectory]:
+    """Read a Parquet file.
+
+    Raises:
+        StoreError: no such file, no Parquet file, or a row is broken; file and row are named.
+        PrerequisiteError: pyarrow is not installed.
+    """
+    arrow, parquet = _pyarrow()
+    if not path.is_file():
+        raise StoreError(f"{path}: there is no such file of trajectories.")
+    try:
+        source = parquet.ParquetFile(path)
+    except arrow.ArrowInvalid as error:
+        raise StoreError(f"{path}: not a Parquet file, or cut short: {error}.") from error
+    number = 0
+    with source:
+        for batch in source.iter_batches(batch_size=_ROWS):
+            for row in batch.to_pylist():
+                number += 1
+                yield _unflat(row, f"{path}, row {number}")
+
+
+def _step_to_json(step: Step) -> dict[str, Any]:
+    return {
+        "turn": step.turn,
+        "text": step.text,
+        "verdict": step.verdict.value,
+        "finish": step.finish.value,
+        "calls": [call_to_json(c) for c in step.calls],
+        "results": [asdict(result) for result in step.results],
+        "tokens": step.tokens,
+    }
+
+
+def _step_from_json(row: Mapping[str, Any]) -> Step:
+    return Step(
+        turn=int(row["turn"]),
+        text=str(row["text"]),
+        verdict=ParseVerdict(row["verdict"]),
+        finish=FinishReason(row["finish"]),
+        calls=tuple(call_from_json(c) for c in row["calls"]),
+        results=tuple(ToolResult(**result) for result in row["results"]),
+        tokens=int(row["tokens"]),
+    )
+
+
+def _span(ids: list[int], logprobs: list[float] | None) -> Span:
+    return Span(tuple(ids), None if logprobs is None else tuple(logprobs))
+
+
+_TEXTS = ("messages", "steps", "verdicts")
+"""Nested columns, kept as JSON text: people read them, trainers do not."""
+
+
+def _flat(trajectory: Trajectory) -> dict[str, Any]:
+    """One Parquet row: scalars, JSON texts, and three lists for the tokens."""
+    row = cast("dict[str, Any]", to_json(trajectory))
+    del row["spans"]
+    for key in _TEXTS:
+        row[key] = json.dumps(row[key])
+    row["span_lengths"] = [len(s.ids) for s in trajectory.spans]
+    row["span_sampled"] = [s.sampled for s in trajectory.spans]
+    row["ids"] = [i for s in trajectory.spans for i in s.ids]
+    row["logprobs"] = [p for s in trajectory.spans for p in s.logprobs or ()]
+    return row
+
+
+def _unflat(row: dict[str, Any], where: str) -> Trajectory:
+    try:
+        for key in _TEXTS:
+            row[key] = json.loads(row[key])
+        ids, logprobs = iter(row.pop("ids")), iter(row.pop("logprobs"))
+        row["spans"] = [
+            {
+                "ids": [next(ids) for _ in range(length)],
+                "logprobs": [next(logprobs) for _ in range(length)] if sampled else None,
+            }
+            for length, sampled in zip(
+                row.pop("span_lengths"), row.pop("span_sampled"), strict=True
+            )
+        ]
+    except (KeyError, TypeError, ValueError, StopIteration) as error:
+        raise StoreError(f"{where}: not a trajectory: {error!r}.") from error
+    return from_json(row, where)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise PrerequisiteError("Parquet files need pyarrow: pip install 'rods[train]'.") from error
+    return pyarrow, pyarrow.parquet
+
+
+def _schema(arrow: Any) -> Any:
+    integer, text, number = arrow.int64(), arrow.string(), arrow.float64()
+    columns = {
+        "version": arrow.int32(),
+        "task_id": text,
+        "member": arrow.int32(),
+        "policy_version": integer,
+        "seed": integer,
+        "n_turns": arrow.int32(),
+        "stop": text,
+        "failure": text,
+        "seconds": number,
+        "temperature": number,
+        "cut_results": integer,
+        **dict.fromkeys(_TEXTS, text),
+        "span_lengths": arrow.list_(arrow.int32()),
+        "span_sampled": arrow.list_(arrow.bool_()),
+        "ids": arrow.list_(arrow.int32()),
+        "logprobs": arrow.list_(number),
+    }
+    return arrow.schema(list(columns.items()))
