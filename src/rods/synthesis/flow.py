@@ -1,0 +1,310 @@
+"""Where the arguments of a ground truth come from: user text, earlier results, documentation.
+
+Owns the execution of a ground truth in a fresh world (`trace`) and the classification of each
+argument value by the first source that shows it (`sources`). Never changes a task, never judges.
+
+    steps = trace(environment, task)
+    for argument in sources(task, steps, environment_specs): print(argument.source)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias, cast
+
+from rods.env import Environment
+from rods.task import Task, Turn
+from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
+
+Path: TypeAlias = tuple[str | int, ...]
+Scalar: TypeAlias = "None | bool | int | float | str"
+
+NUMBER = re.compile(
+    r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d)|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
+)
+"""A number that stands alone in a text, with or without commas for thousands."""
+
+
+class Source(StrEnum):
+    """Where a value can be found, best first (table in the BFCL notes)."""
+
+    TURN = "turn"
+    """In the text of the same user turn."""
+    EARLIER_TURN = "earlier_turn"
+    RESULT = "result"
+    """In the result of an earlier call."""
+    DOCUMENTATION = "documentation"
+    """An enumeration, a default or an example of the function's description; a boolean."""
+    CONFIGURATION = "configuration"
+    """In the initial configuration, which some call would show."""
+    DERIVED = "derived"
+    """In none of them: computed, converted or composed."""
+
+
+RANK = {source: rank for rank, source in enumerate(Source)}
+"""0 is the most direct source."""
+
+
+class Leaf(NamedTuple):
+    """One scalar inside a value."""
+
+    path: Path
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One executed ground-truth call."""
+
+    turn: int
+    call: ToolCall
+    result: ToolResult
+    parsed: Json
+    """The result's content as JSON; the text itself where it is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One scalar argument of a ground-truth call and where it comes from."""
+
+    turn: int
+    step: int
+    """Index of the call in the flattened ground truth."""
+    name: str
+    path: Path
+    value: Scalar
+    source: Source
+    feeder: int | None = None
+    """Step whose result shows the value, where the source is a result."""
+
+
+def leaves(value: object, path: Path = ()) -> Iterator[Leaf]:
+    """All scalars of a JSON value, in order; a nested call contributes its arguments."""
+    if isinstance(value, ToolCall):
+        yield from leaves(dict(value.arguments), (*path, "$call"))
+    elif isinstance(value, dict):
+        for key, inner in cast("dict[str, object]", value).items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(cast("list[object]", value)):
+            yield from leaves(inner, (*path, index))
+    else:
+        yield Leaf(path, cast("Scalar", value))
+
+
+def parse_result(result: ToolResult) -> Json:
+    """A result's content as JSON, or the text where it is none."""
+    text = result.content
+    if text[:1] in '{["-0123456789ntf':
+        try:
+            return cast("Json", json.loads(text))
+        except ValueError:
+            return text
+    return text
+
+
+def trace(environment: Environment, task: Task) -> tuple[Step, ...]:
+    """Execute the whole ground truth in a fresh world.
+
+    Raises:
+        TaskError: the world cannot be made. A failing call is no error: its result says so.
+    """
+    # Without its ground truth: nothing needs judging here, only results are wanted.
+    bare = tuple(Turn("", (), turn.withheld) for turn in task.turns)
+    world = environment.open(dataclasses.replace(task, turns=bare))
+    steps: list[Step] = []
+    try:
+        for index, turn in enumerate(task.turns):
+            world.begin_turn(index)
+            for call in turn.ground_truth:
+                result = world.call(call)
+                steps.append(Step(index, call, result, parse_result(result)))
+            world.end_turn()
+    finally:
+        world.close()
+    return tuple(steps)
+
+
+def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
+    """Every tool of a task's world, withheld ones included, by name."""
+    world = environment.open(dataclasses.replace(task, turns=(Turn(""),)))
+    try:
+        return {spec.name: spec for spec in world.offered()}
+    finally:
+        world.close()
+
+
+def numbers_in(text: str) -> set[float]:
+    """The numbers that stand alone in a text."""
+    return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
+
+
+def normal(value: Scalar) -> str:
+    """A key under which equal values meet, whatever their type (`5`, `5.0` and `"5"`)."""
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, int | float):
+        return repr(float(value))
+    text = value.strip().lower()
+    if text and text[-1].isdigit() and text[0] in "-0123456789":
+        try:
+            return repr(float(text))
+        except ValueError:
+            return text
+    return text
+
+
+class Shown:
+    """What can be read so far: texts of turns and values of results."""
+
+    def __init__(self) -> None:
+        self._lower: list[str] = []
+        self._numbers: list[set[float]] = []
+        self._values: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def hear(self, text: str) -> None:
+        """A user turn begins."""
+        self._lower.append(text.lower())
+        self._numbers.append(numbers_in(text))
+
+    def read(self, step: int, parsed: Json) -> None:
+        """A result came back."""
+        texts: list[str] = []
+        for leaf in leaves(parsed):
+            self._values[normal(leaf.value)] = step
+            texts.append(str(leaf.value).lower())
+        if isinstance(parsed, dict):
+            texts.extend(str(key).lower() for key in _keys(parsed))
+        self._texts.append("\n".join(texts))
+
+    def in_text(self, value: Scalar) -> Source | None:
+        """Whether a user turn says it: the current one, an earlier one, or none."""
+        for back, (lower, numbers) in enumerate(
+            zip(reversed(self._lower), reversed(self._numbers), strict=True)
+        ):
+            if _says(value, lower, numbers):
+                return Source.EARLIER_TURN if back else Source.TURN
+        return None
+
+    def in_result(self, value: Scalar) -> int | None:
+        """The latest step whose result shows it, exactly, rounded or inside a text."""
+        step = self._values.get(normal(value))
+        if step is not None:
+            return step
+        needle = str(value).lower()
+        if isinstance(value, str) and len(needle) >= 3:
+            for index in range(len(self._texts) - 1, -1, -1):
+                if needle in self._texts[index]:
+                    return index
+        if isinstance(value, float):
+            return self._rounded(value)
+        return None
+
+    def _rounded(self, value: float) -> int | None:
+        digits = len(repr(value).partition(".")[2])
+        for key, step in self._values.items():
+            try:
+                if round(float(key), digits) == value:
+                    return step
+            except ValueError:
+                continue
+        return None
+
+
+def _keys(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in cast("dict[str, object]", value).items():
+            yield key
+            yield from _keys(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _keys(inner)
+
+
+def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
+    if isinstance(value, int | float):
+        return float(value) in numbers
+    if value is None:
+        return False
+    needle = value.lower().lstrip("#@").rstrip(".")
+    if not needle:
+        return False
+    if needle not in lower:
+        return False
+    if len(needle) > 4 or not needle.isalnum():
+        return True
+    return re.search(rf"(?<!\w){re.escape(needle)}(?!\w)", lower) is not None
+
+
+def sources(
+    task: Task, steps: Sequence[Step], specs: Mapping[str, ToolSpec]
+) -> tuple[Argument, ...]:
+    """Classify every scalar argument of the ground truth by its most direct source.
+
+    Args:
+        task: The task whose ground truth was executed.
+        steps: Its trace.
+        specs: Descriptions of the functions, for enumerations, defaults and examples.
+    """
+    shown = Shown()
+    configured = {normal(leaf.value) for leaf in leaves(dict(task.world))} | {
+        key.lower() for key in _keys(dict(task.world))
+    }
+    found: list[Argument] = []
+    turn = -1
+    for number, step in enumerate(steps):
+        while turn < step.turn:
+            turn += 1
+            shown.hear(task.turns[turn].user)
+        for name, value in step.call.arguments.items():
+            documented = _documented(specs.get(step.call.name), name)
+            for leaf in leaves(value):
+                source, feeder = _source(leaf.value, shown, documented, configured)
+                found.append(
+                    Argument(step.turn, number, name, leaf.path, leaf.value, source, feeder)
+                )
+        shown.read(number, step.parsed)
+    return tuple(found)
+
+
+def _source(
+    value: Scalar, shown: Shown, documented: str, configured: set[str]
+) -> tuple[Source, int | None]:
+    if isinstance(value, bool) or value is None or value == "":
+        return Source.DOCUMENTATION, None
+    said = shown.in_text(value)
+    if said is not None:
+        return said, None
+    feeder = shown.in_result(value)
+    if feeder is not None:
+        return Source.RESULT, feeder
+    if _says(value, documented, numbers_in(documented)):
+        return Source.DOCUMENTATION, None
+    if normal(value) in configured:
+        return Source.CONFIGURATION, None
+    return Source.DERIVED, None
+
+
+def _documented(spec: ToolSpec | None, name: str) -> str:
+    if spec is None:
+        return ""
+    return _schema_text(spec, name)
+
+
+_SCHEMA_TEXTS: dict[tuple[str, str], tuple[ToolSpec, str]] = {}
+
+
+def _schema_text(spec: ToolSpec, name: str) -> str:
+    known = _SCHEMA_TEXTS.get((spec.name, name))
+    if known is not None and known[0] is spec:
+        return known[1]
+    properties = cast("Mapping[str, Value]", spec.parameters.get("properties", {}))
+    text = json.dumps(properties.get(name, {})).lower()
+    _SCHEMA_TEXTS[(spec.name, name)] = (spec, text)
+    return text

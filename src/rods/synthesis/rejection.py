@@ -1,0 +1,53 @@
+"""Why a proposal was not accepted: stage and reason, as data.
+
+Owns the vocabulary of rejections: the twelve error classes of the RODS paper (arXiv 2606.19047,
+section on the error critic) and, beside them, the names of gates. Never raises.
+
+    Rejection("execute", ErrorClass.VM_EXEC_FAILED, "turn 2: cd(folder='x') failed")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ErrorClass(StrEnum):
+    """The twelve classes of error of the paper's feedback loop."""
+
+    PARAM_GEN_FAILED = "param_gen_failed"
+    DECOMPOSE_FAILED = "decompose_failed"
+    FUNC_SAMPLE_FAILED = "func_sample_failed"
+    VM_EXEC_FAILED = "vm_exec_failed"
+    DUPLICATE_FUNC = "duplicate_func"
+    QUERY_GEN_FAILED = "query_gen_failed"
+    QUERY_VERIFY_FAILED = "query_verify_failed"
+    QUERY_VERIFY_NO_TAG = "query_verify_no_tag"
+    CONVERSATION_CONSTRUCT_FAILED = "conversation_construct_failed"
+    NO_PROMPTS = "no_prompts"
+    NO_PATTERN = "no_pattern"
+    PIPELINE_EXCEPTION = "pipeline_exception"
+
+    @property
+    def patchable(self) -> bool:
+        """Whether a patch of the initial configuration may answer it."""
+        return self in (
+            ErrorClass.PARAM_GEN_FAILED,
+            ErrorClass.DECOMPOSE_FAILED,
+            ErrorClass.FUNC_SAMPLE_FAILED,
+            ErrorClass.VM_EXEC_FAILED,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A proposal that was turned down."""
+
+    stage: str
+    """Where: `write`, `execute`, `gate`, or the name of a stage of a writer."""
+    reason: str
+    """An `ErrorClass` or the name of a gate: what statistics are counted by."""
+    detail: str = ""
+    """What happened, for people (turn, call, value)."""
+    recipe: str = ""
+    """Recipe that made the proposal, where there was one."""

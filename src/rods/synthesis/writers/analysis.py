@@ -1,0 +1,237 @@
+"""What holds a task's values together: which arguments follow results, which numbers are computed.
+
+Owns the reading of a task's trace for the resample writer. Never changes a task.
+
+    knowledge = analyse(task, steps, arguments, load_domains("bfcl"))
+    knowledge.links[3]["booking_id", ()]                    # results that show this argument
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from rods.synthesis.flow import (
+    NUMBER,
+    Argument,
+    Path,
+    Scalar,
+    Source,
+    Step,
+    leaves,
+    normal,
+    numbers_in,
+)
+from rods.synthesis.writers.assign import Limits
+from rods.synthesis.writers.domains import NUMERIC, Domains
+from rods.synthesis.writers.entities import configurations
+from rods.task import Task
+
+Place: TypeAlias = tuple[str, Path]
+"""An argument's name and the path inside its value."""
+
+TANK = 50.0
+"""What `fillFuelTank` can fill up to, in gallons."""
+
+
+class Link(NamedTuple):
+    """A leaf of an earlier result that shows an argument's value."""
+
+    step: int
+    path: Path
+    decimals: int | None = None
+    """The argument is the leaf rounded to so many decimals; None: as it is."""
+    token: str = ""
+    """The part of a text argument that the leaf shows; empty: the whole argument."""
+
+
+class Fill(NamedTuple):
+    """A fuel amount computed as a wanted level less the present one."""
+
+    target: float
+    level: float
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the writer must know of a task to change it safely."""
+
+    steps: tuple[Step, ...]
+    links: Mapping[int, Mapping[Place, Sequence[Link]]]
+    fills: Mapping[int, Fill]
+    extra: Mapping[float, str]
+    limits: Limits
+    outcomes: tuple[object, ...] = field(repr=False, default=())
+    """For each call: whether it failed, its booleans, and how long its lists are."""
+
+
+def analyse(
+    task: Task, steps: Sequence[Step], arguments: Sequence[Argument], domains: Domains
+) -> Knowledge:
+    """Find links, computed numbers and pinned values of a task.
+
+    Args:
+        task: Any task whose ground truth replays.
+        steps: Its trace.
+        arguments: Its arguments with their sources.
+        domains: Kinds and tables of its environment.
+    """
+    links: dict[int, dict[Place, Sequence[Link]]] = {}
+    frozen: set[float] = set()
+    pinned: set[str] = set()
+    fills: dict[int, Fill] = {}
+    extra: dict[float, str] = {}
+    for argument in arguments:
+        call = steps[argument.step].call
+        kind = domains.parameter(call.name, argument.name)
+        if argument.source is Source.RESULT or _distinctive(argument):
+            found = _links(argument, steps)
+            if found:
+                links.setdefault(argument.step, {})[argument.name, argument.path] = found
+                if any(steps[link.step].call.name in domains.constant for link in found):
+                    pinned.add(str(argument.value))
+        if not isinstance(argument.value, int | float) or isinstance(argument.value, bool):
+            continue
+        if kind not in NUMERIC:
+            frozen.add(float(argument.value))
+        if argument.source in (Source.DERIVED, Source.CONFIGURATION):
+            fill = _fill(task, argument, kind)
+            if fill is not None:
+                fills[argument.step] = fill
+                extra[fill.target] = "fuel"
+                frozen |= {TANK} if fill.target == TANK else set()
+            elif argument.source is Source.DERIVED:
+                frozen |= _inputs(task, argument.turn)
+    limits = _limits(task, steps, arguments, domains, frozenset(pinned), frozenset(frozen))
+    outcomes = tuple(outcome(step) for step in steps)
+    return Knowledge(tuple(steps), links, fills, extra, limits, outcomes)
+
+
+def outcome(step: Step) -> object:
+    """What must stay alike in a variant: failure, booleans, and lengths of lists."""
+    booleans = tuple(leaf.value for leaf in leaves(step.parsed) if isinstance(leaf.value, bool))
+    return (step.result.failed, booleans, _lengths(step.parsed))
+
+
+def _lengths(value: object) -> tuple[int, ...]:
+    if isinstance(value, list):
+        inner = [length for item in value for length in _lengths(item)]
+        return (len(value), *inner)
+    if isinstance(value, dict):
+        return tuple(length for item in value.values() for length in _lengths(item))
+    return ()
+
+
+def _distinctive(argument: Argument) -> bool:
+    """A generated id that people repeat: long and with a digit."""
+    text = str(argument.value)
+    return (
+        argument.source in (Source.TURN, Source.EARLIER_TURN)
+        and not isinstance(argument.value, float)
+        and len(text) >= 5
+        and any(char.isdigit() for char in text)
+        and " " not in text
+    )
+
+
+def _links(argument: Argument, steps: Sequence[Step]) -> list[Link]:
+    key = normal(argument.value)
+    found: list[Link] = []
+    rounded: list[Link] = []
+    value = argument.value
+    decimals = len(repr(value).partition(".")[2]) if isinstance(value, float) else 0
+    for index in range(argument.step):
+        for leaf in leaves(steps[index].parsed):
+            if normal(leaf.value) == key:
+                found.append(Link(index, leaf.path))
+            elif _rounds(leaf.value, value, decimals):
+                rounded.append(Link(index, leaf.path, decimals))
+    if found or rounded:
+        return found or rounded
+    return _token_links(argument, steps) if isinstance(value, str) else []
+
+
+def _rounds(leaf: Scalar, value: Scalar, decimals: int) -> bool:
+    numeric = isinstance(leaf, float) and isinstance(value, int | float)
+    return numeric and not isinstance(value, bool) and round(leaf, decimals) == value
+
+
+def _token_links(argument: Argument, steps: Sequence[Step]) -> list[Link]:
+    """Numbers inside a text argument that earlier results show (`79` of `79.pdf`)."""
+    found: list[Link] = []
+    tokens = {m.group() for m in re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", str(argument.value))}
+    for index in range(argument.step):
+        for leaf in leaves(steps[index].parsed):
+            shown = _numbers(leaf.value)
+            found += [Link(index, leaf.path, None, t) for t in tokens if float(t) in shown]
+    return found
+
+
+def _numbers(value: Scalar) -> set[float]:
+    if isinstance(value, bool) or value is None:
+        return set()
+    return {float(value)} if isinstance(value, int | float) else numbers_in(value)
+
+
+def _fill(task: Task, argument: Argument, kind: str) -> Fill | None:
+    """`amount = target - level`: the target is a full tank or stands in the text."""
+    config = configurations(task).get("VehicleControlAPI")
+    if kind != "fuel" or not isinstance(config, dict) or argument.name != "fuelAmount":
+        return None
+    level = config.get("fuelLevel")
+    if not isinstance(level, int | float) or isinstance(level, bool):
+        return None
+    target = float(argument.value or 0) + level
+    said = numbers_in("\n".join(t.user for t in task.turns[: argument.turn + 1]))
+    return Fill(target, float(level)) if target == TANK or target in said else None
+
+
+def _inputs(task: Task, turn: int) -> set[float]:
+    """Numbers that a computed argument may depend on: those said so far and those configured."""
+    said = numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
+    for leaf in leaves(dict(configurations(task))):
+        if isinstance(leaf.value, str):
+            said |= {float(m.replace(",", "")) for m in NUMBER.findall(leaf.value)}
+        elif isinstance(leaf.value, int | float) and not isinstance(leaf.value, bool):
+            said.add(float(leaf.value))
+    return said
+
+
+def _limits(
+    task: Task,
+    steps: Sequence[Step],
+    arguments: Sequence[Argument],
+    domains: Domains,
+    pinned: frozenset[str],
+    frozen: frozenset[float],
+) -> Limits:
+    prose = "\n".join(turn.user for turn in task.turns)
+    legs: set[tuple[str, str]] = set()
+    spans: set[tuple[str, str]] = set()
+    for step in steps:
+        given = step.call.arguments
+        if not step.result.failed and "travel_from" in given and "travel_to" in given:
+            legs.add((str(given["travel_from"]), str(given["travel_to"])))
+        if not step.result.failed and step.call.name == "estimate_distance":
+            spans.add((str(given.get("cityA")), str(given.get("cityB"))))
+    loose_ids = any(
+        domains.parameter(steps[a.step].call.name, a.name) == "id"
+        and isinstance(a.value, int)
+        and a.value < 10
+        and a.source is not Source.RESULT
+        for a in arguments
+    )
+    alphabet = re.search(
+        r"alphabet\w*.{0,30}\b(?:first|last)|(?:first|last)\b.{0,30}alphabet", prose
+    )
+    return Limits(
+        pinned=pinned,
+        frozen=frozen,
+        keep_counters=loose_ids,
+        keep_names=alphabet is not None,
+        legs=frozenset(legs),
+        spans=frozenset(spans),
+        landmarks=(30.0, 35.0, *sorted(n for n in numbers_in(prose) if 20 <= n <= 60)),
+    )

@@ -1,0 +1,101 @@
+"""Argument domains of an environment: kinds of parameters and the API's own tables.
+
+Owns the reading of `envs/<name>/domains.toml`, as data: no environment is imported. Never guesses:
+what the file does not name has no kind and is left as it is.
+
+    domains = load_domains("bfcl")
+    domains.parameter("book_flight", "travel_from")      # "airport"
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from rods.errors import SynthesisError
+from rods.types import Json
+
+NUMERIC = frozenset(
+    "money price shares fuel volume miles meters temperature percent psi volts quantity turnover "
+    "change id cvv counter priority lines".split()
+)
+
+
+@dataclass(frozen=True)
+class Domains:
+    """What the values of an API mean and which of them exist."""
+
+    parameters: Mapping[str, str]
+    configuration: Mapping[str, str]
+    keys: Mapping[str, str]
+    ranges: Mapping[str, tuple[float, float]]
+    seeded: frozenset[str]
+    constant: frozenset[str]
+    keep: frozenset[str]
+    defaults: Mapping[str, Mapping[str, Json]]
+    companies: Mapping[str, str]
+    aliases: Mapping[str, str]
+    airports: Mapping[str, str]
+    routes: frozenset[tuple[str, str]]
+    zips: Mapping[str, str]
+    distances: Mapping[tuple[str, str], float]
+
+    def parameter(self, function: str, name: str) -> str:
+        """Kind of a parameter, empty where it has none."""
+        return self.parameters.get(f"{function}.{name}") or self.parameters.get(name, "")
+
+    def leaf(self, owner: str, name: str) -> str:
+        """Kind of a leaf of the initial configuration of class `owner`."""
+        return self.configuration.get(f"{owner}.{name}") or self.configuration.get(name, "")
+
+    def key(self, owner: str, name: str) -> str:
+        """Kind of the keys of a mapping of the initial configuration, empty for plain fields."""
+        return self.keys.get(f"{owner}.{name}") or self.keys.get(name, "")
+
+
+@functools.cache
+def load_domains(environment: str) -> Domains:
+    """Read the domains of an environment by its short name.
+
+    Raises:
+        SynthesisError: there is no such file, or a section of it is missing.
+    """
+    path = files("rods").joinpath("envs", environment, "domains.toml")
+    try:
+        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _domains(data)
+    except FileNotFoundError as error:
+        raise SynthesisError(
+            f"environment {environment!r} has no domains.toml, which the resample writer needs. "
+            "Write one (see envs/bfcl/domains.toml) or choose another writer."
+        ) from error
+    except (KeyError, tomllib.TOMLDecodeError) as error:
+        raise SynthesisError(f"{path}: section or value missing or broken: {error}.") from error
+
+
+def _domains(data: Mapping[str, Any]) -> Domains:
+    return Domains(
+        parameters=data["parameters"],
+        configuration=data["configuration"],
+        keys=data["keys"],
+        ranges={kind: (float(low), float(high)) for kind, (low, high) in data["ranges"].items()},
+        seeded=frozenset(data["seeded"]["classes"]),
+        constant=frozenset(data["constant"]["functions"]),
+        keep=frozenset(data["keep"]["words"]),
+        defaults=data["defaults"],
+        companies=data["companies"],
+        aliases=data["aliases"],
+        airports=data["airports"],
+        routes=frozenset(_pair(text) for text in data["routes"]["pairs"]),
+        zips=data["zips"],
+        distances={_pair(text): float(km) for text, km in data["distances"].items()},
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    left, _, right = text.partition("-")
+    return left, right

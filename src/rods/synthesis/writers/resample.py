@@ -1,0 +1,205 @@
+"""The writer without a model: variants from human language, by renaming and recombining.
+
+Owns the choice of recipe and the making of a draft: cut, recombine or extend the seed's turns with
+turns of other training tasks, give every entity a new value, let arguments follow the new results.
+Never sees a held-out task, never decides whether a draft is good.
+
+    writer = ResampleWriter(training_tasks, BfclEnvironment())
+    variant = writer.propose(training_tasks[0], random.Random(7))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
+
+from rods.env import Environment
+from rods.synthesis.flow import all_tools, sources, trace
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.writers import recombine
+from rods.synthesis.writers.analysis import Knowledge, analyse
+from rods.synthesis.writers.assign import Materials, assign
+from rods.synthesis.writers.domains import Domains, load_domains
+from rods.synthesis.writers.entities import collect
+from rods.synthesis.writers.rebind import rebind
+from rods.synthesis.writers.sketch import Sketch
+from rods.synthesis.writers.vocabulary import Vocabulary
+from rods.task import LONG_CONTEXT, Provenance, Task
+from rods.types import Json
+
+CACHED = 4096
+"""Analysed plans (a seed, or a recombination) that are kept."""
+
+
+class Prepared(NamedTuple):
+    """A plan made ready to be rendered many times."""
+
+    sketch: Sketch
+    knowledge: Knowledge
+
+
+class Plan(NamedTuple):
+    """What to rename: the seed itself, or a task recombined from it."""
+
+    task: Task
+    recipe: str
+    """Steps joined by `+`, without `rename`."""
+    donors: tuple[Task, ...] = ()
+    """Other tasks that gave turns."""
+
+
+class ResampleWriter:
+    """Proposes variants of seeds from a pool of tasks, all of the training side."""
+
+    name = "resample"
+
+    def __init__(
+        self,
+        pool: Sequence[Task],
+        environment: Environment,
+        *,
+        recombine_share: float = 0.35,
+        cut_share: float = 0.2,
+    ):
+        """Prepare the pool.
+
+        Args:
+            pool: Tasks that may give words, texts and turns: originals of the training side.
+            environment: Opens their worlds.
+            recombine_share: How often turns of another task are taken in.
+            cut_share: How often turns are left out.
+        """
+        self._pool = tuple(task for task in pool if task.is_original)
+        self._environment = environment
+        self._domains: Domains = load_domains(environment.name)
+        self._shares = (recombine_share, cut_share)
+        self._materials = Materials(Vocabulary.from_tasks(self._pool), self._donor_texts())
+        self._partners = recombine.Partners(self._pool, self._facts)
+        self._prepared: dict[str, Prepared | Rejection] = {}
+        self._functions: dict[str, tuple[str, ...]] = {}
+
+    def propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
+        """One variant of `seed`; its recipe is in the provenance, ready for the gates."""
+        plan = self._plan(seed, rng)
+        prepared = self._prepare(plan.task)
+        recipe = "resample:rename" + (f"+{plan.recipe}" if plan.recipe else "")
+        if isinstance(prepared, Rejection):
+            return dataclasses.replace(prepared, recipe=recipe)
+        number = rng.getrandbits(31)
+        draft = self._draft(prepared, random.Random(number))
+        if isinstance(draft, Rejection):
+            return dataclasses.replace(draft, recipe=recipe)
+        provenance = self._provenance(seed, plan, recipe, number)
+        return dataclasses.replace(draft, provenance=provenance)
+
+    def _plan(self, seed: Task, rng: random.Random) -> Plan:
+        recombined, cut = self._shares
+        draw = rng.random()
+        plan: Plan | None = None
+        if draw < recombined:
+            found = self._partners.recombine(seed, rng)
+            if found is not None:
+                plan = Plan(found.task, found.recipe, found.donors)
+        elif draw < recombined + cut:
+            shorter = recombine.cut(seed, self._partners.facts(seed), rng)
+            if shorter is not None:
+                plan = Plan(shorter, "cut")
+        return plan or Plan(seed, "")
+
+    def _facts(self, task: Task) -> recombine.Facts:
+        """Which classes and which earlier turns each turn of a task depends on."""
+        steps = trace(self._environment, task)
+        return recombine.facts(
+            task, sources(task, steps, all_tools(self._environment, task)), self._owners(task)
+        )
+
+    def _prepare(self, task: Task) -> Prepared | Rejection:
+        known = self._prepared.get(task.id)
+        if known is None:
+            if len(self._prepared) >= CACHED:
+                self._prepared.clear()
+            known = self._prepared[task.id] = self._analyse(self._materialised(task))
+        return known
+
+    def _analyse(self, task: Task) -> Prepared | Rejection:
+        steps = trace(self._environment, task)
+        failed = next((step for step in steps if step.result.failed), None)
+        if failed is not None:
+            detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
+            return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
+        arguments = sources(task, steps, all_tools(self._environment, task))
+        knowledge = analyse(task, steps, arguments, self._domains)
+        return Prepared(Sketch(task, self._domains, knowledge.extra), knowledge)
+
+    def _draft(self, prepared: Prepared, rng: random.Random) -> Task | Rejection:
+        sketch, knowledge = prepared
+        values = assign(sketch, self._materials, knowledge.limits, rng)
+        numbers = {
+            float(key): cast("float", new)
+            for (kind, key), new in zip(sketch.slots, values, strict=True)
+            if kind == "number" and new is not None
+        }
+        draft = self._reseeded(sketch.render(values), rng)
+        task = rebind(self._environment, draft, knowledge, numbers)
+        return task
+
+    def _reseeded(self, task: Task, rng: random.Random) -> Task:
+        """Give every class that draws at random a seed of its own."""
+        initial = cast("dict[str, Json]", task.world.get("initial_config", {}))
+        classes = cast("list[str]", task.world.get("classes", []))
+        fresh = dict(initial)
+        for name in classes:
+            if name in self._domains.seeded:
+                node = cast("dict[str, Json]", fresh.get(name, {}))
+                fresh[name] = {**node, "random_seed": rng.randint(1, 2_000_000)}
+        return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
+
+    def _materialised(self, task: Task) -> Task:
+        """Write what a class shows by default into its configuration."""
+        initial = cast("dict[str, Json]", task.world.get("initial_config", {}))
+        classes = cast("list[str]", task.world.get("classes", []))
+        fresh = dict(initial)
+        for name, defaults in self._domains.defaults.items():
+            node = cast("dict[str, Json]", initial.get(name, {}))
+            if name in classes and "user_map" not in node:
+                fresh[name] = {**defaults, **node}
+        return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
+
+    def _provenance(self, seed: Task, plan: Plan, recipe: str, number: int) -> Provenance:
+        origin = seed.provenance
+        names: list[str] = [origin.scenario, *origin.scenarios]
+        for donor in plan.donors:
+            names += [donor.provenance.scenario, *donor.provenance.scenarios]
+        ancestors = (*origin.ancestors, seed.id, *(donor.id for donor in plan.donors))
+        return Provenance(
+            origin=origin.origin,
+            scenario=origin.scenario,
+            ancestors=tuple(dict.fromkeys(ancestors)),
+            recipe=recipe,
+            seed=number,
+            scenarios=tuple(dict.fromkeys(name for name in names if name)),
+        )
+
+    def _donor_texts(self) -> Mapping[str, Sequence[str]]:
+        texts: dict[str, set[str]] = {}
+        for task in self._pool:
+            if task.category == LONG_CONTEXT:
+                continue
+            for body, parameter in collect(task, self._domains).bodies.items():
+                plain = 2 <= len(body.split()) <= 30 and "\n" not in body
+                if plain and not any(char.isdigit() for char in body):
+                    texts.setdefault(parameter, set()).add(body)
+        return {parameter: sorted(found) for parameter, found in sorted(texts.items())}
+
+    def _owners(self, task: Task) -> Mapping[str, str]:
+        """Class of each function of a task's world."""
+        owners: dict[str, str] = {}
+        for name in cast("list[str]", task.world.get("classes", [])):
+            if name not in self._functions:
+                single = {**task.world, "classes": cast("list[Json]", [name])}
+                specs = all_tools(self._environment, dataclasses.replace(task, world=single))
+                self._functions[name] = tuple(specs)
+            owners.update((function, name) for function in self._functions[name])
+        return owners

@@ -1,0 +1,137 @@
+"""Fresh words, names, codes and sentences for variants.
+
+Owns the choice of words: from the training side's own texts, from a list of plain nouns and from
+generated pronounceable syllables. Never reads a held-out text, never draws from a global generator.
+
+    vocabulary = Vocabulary.from_tasks(training_tasks)
+    vocabulary.word(random.Random(1))
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+import string
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import cast
+
+from rods.task import Task
+
+_ONSETS = ("b", "br", "c", "ch", "d", "dr", "f", "g", "gr", "h", "j", "k", "l", "m", "n", "p", "pl")
+_MORE = ("qu", "r", "s", "sh", "st", "t", "tr", "v", "w", "z", "th", "fl", "cl", "sp", "")
+_VOWELS = ("a", "e", "i", "o", "u", "ea", "ai", "oo", "ou", "io", "y")
+_CODAS = ("", "", "n", "r", "l", "s", "t", "m", "nd", "rk", "st", "x", "sh", "ck")
+
+
+@dataclass(frozen=True)
+class WordLists:
+    """The lists of `words.toml`."""
+
+    first_names: tuple[str, ...]
+    surnames: tuple[str, ...]
+    nouns: tuple[str, ...]
+    extensions: tuple[str, ...]
+    openers: tuple[tuple[str, ...], ...]
+
+
+@functools.cache
+def word_lists() -> WordLists:
+    """The vocabulary that is shipped with the writer."""
+    text = files(__package__).joinpath("words.toml").read_text(encoding="utf-8")
+    data = tomllib.loads(text)
+    plain = {key: tuple(data[key]) for key in ("first_names", "surnames", "nouns", "extensions")}
+    return WordLists(**plain, openers=tuple(tuple(group) for group in data["openers"]))
+
+
+class Vocabulary:
+    """Draws words; equal construction and equal random state give equal words."""
+
+    def __init__(self, corpus: Sequence[str] = ()) -> None:
+        """`corpus`: words of the training side's texts, lower case."""
+        self._lists = word_lists()
+        self._corpus = tuple(corpus) or self._lists.nouns
+
+    @classmethod
+    def from_tasks(cls, tasks: Iterable[Task]) -> Vocabulary:
+        """Take the words of these tasks' user texts (training side only)."""
+        found: set[str] = set()
+        for task in tasks:
+            for turn in task.turns:
+                found.update(re.findall(r"(?<![\w'])[a-z]{4,10}(?![\w'])", turn.user))
+        return cls(sorted(found))
+
+    def word(self, rng: random.Random) -> str:
+        """One word in lower case."""
+        kind = rng.random()
+        if kind < 0.35:
+            return rng.choice(self._corpus)
+        if kind < 0.65:
+            return rng.choice(self._lists.nouns)
+        return self.coined(rng)
+
+    def coined(self, rng: random.Random) -> str:
+        """A pronounceable word that stands in no list, of 3 to about 11 letters."""
+        onsets = _ONSETS + _MORE
+        count = rng.choice((1, 2, 2, 2, 3, 3))
+        text = "".join(rng.choice(onsets) + rng.choice(_VOWELS) for _ in range(count))
+        text += rng.choice(_CODAS)
+        return text if len(text) >= 3 else text + rng.choice(("nt", "lo", "ra"))
+
+    def first_name(self, rng: random.Random) -> str:
+        """A capitalised first name, one in four of them coined."""
+        if rng.random() < 0.25:
+            return self.coined(rng).capitalize()
+        return rng.choice(self._lists.first_names)
+
+    def surname(self, rng: random.Random) -> str:
+        """A capitalised family name, one in four of them coined."""
+        if rng.random() < 0.25:
+            return self.coined(rng).capitalize() + rng.choice(("", "son", "man", "ez", "ov"))
+        return rng.choice(self._lists.surnames)
+
+    def extension(self, rng: random.Random) -> str:
+        """A file name extension without the dot."""
+        return rng.choice(self._lists.extensions)
+
+    def like(self, text: str, rng: random.Random) -> str:
+        """A code of the same shape: letters for letters (same case), digits for digits."""
+        return "".join(_like(char, rng) for char in text)
+
+    def reworded(self, text: str, rng: random.Random, share: float, keep: frozenset[str]) -> str:
+        """Replace a share of the content words (4 letters or more, not in `keep`)."""
+
+        def swap(match: re.Match[str]) -> str:
+            word = match.group()
+            if word.lower() in keep or rng.random() > share:
+                return word
+            return in_case(self.word(rng), word)
+
+        return re.sub(r"(?<![\w'#@/])[A-Za-z]{4,}(?![\w'])", swap, text)
+
+
+def _like(char: str, rng: random.Random) -> str:
+    if char.isdigit():
+        return rng.choice(string.digits)
+    if char.isascii() and char.isupper():
+        return rng.choice(string.ascii_uppercase)
+    if char.isascii() and char.islower():
+        return rng.choice(string.ascii_lowercase)
+    return char
+
+
+def in_case(word: str, model: str) -> str:
+    """Give `word` the letter case of `model` (upper, capitalised, or as it is)."""
+    if len(model) > 1 and model.isupper():
+        return word.upper()
+    if model[:1].isupper():
+        return word[:1].upper() + word[1:]
+    return word
+
+
+def openers() -> tuple[tuple[str, ...], ...]:
+    """Groups of phrases that can stand for each other."""
+    return cast("tuple[tuple[str, ...], ...]", word_lists().openers)
