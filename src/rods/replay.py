@@ -57,7 +57,11 @@ class ReplayBuffer:
         self._tasks: dict[str, Task] = {}
         self._db = Database(path, SCHEMA, LAYOUT, "replay buffer")
         self.journal = Journal(self._db)
-        self._adopt()
+        try:
+            self._adopt()
+        except StoreError:
+            self._db.close()
+            raise
 
     def _adopt(self) -> None:
         with self._db.atomic():

@@ -27,13 +27,14 @@ import os
 import platform
 import shutil
 import sys
+import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import rods
 from rods.config import RunConfig, parse_config
@@ -133,15 +134,15 @@ class RunDirectory:
         self.manifest = manifest
         self.checkpoints = path / "checkpoint"
         self.trajectories = path / "trajectories"
-        self._lock: IO[bytes] | None = None
 
     def _claim(self) -> None:
         """Refuse to write beside another process; a process that died holds nothing."""
         path = self.path / ".lock"
         with _disk(path, "opening"):
-            self._lock = path.open("ab")
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        weakref.finalize(self, os.close, lock)
         try:
-            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise StoreError(
                 f"{self.path}: another process is training in this run. Stop it first, or wait."

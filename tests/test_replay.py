@@ -1,0 +1,361 @@
+"""Unit and property tests of the buffer; the numbered semantics are in test_semantics_replay.py."""
+
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from pool_cases import crash, judgement, original, originals, variant
+
+from rods.config import ReplaySettings
+from rods.errors import StoreError, TaskError
+from rods.replay import ReplayBuffer
+
+
+@pytest.fixture
+def make(tmp_path):
+    opened = []
+
+    def build(count=10, name="buffer.sqlite", seed=0, **settings):
+        buffer = ReplayBuffer(tmp_path / name, ReplaySettings(**settings), seed)
+        buffer.add_originals(originals(count))
+        opened.append(buffer)
+        return buffer
+
+    yield build
+    for buffer in opened:
+        buffer.close()
+
+
+def finish(buffer, rbar=0.5):
+    """Play the epoch to its end with one mean reward for all."""
+    while tasks := buffer.lease(7):
+        for task in tasks:
+            buffer.record(judgement(task, rbar, buffer.epoch), buffer.epoch)
+            buffer.complete([task.id])
+
+
+def offer(buffer, count, epoch=0, seed=None, noise=0):
+    seed = seed or originals(1)[0]
+    made = [variant(seed, i, noise) for i in range(count)]
+    assert all(buffer.offer(t, epoch, "request") for t in made)
+    return made
+
+
+def test_an_empty_buffer(make):
+    buffer = make()
+    assert buffer.epoch == -1 and buffer.remaining == 0 and buffer.lease(4) == []
+    assert buffer.counts() == (10, 0, 0, {})
+
+
+def test_offer_is_idempotent_and_needs_ancestors(make):
+    buffer = make()
+    [task] = offer(buffer, 1)
+    assert not buffer.offer(task, 5, "another request")
+    with pytest.raises(TaskError, match="names no ancestors"):
+        buffer.offer(original(77), 0, "r")
+    assert buffer.waiting == 1
+
+
+def test_a_variant_equal_to_an_original_is_known_already(make):
+    buffer = make()
+    task = original(0)
+    same = task.__class__(
+        task.env, task.category, task.turns, task.world,
+        task.provenance.__class__("x", "y", ("ancestor",)),
+    )  # fmt: skip
+    assert not buffer.offer(same, 0, "r")
+
+
+def test_originals_must_match_on_reopening(make, tmp_path):
+    make(10).close()
+    buffer = ReplayBuffer(tmp_path / "buffer.sqlite", ReplaySettings())
+    with pytest.raises(StoreError, match="8 match, 2 are missing, 0 are new"):
+        buffer.add_originals(originals(8))
+    with pytest.raises(TaskError, match="stands twice"):
+        buffer.add_originals([original(1), original(1)])
+    with pytest.raises(TaskError, match="is a variant"):
+        buffer.add_originals([variant(original(1), 0)])
+    buffer.close()
+
+
+def test_another_seed_or_layout_or_a_damaged_file_is_refused(make, tmp_path):
+    make().close()
+    path = tmp_path / "buffer.sqlite"
+    with pytest.raises(StoreError, match="made with seed 0, not 1"):
+        ReplayBuffer(path, ReplaySettings(), 1)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(StoreError, match="layout 99, expected"):
+        ReplayBuffer(path, ReplaySettings())
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreError, match="not a database"):
+        ReplayBuffer(path, ReplaySettings())
+
+
+def test_draws_are_deterministic_and_differ_between_epochs(make):
+    orders = []
+    for name in ("a", "b"):
+        buffer = make(name=name)
+        for epoch in range(2):
+            buffer.start_epoch(epoch)
+            finish(buffer)
+        orders.append([buffer.drawn(0), buffer.drawn(1)])
+    assert orders[0] == orders[1]
+    assert orders[0][0] != orders[0][1]
+    other = make(name="c", seed=3)
+    other.start_epoch(0)
+    assert other.drawn(0) != orders[0][0]
+
+
+def test_stage_pools_and_categories(make):
+    buffer = make()
+    pool = [t.id for t in originals(10) if t.category == "base"]
+    offer(buffer, 1, seed=original(1, "miss_func"))
+    offer(buffer, 1)
+    buffer.start_epoch(0, originals=pool, categories=("base",))
+    assert sorted(buffer.drawn(0)) == sorted(pool)
+    finish(buffer)
+    report = buffer.start_epoch(1, originals=pool, categories=("base",))
+    assert (report.injected, report.deferred, report.pending) == (0, 1, 2)  # 20 % of 3 is none
+    with pytest.raises(StoreError, match="epoch 2 cannot start"):
+        buffer.start_epoch(2)
+
+
+def test_an_epoch_without_expansion_draws_no_variant(make):
+    buffer = make(inject=1.0)
+    offer(buffer, 3)
+    buffer.start_epoch(0)
+    finish(buffer)
+    report = buffer.start_epoch(1, expand=False)
+    assert (report.draws, report.injected, report.deferred, report.pending) == (10, 0, 0, 3)
+
+
+def test_a_task_that_is_not_leased_cannot_be_completed(make):
+    buffer = make()
+    buffer.start_epoch(0)
+    [task] = buffer.lease(1)
+    buffer.complete([task.id])
+    with pytest.raises(TaskError, match="is not leased in epoch 0"):
+        buffer.complete([task.id])
+    with pytest.raises(TaskError, match="not in the replay buffer"):
+        buffer.record(judgement(original(99), 0.5), 0)
+
+
+def test_released_tasks_keep_their_places(make):
+    buffer = make()
+    buffer.start_epoch(0)
+    first = buffer.lease(3)
+    buffer.release([t.id for t in first])
+    assert buffer.lease(3) == first
+
+
+def test_revival_by_retest(make):
+    buffer = make(inject=1.0, retest=1.0)
+    [task] = offer(buffer, 1)
+    for epoch, rbar in enumerate([0.5, 0.99, 0.5]):
+        buffer.start_epoch(epoch)
+        finish(buffer, rbar)
+        status = {1: (0, {"mastered": 1}), 2: (1, {})}.get(epoch)
+        if status:
+            assert (buffer.counts().active, buffer.counts().retired) == status
+    assert task.id in buffer.drawn(2)
+
+
+def test_history_tells_where_variants_landed(make):
+    buffer = make(inject=1.0)
+    [good] = offer(buffer, 1)
+    [bad] = offer(buffer, 1, noise=1)
+    buffer.start_epoch(0)
+    finish(buffer)
+    buffer.start_epoch(1)
+    for task in buffer.lease(99):
+        buffer.record(judgement(task, 0.1 if task == bad else 0.6, 1), 1)
+        buffer.complete([task.id])
+    history = buffer.history()
+    assert [(v.task_id, v.epoch, v.rbar) for v in history.first_visits] == [
+        (good.id, 1, 0.6),
+        (bad.id, 1, 0.1),
+    ]
+    assert history.retired == {"burn_in": 1}
+    buffer.start_epoch(2)
+    assert [e.retired for e in buffer.history().epochs] == [{}, {}, {"burn_in": 1}]
+    assert [e.injected for e in buffer.history().epochs] == [0, 2, 0]
+
+
+def test_never_solved_needs_three_visits_without_any_reward(make):
+    buffer = make(2)
+    for epoch in range(3):
+        buffer.start_epoch(epoch)
+        for task in buffer.lease(9):
+            rbar = 0.0 if task == original(0) or epoch else 0.1
+            buffer.record(judgement(task, rbar, epoch), epoch)
+            buffer.complete([task.id])
+        assert buffer.never_solved() == ([original(0).id] if epoch == 2 else [])
+
+
+def test_a_full_disk_is_one_clear_message_and_loses_nothing(make):
+    buffer = make()
+    buffer.start_epoch(0)
+    pages = buffer._db.number("PRAGMA page_count")
+    buffer._db.rows(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="disk is full.*Nothing that was stored"):
+        offer(buffer, 3000)
+    kept = buffer.waiting
+    buffer._db.rows("PRAGMA max_page_count = 1000000")
+    offer(buffer, 10, noise=1)
+    assert buffer.waiting == kept + 10
+
+
+def test_snapshot_and_restore(make, tmp_path):
+    buffer = make(inject=1.0)
+    offer(buffer, 2)
+    buffer.start_epoch(0)
+    buffer.lease(4)
+    buffer.snapshot(tmp_path / "copy.sqlite")
+    finish(buffer)
+    offer(buffer, 2, noise=1)
+    buffer.restore(tmp_path / "copy.sqlite")
+    assert (buffer.waiting, buffer.remaining) == (2, 10)
+    assert [t.id for t in buffer.lease(10)] == buffer.drawn(0)  # open leases are due again
+    with pytest.raises(StoreError, match="no such snapshot"):
+        buffer.restore(tmp_path / "none.sqlite")
+    (tmp_path / "torn.sqlite").write_bytes((tmp_path / "copy.sqlite").read_bytes()[:5000])
+    with pytest.raises(StoreError):
+        buffer.restore(tmp_path / "torn.sqlite")
+    assert buffer.waiting == 2
+
+
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+"""A kill of the process needs no disk, and a loaded disk is slow."""
+
+
+class Machine(RuleBasedStateMachine):
+    """Random use with kills at any event and restores; a model in plain Python beside it."""
+
+    @initialize(
+        cap=st.integers(0, 6), inject=st.sampled_from([0.0, 0.2, 0.5, 1.0]), retire=st.booleans()
+    )
+    def begin(self, cap, inject, retire):
+        self.folder = tempfile.TemporaryDirectory(dir=MEMORY)
+        self.root = Path(self.folder.name)
+        self.settings = ReplaySettings(cap=cap, inject=inject, retire=retire, retest=0.3)
+        self.originals = originals(6)
+        self.lives = 0
+        self.made = 0
+        self.accepted: dict[str, int] = {}
+        self.trained: list[tuple[int, str]] = []
+        self.out: list = []
+        self.saved = None
+        self.buffer = self.open(self.root / "pool.sqlite")
+
+    def open(self, path):
+        buffer = ReplayBuffer(path, self.settings, 5)
+        buffer.add_originals(self.originals)
+        self.path = path
+        return buffer
+
+    @rule(again=st.booleans())
+    def offer(self, again):
+        index = self.made - 1 if again and self.made else self.made
+        self.made = max(self.made, index + 1)
+        task = variant(self.originals[index % 6], index)
+        new = self.buffer.offer(task, max(0, self.buffer.epoch), f"r{index}")
+        assert new == (task.id not in self.accepted)
+        self.accepted.setdefault(task.id, max(0, self.buffer.epoch))
+
+    @precondition(lambda self: self.buffer.remaining == 0)
+    @rule()
+    def start(self):
+        before = self.buffer.counts()
+        report = self.buffer.start_epoch(self.buffer.epoch + 1)
+        assert report.injected <= self.settings.inject * (before.originals + before.active) + 1e-9
+        drawn = self.buffer.drawn(report.epoch)
+        assert len(set(drawn)) == len(drawn) == report.draws
+        assert set(drawn) >= {t.id for t in self.originals}
+        assert all(self.accepted[i] < report.epoch for i in drawn if i in self.accepted)
+
+    @rule(n=st.integers(1, 5))
+    def lease(self, n):
+        self.out += self.buffer.lease(n)
+
+    @precondition(lambda self: self.out)
+    @rule(rbar=st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.85, 0.95, 1.0]), judged=st.booleans())
+    def observe(self, rbar, judged):
+        task = self.out.pop(0)
+        with self.buffer.atomic():
+            if judged:
+                self.buffer.record(judgement(task, rbar, self.buffer.epoch), self.buffer.epoch)
+            self.buffer.complete([task.id])
+        self.trained.append((self.buffer.epoch, task.id))
+
+    @precondition(lambda self: self.out)
+    @rule()
+    def killed_within_observe(self):
+        """The record is written, the lease is not closed: neither must remain."""
+        task = self.out[0]
+        live = self.buffer
+        with pytest.raises(KeyboardInterrupt), live.atomic():
+            live.record(judgement(task, 0.5, live.epoch), live.epoch)
+            raise KeyboardInterrupt
+        assert all(j.step != live.epoch for j in live.judgements(task.id))
+
+    @rule()
+    def kill(self):
+        self.lives += 1
+        copy = crash(self.path, self.root / f"life{self.lives}")
+        self.buffer.close()
+        self.out = []
+        self.buffer = self.open(copy)
+
+    @rule()
+    def save(self):
+        self.buffer.snapshot(self.root / "saved.sqlite")
+        self.saved = (dict(self.accepted), list(self.trained))
+
+    @precondition(lambda self: self.saved is not None)
+    @rule()
+    def resume(self):
+        self.buffer.restore(self.root / "saved.sqlite")
+        self.accepted, self.trained = dict(self.saved[0]), list(self.saved[1])
+        self.out = []
+
+    @invariant()
+    def nothing_is_lost_or_doubled(self):
+        counts = self.buffer.counts()
+        assert counts.originals == 6
+        total = counts.pending + counts.active + sum(counts.retired.values())
+        assert total == len(self.accepted)
+        assert len(set(self.trained)) == len(self.trained)
+        done = sum(e == self.buffer.epoch for e, _ in self.trained)
+        assert self.buffer.completed == done
+        assert self.buffer.remaining == len(self.buffer.drawn(self.buffer.epoch)) - done
+
+    @invariant()
+    def the_cap_holds(self):
+        assert self.buffer.counts().active <= self.settings.cap
+
+    @invariant()
+    def retirement_is_a_switch(self):
+        if not self.settings.retire:
+            assert set(self.buffer.counts().retired) <= {"pruned"}
+
+    def teardown(self):
+        if hasattr(self, "buffer"):
+            self.buffer.close()
+            self.folder.cleanup()
+
+
+class Thorough(Machine):
+    pass
+
+
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+Machine.TestCase.settings = settings(max_examples=8, stateful_step_count=25, **QUIET)
+Thorough.TestCase.settings = settings(max_examples=80, stateful_step_count=50, **QUIET)
+test_random_use_with_kills = Machine.TestCase
+test_random_use_with_kills_thoroughly = pytest.mark.slow(Thorough.TestCase)

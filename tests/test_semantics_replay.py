@@ -1,0 +1,354 @@
+"""The numbered semantics of the replay buffer and the online curriculum.
+
+A test here locks a decision. Do not change one to make it pass: decide, and say so in CHANGELOG.md.
+
+ 1. Original tasks are never retired, whatever they score.
+ 2. A variant made in epoch n is drawn from epoch n + 1 on, not before (invariant 6).
+ 3. At an epoch's start at most floor(inject * active pool before injection) variants enter, first
+    come first served; the others are deferred, not dropped.
+ 4. Above the cap the lowest phi leave first; a variant that was never judged leaves last.
+ 5. The first judged rbar below `burn_in` evicts; 0.20 exactly stays.
+ 6. rbar above 0.95 retires as mastered, below 0.20 as too hard; the edges stay.
+ 7. A variant that was not judged in 3 epochs retires as stale.
+ 8. Without retirement (ablation) only the cap removes variants.
+ 9. Every active task of the stage is drawn exactly once an epoch.
+10. Open leases are due again after a kill, in their old order (invariant 8).
+11. A restored snapshot draws what the uninterrupted run drew (invariant 8).
+12. Nothing but an epoch's start waits for synthesis, and then for `drain_seconds` at most
+    (invariant 6).
+13. A group with fewer than K/2 valid members moves nothing, and is counted.
+14. The static curriculum orders, injects and retires nothing, and logs the same.
+15. Every variant names its ancestors back to an original task (invariant 7).
+"""
+
+import pytest
+from pool_cases import (
+    FakeQueue,
+    config,
+    crash,
+    group,
+    judgement,
+    original,
+    originals,
+    rewards,
+    variant,
+)
+
+from rods.config import ReplaySettings
+from rods.curriculum import OnlineCurriculum
+from rods.replay import ReplayBuffer
+
+
+@pytest.fixture
+def buffer_of(tmp_path):
+    opened = []
+
+    def build(count=10, **settings):
+        buffer = ReplayBuffer(tmp_path / f"{len(opened)}.sqlite", ReplaySettings(**settings))
+        buffer.add_originals(originals(count))
+        opened.append(buffer)
+        return buffer
+
+    yield build
+    for buffer in opened:
+        buffer.close()
+
+
+@pytest.fixture
+def curriculum_of(tmp_path):
+    opened = []
+
+    def build(queue=None, name="pool.sqlite", count=12, path=None, **sections):
+        made = OnlineCurriculum(
+            config(**sections), originals(count), path or tmp_path / name, queue or FakeQueue()
+        )
+        opened.append(made)
+        return made
+
+    yield build
+    for made in opened:
+        made.close()
+
+
+def play(buffer, rbars=None, rbar=0.5, skip=()):
+    """Play the epoch; `rbars` by task id, `skip` is completed but never judged."""
+    while tasks := buffer.lease(3):
+        for task in tasks:
+            if task.id not in skip:
+                mean = (rbars or {}).get(task.id, rbar)
+                buffer.record(judgement(task, mean, buffer.epoch), buffer.epoch)
+            buffer.complete([task.id])
+
+
+def offer(buffer, count, epoch=0):
+    made = [variant(original(0), i) for i in range(count)]
+    for task in made:
+        buffer.offer(task, epoch, "r")
+    return [t.id for t in made]
+
+
+def run_epoch(curriculum):
+    report = curriculum.start_epoch()
+    while tasks := curriculum.next_tasks(4):
+        for task in tasks:
+            curriculum.observe(*group(task, rewards(task, curriculum.epoch)))
+    return report
+
+
+@pytest.mark.parametrize("rbar", [0.0, 1.0])
+def test_1_originals_stay(buffer_of, rbar):
+    buffer = buffer_of()
+    for epoch in range(6):
+        buffer.start_epoch(epoch)
+        play(buffer, rbar=rbar)
+    assert buffer.counts().originals == 10
+    assert len(buffer.drawn(5)) == 10
+
+
+def test_2_invariant_6_a_variant_of_epoch_n_waits_for_n_plus_1(buffer_of):
+    buffer = buffer_of(inject=1.0)
+    [before] = offer(buffer, 1, epoch=0)
+    buffer.start_epoch(0)
+    assert before not in buffer.drawn(0)
+    play(buffer)
+    late = variant(original(1), 7)
+    buffer.offer(late, 1, "r")  # made ahead of its time: it must wait for epoch 2
+    buffer.start_epoch(1)
+    assert before in buffer.drawn(1) and late.id not in buffer.drawn(1)
+    play(buffer)
+    buffer.start_epoch(2)
+    assert late.id in buffer.drawn(2)
+
+
+@pytest.mark.parametrize(
+    ("inject", "originals", "enter"), [(0.2, 10, 2), (0.2, 14, 2), (0.29, 100, 29), (0.0, 10, 0)]
+)
+def test_3_injection_is_limited_and_in_order(buffer_of, inject, originals, enter):
+    buffer = buffer_of(originals, inject=inject)
+    ids = offer(buffer, 40)
+    buffer.start_epoch(0)
+    play(buffer)
+    report = buffer.start_epoch(1)
+    assert (report.injected, report.deferred, report.pending) == (enter, 40 - enter, 40 - enter)
+    assert sorted(set(buffer.drawn(1)) & set(ids)) == sorted(ids[:enter])
+
+
+def test_3_the_share_is_of_the_pool_before_injection(buffer_of):
+    buffer = buffer_of(10, inject=0.5)
+    offer(buffer, 40)
+    sizes = []
+    for epoch in range(4):
+        sizes.append(buffer.start_epoch(epoch).injected)
+        play(buffer)
+    assert sizes == [0, 5, 7, 11]  # half of 10, 15, 22
+
+
+def test_4_the_lowest_phi_leave_first(buffer_of):
+    buffer = buffer_of(10, inject=0.4, cap=5)
+    ids = offer(buffer, 8)
+    buffer.start_epoch(0)
+    play(buffer)
+    buffer.start_epoch(1)  # four enter
+    play(buffer, dict(zip(ids, [0.9, 0.5, 0.3, 0.6], strict=False)), skip=ids[2:3])
+    report = buffer.start_epoch(2)  # four more enter, three must leave
+    assert (report.injected, report.pruned, report.active) == (4, 3, 5)
+    assert set(ids) & set(buffer.drawn(2)) == {ids[2], *ids[4:8]}
+
+
+@pytest.mark.parametrize(
+    ("rbar", "reason"), [(0.0, "burn_in"), (0.1999, "burn_in"), (0.2, None), (0.5, None)]
+)
+def test_5_burn_in(buffer_of, rbar, reason):
+    buffer = buffer_of(inject=1.0)
+    [task_id] = offer(buffer, 1)
+    buffer.start_epoch(0)
+    play(buffer)
+    buffer.start_epoch(1)
+    play(buffer, {task_id: rbar})
+    assert buffer.counts().retired == ({reason: 1} if reason else {})
+
+
+@pytest.mark.parametrize(
+    ("rbar", "reason"),
+    [
+        (0.1999, "too_hard"),
+        (0.20, None),
+        (0.85, None),
+        (0.95, None),
+        (0.9501, "mastered"),
+        (1.0, "mastered"),
+    ],
+)
+def test_6_retirement_at_the_second_visit(buffer_of, rbar, reason):
+    buffer = buffer_of(inject=1.0)
+    [task_id] = offer(buffer, 1)
+    for epoch, mean in enumerate([0.5, 0.5, rbar]):
+        buffer.start_epoch(epoch)
+        play(buffer, {task_id: mean})
+    assert buffer.counts().retired == ({reason: 1} if reason else {})
+    buffer.start_epoch(3)
+    assert (task_id in buffer.drawn(3)) == (reason is None)
+
+
+def test_7_stale_after_three_epochs_without_a_judgement(buffer_of):
+    buffer = buffer_of(inject=1.0)
+    [task_id] = offer(buffer, 1)
+    buffer.start_epoch(0)
+    play(buffer)
+    buffer.start_epoch(1)
+    play(buffer)
+    for epoch in (2, 3, 4):
+        assert buffer.start_epoch(epoch).retired == {}
+        play(buffer, skip=[task_id])
+    assert buffer.start_epoch(5).retired == {"stale": 1}
+
+
+def test_8_without_retirement_only_the_cap_removes(buffer_of):
+    buffer = buffer_of(inject=1.0, retire=False, cap=3)
+    offer(buffer, 6)
+    for epoch in range(6):
+        buffer.start_epoch(epoch)
+        play(buffer, rbar=0.0)
+    assert set(buffer.counts().retired) == {"pruned"}
+    assert buffer.counts().active == 3
+
+
+def test_9_every_active_task_is_drawn_once(buffer_of):
+    buffer = buffer_of(inject=0.3)
+    ids = offer(buffer, 9)
+    for epoch in range(4):
+        report = buffer.start_epoch(epoch)
+        drawn = buffer.drawn(epoch)
+        assert len(drawn) == len(set(drawn)) == 10 + report.active
+        play(buffer)
+    assert set(ids) <= set(buffer.drawn(3))
+
+
+def test_10_invariant_8_open_leases_are_due_again(buffer_of, tmp_path):
+    buffer = buffer_of()
+    buffer.start_epoch(0)
+    first = buffer.lease(4)
+    buffer.complete([first[1].id])
+    copy = crash(tmp_path / "0.sqlite", tmp_path / "killed")
+    again = ReplayBuffer(copy, ReplaySettings())
+    again.add_originals(originals(10))
+    assert [t.id for t in again.lease(99)] == [i for i in buffer.drawn(0) if i != first[1].id]
+    again.close()
+
+
+def uninterrupted(curriculum):
+    while not curriculum.done:
+        run_epoch(curriculum)
+    return [curriculum.buffer.drawn(e) for e in range(curriculum.epochs)]
+
+
+@pytest.mark.parametrize("kill_after", [1, 7, 11, 12, 13, 23, 24, 30, 41, 55])
+def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, kill_after):
+    expected = uninterrupted(curriculum_of(name="whole.sqlite"))
+    queue = FakeQueue()
+    run = curriculum_of(queue, name="killed.sqlite")
+    saved = tmp_path / "saved.sqlite"
+    state, seen = run.state_dict(), 0
+    run.buffer.snapshot(saved)
+    while not run.done and seen <= kill_after:
+        if run.epoch_done:
+            run.start_epoch()
+        for task in run.next_tasks(4):
+            run.observe(*group(task, rewards(task, run.epoch)))
+            seen += 1
+            if seen > kill_after:
+                break
+        else:  # a step is whole: checkpoint
+            state = run.state_dict()
+            run.buffer.snapshot(saved)
+    again = curriculum_of(queue, path=crash(tmp_path / "killed.sqlite", tmp_path / "killed"))
+    again.buffer.restore(saved)
+    again.load_state_dict(state)
+    while not again.done:
+        if again.epoch_done:
+            again.start_epoch()
+        for task in again.next_tasks(4):
+            again.observe(*group(task, rewards(task, again.epoch)))
+    assert [again.buffer.drawn(e) for e in range(again.epochs)] == expected
+    whole = curriculum_of(name="whole.sqlite")
+    assert again.buffer.history() == whole.buffer.history()
+    assert sum(e.injected for e in again.buffer.history().epochs) > 0
+
+
+def test_11_invariant_8_the_live_file_alone_goes_on_too(curriculum_of, tmp_path):
+    expected = uninterrupted(curriculum_of(name="whole.sqlite"))
+    queue, path = FakeQueue(), tmp_path / "life0.sqlite"
+    run, lives = curriculum_of(queue, path=path), 0
+    while not run.done:  # killed after every single observation
+        if run.epoch_done:
+            run.start_epoch()
+        task = run.next_tasks(4)[0]
+        run.observe(*group(task, rewards(task, run.epoch)))
+        lives += 1
+        path = crash(path, tmp_path / f"life{lives}")
+        run.close()
+        run = curriculum_of(queue, path=path)
+    assert [run.buffer.drawn(e) for e in range(run.epochs)] == expected
+
+
+def test_12_invariant_6_updates_never_wait_for_synthesis(curriculum_of):
+    class Slow(FakeQueue):
+        waits: list[float]
+
+        def __init__(self):
+            super().__init__()
+            self.waits = []
+
+        def drain(self, request_ids, timeout):
+            self.waits.append(timeout)
+            return False
+
+        def results(self, request_ids):
+            assert not request_ids, "nothing is finished"
+            return []
+
+    queue = Slow()
+    curriculum = curriculum_of(queue, synthesis={"drain_seconds": 3.0})
+    for _ in range(2):
+        run_epoch(curriculum)
+    assert queue.requests and not queue.waits  # ordered and trained on without a wait
+    report = curriculum.start_epoch()
+    assert max(queue.waits) == sum(queue.waits) == 3.0  # one wait, the others only ask
+    assert report.injected == 0
+    assert curriculum.metrics()["late_requests"] == len(queue.requests)
+
+
+def test_13_an_unjudged_group_moves_nothing_and_is_counted(curriculum_of):
+    curriculum = curriculum_of()
+    curriculum.start_epoch()
+    [task] = curriculum.next_tasks(1)
+    assert curriculum.observe(*group(task, [1.0], invalid=3)) is None
+    assert curriculum.metrics()["unjudged"] == 1 and curriculum.metrics()["judged"] == 0
+    assert curriculum.buffer.judgements(task.id) == []
+    assert curriculum.buffer.completed == 1
+
+
+def test_14_static_orders_and_moves_nothing(curriculum_of):
+    queue = FakeQueue()
+    curriculum = curriculum_of(queue, curriculum="static")
+    uninterrupted(curriculum)
+    assert not queue.requests
+    assert all(e.draws == 12 and not e.injected for e in curriculum.buffer.history().epochs)
+    assert curriculum.metrics().keys() == curriculum_of(name="other.sqlite").metrics().keys() | {
+        "ingested", "deferred", "priority_pruned", "retired_stale",
+    }  # fmt: skip
+    assert curriculum.metrics()["judged"] == 12
+
+
+def test_15_invariant_7_ancestors_lead_back_to_an_original(curriculum_of):
+    curriculum = curriculum_of(replay={"inject": 1.0, "cap": 40})
+    uninterrupted(curriculum)
+    known = {t.id for t in originals(12)}
+    depths = set()
+    for epoch in range(curriculum.epochs):
+        for task_id in curriculum.buffer.drawn(epoch):
+            task = curriculum.buffer.task(task_id)
+            depths.add(len(task.provenance.ancestors))
+            if not task.is_original:
+                assert task.provenance.ancestors[0] in known
+    assert max(depths) >= 2  # variants descend from variants too
