@@ -13,7 +13,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias, cast
 
@@ -66,6 +66,8 @@ class Step:
     result: ToolResult
     parsed: Json
     """The result's content as JSON; the text itself where it is none."""
+    leaves: tuple[Leaf, ...] = field(repr=False, default=())
+    """The scalars of `parsed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +85,24 @@ class Argument:
     """Step whose result shows the value, where the source is a result."""
 
 
-def leaves(value: object, path: Path = ()) -> Iterator[Leaf]:
+def leaves(value: object, path: Path = ()) -> list[Leaf]:
     """All scalars of a JSON value, in order; a nested call contributes its arguments."""
-    if isinstance(value, ToolCall):
-        yield from leaves(dict(value.arguments), (*path, "$call"))
-    elif isinstance(value, dict):
+    found: list[Leaf] = []
+    _leaves(value, path, found)
+    return found
+
+
+def _leaves(value: object, path: Path, found: list[Leaf]) -> None:
+    if isinstance(value, dict):
         for key, inner in cast("dict[str, object]", value).items():
-            yield from leaves(inner, (*path, key))
+            _leaves(inner, (*path, key), found)
     elif isinstance(value, list):
         for index, inner in enumerate(cast("list[object]", value)):
-            yield from leaves(inner, (*path, index))
+            _leaves(inner, (*path, index), found)
+    elif isinstance(value, ToolCall):
+        _leaves(dict(value.arguments), (*path, "$call"), found)
     else:
-        yield Leaf(path, cast("Scalar", value))
+        found.append(Leaf(path, cast("Scalar", value)))
 
 
 def parse_result(result: ToolResult) -> Json:
@@ -123,7 +131,8 @@ def trace(environment: Environment, task: Task) -> tuple[Step, ...]:
             world.begin_turn(index)
             for call in turn.ground_truth:
                 result = world.call(call)
-                steps.append(Step(index, call, result, parse_result(result)))
+                parsed = parse_result(result)
+                steps.append(Step(index, call, result, parsed, tuple(leaves(parsed))))
             world.end_turn()
     finally:
         world.close()
@@ -173,15 +182,11 @@ class Shown:
         self._lower.append(text.lower())
         self._numbers.append(numbers_in(text))
 
-    def read(self, step: int, parsed: Json) -> None:
+    def read(self, number: int, step: Step) -> None:
         """A result came back."""
-        texts: list[str] = []
-        for leaf in leaves(parsed):
-            self._values[normal(leaf.value)] = step
-            texts.append(str(leaf.value).lower())
-        if isinstance(parsed, dict):
-            texts.extend(str(key).lower() for key in _keys(parsed))
-        self._texts.append("\n".join(texts))
+        for leaf in step.leaves:
+            self._values[normal(leaf.value)] = number
+        self._texts.append(step.result.content.lower())
 
     def in_text(self, value: Scalar) -> Source | None:
         """Whether a user turn says it: the current one, an earlier one, or none."""
@@ -269,7 +274,7 @@ def sources(
                 found.append(
                     Argument(step.turn, number, name, leaf.path, leaf.value, source, feeder)
                 )
-        shown.read(number, step.parsed)
+        shown.read(number, step)
     return tuple(found)
 
 

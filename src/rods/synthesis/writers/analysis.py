@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from rods.synthesis.flow import (
@@ -63,8 +63,6 @@ class Knowledge:
     fills: Mapping[int, Fill]
     extra: Mapping[float, str]
     limits: Limits
-    outcomes: tuple[object, ...] = field(repr=False, default=())
-    """For each call: whether it failed, its booleans, and how long its lists are."""
 
 
 def analyse(
@@ -83,11 +81,12 @@ def analyse(
     pinned: set[str] = set()
     fills: dict[int, Fill] = {}
     extra: dict[float, str] = {}
+    index = _Index(steps)
     for argument in arguments:
         call = steps[argument.step].call
         kind = domains.parameter(call.name, argument.name)
         if argument.source is Source.RESULT or _distinctive(argument):
-            found = _links(argument, steps)
+            found = index.links(argument)
             if found:
                 links.setdefault(argument.step, {})[argument.name, argument.path] = found
                 if any(steps[link.step].call.name in domains.constant for link in found):
@@ -105,23 +104,7 @@ def analyse(
             elif argument.source is Source.DERIVED:
                 frozen |= _inputs(task, argument.turn)
     limits = _limits(task, steps, arguments, domains, frozenset(pinned), frozenset(frozen))
-    outcomes = tuple(outcome(step) for step in steps)
-    return Knowledge(tuple(steps), links, fills, extra, limits, outcomes)
-
-
-def outcome(step: Step) -> object:
-    """What must stay alike in a variant: failure, booleans, and lengths of lists."""
-    booleans = tuple(leaf.value for leaf in leaves(step.parsed) if isinstance(leaf.value, bool))
-    return (step.result.failed, booleans, _lengths(step.parsed))
-
-
-def _lengths(value: object) -> tuple[int, ...]:
-    if isinstance(value, list):
-        inner = [length for item in value for length in _lengths(item)]
-        return (len(value), *inner)
-    if isinstance(value, dict):
-        return tuple(length for item in value.values() for length in _lengths(item))
-    return ()
+    return Knowledge(tuple(steps), links, fills, extra, limits)
 
 
 def _distinctive(argument: Argument) -> bool:
@@ -136,21 +119,31 @@ def _distinctive(argument: Argument) -> bool:
     )
 
 
-def _links(argument: Argument, steps: Sequence[Step]) -> list[Link]:
-    key = normal(argument.value)
-    found: list[Link] = []
-    rounded: list[Link] = []
-    value = argument.value
-    decimals = len(repr(value).partition(".")[2]) if isinstance(value, float) else 0
-    for index in range(argument.step):
-        for leaf in leaves(steps[index].parsed):
-            if normal(leaf.value) == key:
-                found.append(Link(index, leaf.path))
-            elif _rounds(leaf.value, value, decimals):
-                rounded.append(Link(index, leaf.path, decimals))
-    if found or rounded:
-        return found or rounded
-    return _token_links(argument, steps) if isinstance(value, str) else []
+class _Index:
+    """The leaves of all results, by value."""
+
+    def __init__(self, steps: Sequence[Step]):
+        self._steps = steps
+        self._exact: dict[str, list[Link]] = {}
+        for index, step in enumerate(steps):
+            for leaf in step.leaves:
+                self._exact.setdefault(normal(leaf.value), []).append(Link(index, leaf.path))
+
+    def links(self, argument: Argument) -> list[Link]:
+        """Leaves of earlier results that show an argument: exactly, else rounded, else in part."""
+        value = argument.value
+        exact = [k for k in self._exact.get(normal(value), ()) if k.step < argument.step]
+        if exact:
+            return exact
+        if isinstance(value, str):
+            return _token_links(argument, self._steps)
+        decimals = len(repr(value).partition(".")[2]) if isinstance(value, float) else 0
+        return [
+            Link(index, leaf.path, decimals)
+            for index in range(argument.step)
+            for leaf in self._steps[index].leaves
+            if _rounds(leaf.value, value, decimals)
+        ]
 
 
 def _rounds(leaf: Scalar, value: Scalar, decimals: int) -> bool:
@@ -162,8 +155,10 @@ def _token_links(argument: Argument, steps: Sequence[Step]) -> list[Link]:
     """Numbers inside a text argument that earlier results show (`79` of `79.pdf`)."""
     found: list[Link] = []
     tokens = {m.group() for m in re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", str(argument.value))}
+    if not tokens:
+        return found
     for index in range(argument.step):
-        for leaf in leaves(steps[index].parsed):
+        for leaf in steps[index].leaves:
             shown = _numbers(leaf.value)
             found += [Link(index, leaf.path, None, t) for t in tokens if float(t) in shown]
     return found

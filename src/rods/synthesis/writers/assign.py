@@ -28,9 +28,45 @@ REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
 
 _STOP = frozenset(
-    "this that with from have been will would could should about there their they them your "
-    "what when where which while into than then just also some more most very over such only "
-    "please thank thanks here".split()
+    [
+        "this",
+        "that",
+        "with",
+        "from",
+        "have",
+        "been",
+        "will",
+        "would",
+        "could",
+        "should",
+        "about",
+        "there",
+        "their",
+        "they",
+        "them",
+        "your",
+        "what",
+        "when",
+        "where",
+        "which",
+        "while",
+        "into",
+        "than",
+        "then",
+        "just",
+        "also",
+        "some",
+        "more",
+        "most",
+        "very",
+        "over",
+        "such",
+        "only",
+        "please",
+        "thank",
+        "thanks",
+        "here",
+    ]
 )
 
 

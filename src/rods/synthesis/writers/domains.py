@@ -20,8 +20,19 @@ from rods.errors import SynthesisError
 from rods.types import Json
 
 NUMERIC = frozenset(
-    "money price shares fuel volume miles meters temperature percent psi volts quantity turnover "
-    "change id cvv counter priority lines".split()
+    ("money", "price", "shares", "fuel", "volume", "miles", "meters", "temperature", "percent")
+    + (
+        "psi",
+        "volts",
+        "quantity",
+        "turnover",
+        "change",
+        "id",
+        "cvv",
+        "counter",
+        "priority",
+        "lines",
+    )
 )
 
 

@@ -12,7 +12,6 @@ import math
 import random
 from collections.abc import Sequence, Set
 
-from rods.synthesis.writers.entities import argument_numbers, standing_numbers
 from rods.synthesis.writers.sketch import New, Sketch
 
 ORDERED = frozenset({"money", "fuel", "psi", "temperature", "percent"})
@@ -49,22 +48,13 @@ def assign_numbers(
 
 def movable(sketch: Sketch, value: float, frozen: Set[float]) -> bool:
     """Whether this number may get a new value: large enough to be told from chance, not frozen."""
-    if value in frozen or value < 0:
+    if value in frozen or value <= 0:
         return False
-    if value == 0:
-        return False
-    said = sum(1 for *_, v in _said(sketch) if v == value)
-    argued = value in argument_numbers(sketch.task)
-    if not said and not argued:
-        return True
-    if value >= 10:
+    said = sketch.said_numbers.get(value, 0)
+    if value >= 10 or (not said and value not in sketch.argued_numbers):
         return True
     kinds = sketch.found.numbers[value]
     return said == 1 and kinds <= {"priority", "fuel", "volume"} and not _superlative(sketch)
-
-
-def _said(sketch: Sketch) -> list[tuple[int, int, float]]:
-    return standing_numbers(sketch.found.prose)
 
 
 def _superlative(sketch: Sketch) -> bool:

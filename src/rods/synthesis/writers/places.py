@@ -62,7 +62,6 @@ def _cities(
     domains = sketch.domains
     old, needs_code, needs_zip = _old_cities(sketch)
     fixed = {c for c in old if _names(domains, c) & pinned}
-    codes = {city: code for city, code in domains.airports.items()}
     pool = sorted({*domains.airports, *domains.zips})
     moving = sorted(old - fixed)
     for _ in range(ATTEMPTS):
@@ -73,7 +72,7 @@ def _cities(
         tables = all(choice[c] in domains.airports for c in needs_code) and all(
             choice[c] in domains.zips for c in needs_zip
         )
-        if tables and _reachable(domains, codes, choice, legs, spans):
+        if tables and _reachable(domains, domains.airports, choice, legs, spans):
             return {city: new for city, new in choice.items() if city not in fixed}
     return _by_route(sketch, old, fixed, needs_zip, legs, spans, rng)
 

@@ -13,6 +13,7 @@ import dataclasses
 import datetime
 import functools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
@@ -69,6 +70,8 @@ class Sketch:
         self.found = entities.collect(task, domains)
         for number, kind in (extra or {}).items():
             self.found.numbers.setdefault(number, set()).add(kind)
+        self.said_numbers = Counter(v for *_, v in entities.standing_numbers(self.found.prose))
+        self.argued_numbers = entities.argument_numbers(task)
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
         self._values: dict[tuple[str, str], tuple[Piece, ...]] = {}
