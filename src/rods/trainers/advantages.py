@@ -1,0 +1,115 @@
+"""Advantages: how much better than its peers each trajectory was.
+
+Owns the arithmetic from rewards to advantages, in float64. It never sees tokens or weights. An
+invalid member is `None`: it enters no baseline and gets no advantage (invariant 5).
+
+    advantages("rloo", [[1.0, 0.0, None]])      # [[1.0, -1.0, None]]
+
+Standard deviations are those of a sample (divided by n - 1), as in verl and TRL, whose numbers the
+systems we follow were made with; a single value has deviation 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rods.errors import TrainError
+
+EPSILON = 1e-6
+"""Added to every standard deviation that divides."""
+
+EQUAL = 1e-9
+"""Rewards of a group that differ by no more than this count as equal."""
+
+Rewards: TypeAlias = Sequence[Sequence[float | None]]
+Array: TypeAlias = NDArray[np.float64]
+
+
+def advantages(kind: str, rewards: Rewards) -> list[list[float | None]]:
+    """One advantage for each member, of the same shape as `rewards`; None stays None.
+
+    Args:
+        kind: `grpo`: (r - mean) / (std + 1e-6) within the group (DeepSeekMath, arXiv 2402.03300).
+            `dr_grpo`: r - mean (arXiv 2503.20783). `rloo`: r - mean of the others (arXiv
+            2402.14740). `reinforce++`: r standardised over the whole batch, no group baseline
+            (arXiv 2501.03262). `reinforce++_baseline`: r - group mean, then standardised over the
+            whole batch.
+        rewards: one row a group; finite numbers, or None for an invalid member.
+
+    Members of a group whose rewards are equal get exactly 0, save under `reinforce++`, whose
+    baseline is the batch: there it takes a whole batch of equal rewards.
+
+    Raises:
+        TrainError: `kind` is unknown or a reward is not finite.
+    """
+    function = _KINDS.get(kind)
+    if function is None:
+        raise TrainError(f"there is no advantage {kind!r}. Known: {', '.join(sorted(_KINDS))}.")
+    for index, row in enumerate(rewards):
+        if not all(r is None or math.isfinite(r) for r in row):
+            raise TrainError(f"group {index}: rewards must be finite numbers, got {list(row)}.")
+    groups = [np.array([r for r in row if r is not None], dtype=np.float64) for row in rewards]
+    return [_restore(row, values) for row, values in zip(rewards, function(groups), strict=True)]
+
+
+def zero_variance(rewards: Sequence[float | None]) -> bool:
+    """Whether the valid rewards of one group are all equal (or fewer than two)."""
+    return _flat(np.array([r for r in rewards if r is not None], dtype=np.float64))
+
+
+def _restore(row: Sequence[float | None], values: Array) -> list[float | None]:
+    left = iter(values.tolist())
+    return [None if r is None else float(next(left)) for r in row]
+
+
+def _flat(values: Array) -> bool:
+    return values.size < 2 or float(np.ptp(values)) <= EQUAL
+
+
+def _deviation(values: Array) -> float:
+    return float(np.std(values, ddof=1)) if values.size > 1 else 0.0
+
+
+def _centred(values: Array) -> Array:
+    return np.zeros_like(values) if _flat(values) else values - values.mean()
+
+
+def _grpo(groups: list[Array]) -> list[Array]:
+    return [_centred(g) / (_deviation(g) + EPSILON) for g in groups]
+
+
+def _dr_grpo(groups: list[Array]) -> list[Array]:
+    return [_centred(g) for g in groups]
+
+
+def _rloo(groups: list[Array]) -> list[Array]:
+    # r - (sum - r) / (n - 1) is (r - mean) * n / (n - 1).
+    return [_centred(g) * (g.size / max(g.size - 1, 1)) for g in groups]
+
+
+def _batch(groups: list[Array]) -> list[Array]:
+    values = np.concatenate([np.zeros(0), *groups])
+    if _flat(values):
+        return [np.zeros_like(g) for g in groups]
+    return [(g - values.mean()) / (_deviation(values) + EPSILON) for g in groups]
+
+
+def _batch_baseline(groups: list[Array]) -> list[Array]:
+    # Group-centred values sum to 0, so the batch's mean is 0 and only its deviation divides.
+    centred = [_centred(g) for g in groups]
+    deviation = _deviation(np.concatenate([np.zeros(0), *centred]))
+    return [c / (deviation + EPSILON) for c in centred]
+
+
+_KINDS: dict[str, Callable[[list[Array]], list[Array]]] = {
+    "grpo": _grpo,
+    "dr_grpo": _dr_grpo,
+    "rloo": _rloo,
+    "reinforce++": _batch,
+    "reinforce++_baseline": _batch_baseline,
+}

@@ -1,0 +1,115 @@
+"""Checkpoints: a folder that transformers loads, plus what training needs to go on.
+
+Owns the folder's layout: weights (safetensors) and tokenizer as `save_pretrained` writes them,
+`optimizer.pt`, `trainer.json`. A folder appears whole or not at all. Training has no other random
+state: mini-batches are shuffled by (seed, step, epoch) and dropout is off.
+
+    save_checkpoint(folder, model, tokenizer, optimizer, {"step": 3})
+    state = load_checkpoint(folder, model, optimizer)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+
+from rods.errors import StoreError
+from rods.trainers.loading import quiet
+
+STATE, OPTIMIZER, ADAPTER = "trainer.json", "optimizer.pt", "adapter_model.safetensors"
+
+
+def save_checkpoint(
+    folder: Path,
+    model: nn.Module,
+    tokenizer: PreTrainedTokenizerBase,
+    optimizer: torch.optim.Optimizer,
+    state: Mapping[str, int],
+) -> None:
+    """Write a checkpoint beside `folder`, then put it in place; an older one is replaced.
+
+    Args:
+        folder: where it will be; its parent is made.
+        model: a transformers model, or a peft model, of which only the adapter is written.
+        tokenizer: saved with its chat template.
+        optimizer: its state goes to `optimizer.pt`.
+        state: what `load_checkpoint` returns.
+
+    Raises:
+        StoreError: the disk is full or not writable; what was in `folder` is still there.
+    """
+    partial, former = (folder.with_name(f".{folder.name}.{tag}") for tag in ("partial", "former"))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        with quiet():
+            cast("PreTrainedModel", model).save_pretrained(str(partial))
+            tokenizer.save_pretrained(str(partial))
+        torch.save(optimizer.state_dict(), partial / OPTIMIZER)
+        (partial / STATE).write_text(json.dumps(dict(state)) + "\n", encoding="utf-8")
+        shutil.rmtree(former, ignore_errors=True)
+        if folder.exists():
+            os.replace(folder, former)
+        os.replace(partial, folder)
+        shutil.rmtree(former, ignore_errors=True)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise StoreError(
+            f"{folder}: the checkpoint could not be written: {error}. Free space or choose "
+            "another folder; the last checkpoint is untouched."
+        ) from error
+
+
+def load_checkpoint(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, int]:
+    """Put weights and optimiser state back, in place, and return the saved state.
+
+    Raises:
+        StoreError: a file is missing or damaged, or it belongs to another model.
+    """
+    for name in (STATE, OPTIMIZER):
+        if not (folder / name).is_file():
+            raise StoreError(f"{folder / name}: missing; expected a checkpoint of the trainer.")
+    try:
+        state = cast("dict[str, int]", json.loads((folder / STATE).read_text(encoding="utf-8")))
+        saved = torch.load(folder / OPTIMIZER, map_location="cpu", weights_only=True)
+        with quiet():
+            _load_weights(folder, model)
+        optimizer.load_state_dict(cast("dict[str, Any]", saved))
+    except (ValueError, RuntimeError, KeyError, SafetensorError, pickle.UnpicklingError,
+            EOFError, OSError) as error:  # fmt: skip
+        raise StoreError(
+            f"{folder}: the checkpoint cannot be loaded: {error}. It is damaged or belongs to "
+            "another model; resume from an older one."
+        ) from error
+    return state
+
+
+def _load_weights(folder: Path, model: nn.Module) -> None:
+    if (folder / ADAPTER).is_file():
+        from peft import load_peft_weights, set_peft_model_state_dict
+
+        weights = load_peft_weights(str(folder), device="cpu")
+        missed = set_peft_model_state_dict(model, weights).unexpected_keys
+        if missed:
+            raise ValueError(f"unknown adapter weights: {missed[:3]}")
+        return
+    own = model.state_dict()
+    dtype = next(model.parameters()).dtype
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True)
+    theirs = cast("nn.Module", loaded).state_dict()
+    if own.keys() != theirs.keys():
+        names = sorted(own.keys() ^ theirs.keys())
+        raise ValueError(f"the weights' names differ: {names[:3]}")
+    model.load_state_dict(theirs)

@@ -1,0 +1,79 @@
+"""The forward pass of training: log-probability and entropy of every sampled token.
+
+Owns how samples become one model call. It computes logits only where the next token was sampled,
+and divides them by the sampling temperature, so that new and old log-probabilities compare. It
+never computes a loss.
+
+    logprobs, entropy = token_scores(model, micro, entropy_gradient=False)     # both (N,)
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+
+from rods.trainers.samples import Microbatch
+
+SPLIT = ("llama", "mistral", "qwen2", "qwen3")
+"""Model types whose logits are exactly `lm_head(model(ids))`: no scaling, no soft cap."""
+
+LOGITS = 1 << 28
+"""Logits held at once (1 GiB in float32); above it they are computed in pieces, twice."""
+
+
+def token_scores(
+    model: PreTrainedModel, micro: Microbatch, entropy_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """Log-probability of each sampled token, and entropy of the distribution it came from.
+
+    Samples stand right-padded, and causal attention never looks right, so no padding mask is
+    needed where the architecture is known; another architecture gets one, and full logits.
+
+    Args:
+        model: a causal language model; runs in its present mode, under the caller's autocast.
+        micro: the samples.
+        entropy_gradient: whether the entropy will be differentiated.
+
+    Returns:
+        Two float32 tensors of shape (N,), N sampled tokens in the micro-batch's order.
+    """
+    device = model.device
+    ids = torch.from_numpy(micro.ids).to(device)
+    rows, columns = (torch.from_numpy(a).to(device) for a in (micro.rows, micro.columns))
+    if model.config.model_type in SPLIT:
+        states = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+        head = cast("torch.nn.Module", model.get_output_embeddings())
+        return select_scores(states[rows, columns], head, micro, entropy_gradient)
+    lengths = torch.tensor([len(s) for s in micro.samples], device=device)
+    mask = torch.arange(ids.shape[1], device=device)[None, :] < lengths[:, None]
+    logits = model(input_ids=ids, attention_mask=mask.long(), use_cache=False).logits
+    return select_scores(logits[rows, columns], torch.nn.Identity(), micro, entropy_gradient)
+
+
+def select_scores(
+    states: Tensor, head: torch.nn.Module, micro: Microbatch, entropy_gradient: bool
+) -> tuple[Tensor, Tensor]:
+    """From the states that predict the sampled tokens, (N, width), to `token_scores`' result."""
+    targets = torch.from_numpy(micro.targets).to(states.device)
+    temperatures = torch.from_numpy(micro.temperatures).to(states.device)
+
+    def score(some: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
+        logits = cast("Tensor", head(some)).float() / temperature[:, None]
+        logs = torch.log_softmax(logits, dim=-1)
+        with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
+            entropy = -(logs.exp() * logs).sum(-1)
+        return logs.gather(1, target[:, None])[:, 0], entropy
+
+    width = getattr(head, "out_features", states.shape[1])
+    piece = max(1, LOGITS // width)
+    if len(states) <= piece:
+        return score(states, targets, temperatures)
+    parts = [
+        cast("tuple[Tensor, Tensor]", checkpoint(score, *some, use_reentrant=False))
+        for some in zip(*(t.split(piece) for t in (states, targets, temperatures)), strict=True)
+    ]
+    return torch.cat([p[0] for p in parts]), torch.cat([p[1] for p in parts])

@@ -1,0 +1,156 @@
+"""Loading a policy's model and tokenizer by name.
+
+Owns where a name leads (the bundled policy, a folder, the hub), which device and precision it gets,
+and one clear message when that fails. It never trains and never prints.
+
+    model, tokenizer = load_model(ModelSettings(name="tiny"))
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as hf_logging
+
+from rods.config import ModelSettings
+from rods.errors import PolicyError
+
+TINY = Path(__file__).parents[1] / "policies" / "tiny"
+
+
+def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model, on its device and in evaluation mode, and its tokenizer with a chat template.
+
+    Weights are float32 where all of them are trained (bfloat16 arithmetic then comes from autocast,
+    since small steps vanish in bfloat16 weights), bfloat16 for LoRA on a bfloat16 device. Also sets
+    the number of torch's CPU threads.
+
+    Raises:
+        PolicyError: no such folder or hub name, no weights, no tokenizer, no chat template, weights
+            that do not fit the configuration, or no CUDA device although one was asked for.
+    """
+    set_threads(settings.threads)
+    device = pick_device(settings)
+    source, local = _source(settings.name)
+    full = settings.lora_rank == 0 or not uses_bfloat16(settings, device)
+    with quiet():
+        tokenizer = _tokenizer(settings.name, source, local)
+        model = _model(settings.name, source, local, torch.float32 if full else torch.bfloat16)
+    rows = len(cast("torch.Tensor", model.get_input_embeddings().weight))
+    if len(tokenizer) > rows:
+        raise PolicyError(
+            f"model {settings.name!r}: the tokenizer has {len(tokenizer)} tokens, the embedding "
+            f"{rows}; they do not belong together."
+        )
+    cast("torch.nn.Module", model).to(device)
+    return model.eval(), tokenizer
+
+
+def set_threads(threads: int) -> None:
+    """Set torch's CPU threads; 0: as many as the cores that this process may use."""
+    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+
+
+def pick_device(settings: ModelSettings) -> torch.device:
+    """The device that the settings name; `auto` is the first CUDA device, else the CPU.
+
+    Raises:
+        PolicyError: CUDA was asked for and there is none.
+    """
+    available = torch.cuda.is_available()
+    if settings.device == "cuda" and not available:
+        raise PolicyError(
+            'model.device is "cuda" but torch finds no CUDA device: use "cpu" or "auto", or '
+            "install a CUDA build of torch."
+        )
+    cuda = settings.device == "cuda" or (settings.device == "auto" and available)
+    return torch.device("cuda", 0) if cuda else torch.device("cpu")
+
+
+def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:
+    """Whether arithmetic on this device is bfloat16."""
+    return settings.dtype == "bfloat16" or (settings.dtype == "auto" and device.type == "cuda")
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """Silence the progress bars and the warnings of transformers inside the block."""
+    verbosity, bars = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        hf_logging.set_verbosity(verbosity)
+        if bars:
+            hf_logging.enable_progress_bar()
+
+
+def _source(name: str) -> tuple[str, bool]:
+    path = TINY if name == "tiny" else Path(name).expanduser()
+    if not path.is_dir():
+        looks_local = name == "tiny" or name.startswith((".", "/", "~")) or name.count("/") > 1
+        if not looks_local:
+            return name, False
+        hint = (
+            "the bundled policy is missing from this installation; reinstall rods or make it with "
+            "`rods pretrain`."
+            if name == "tiny"
+            else "give a folder with config.json, weights and tokenizer, or a Hugging Face name."
+        )
+        raise PolicyError(f"model {name!r}: there is no folder {path}: {hint}")
+    if not (path / "config.json").is_file():
+        raise PolicyError(
+            f"model {name!r}: {path} has no config.json; expected a folder that transformers' "
+            "save_pretrained wrote."
+        )
+    if not any(path.glob("*.safetensors")):
+        raise PolicyError(f"model {name!r}: {path} has no weights (*.safetensors).")
+    return str(path), True
+
+
+def _tokenizer(name: str, source: str, local: bool) -> PreTrainedTokenizerBase:
+    try:
+        loaded = AutoTokenizer.from_pretrained(source, local_files_only=local)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise PolicyError(f"model {name!r}: no tokenizer: {_first_line(error)}") from error
+    tokenizer = cast("PreTrainedTokenizerBase", loaded)
+    if not getattr(tokenizer, "chat_template", None):
+        raise PolicyError(
+            f"model {name!r}: its tokenizer has no chat template; RODS needs one to join turns. "
+            "Use an instruction-tuned model, or put a chat_template.jinja into its folder."
+        )
+    return tokenizer
+
+
+def _model(name: str, source: str, local: bool, dtype: torch.dtype) -> PreTrainedModel:
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype, local_files_only=local, output_loading_info=True
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        raise PolicyError(f"model {name!r}: it cannot be loaded: {_first_line(error)}") from error
+    model, report = cast("tuple[PreTrainedModel, dict[str, Any]]", loaded)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise PolicyError(
+            f"model {name!r}: {len(missing)} weights are missing, {missing[0]} first; they would "
+            "be random. Expected a complete checkpoint."
+        )
+    return model
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,172 @@
+"""Losses: from log-probabilities and advantages to one number to minimise.
+
+Owns the surrogates, the KL loss, the entropy bonus and the numbers that describe them. It never
+runs a model. Everything is per sampled token, flat, shape (N,); `weights` makes the mean, so sums
+over micro-batches are the mean over the mini-batch.
+
+    terms = objective(new, entropy, LossInputs(old, advantages, weights, rows), settings)
+    terms.loss.backward()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rods.config import TrainSettings
+
+CLAMP = 20.0
+"""Log-ratios are held within +-20, so that their exponentials stay finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossInputs:
+    """What is known of each sampled token before the forward pass; all of shape (N,)."""
+
+    old: Tensor
+    """Log-probability at sampling."""
+    advantages: Tensor
+    weights: Tensor
+    """Share of the mini-batch's mean; sums to 1 over the mini-batch."""
+    rows: Tensor
+    """Which trajectory of the micro-batch a token belongs to, from 0 in steps of at most 1."""
+    reference: Tensor | None = None
+    """Log-probability under the frozen reference; None: no KL loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surrogate:
+    """A policy-gradient loss by token, and where it was clipped; all of shape (N,)."""
+
+    loss: Tensor
+    ratio: Tensor
+    """pi_new / pi_old, detached; of the sequence under `gspo`."""
+    clipped_high: Tensor
+    """The ratio stands above 1 + clip_high (where that stops the gradient)."""
+    clipped_low: Tensor
+    """The ratio stands below 1 - clip_low (where that stops the gradient)."""
+    clipped_dual: Tensor
+    """The dual clip holds the loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """One micro-batch's share of the objective."""
+
+    loss: Tensor
+    """Scalar with gradient."""
+    sums: dict[str, Tensor]
+    """Detached scalars: weighted shares (`policy`, `kl`, `entropy_mean`), and counts to be divided
+    by the tokens (`clip_high`, `clip_low`, `clip_dual`, `approx_kl`)."""
+    ratio_max: Tensor
+
+
+def k3(new: Tensor, reference: Tensor) -> Tensor:
+    """KL(new || reference) by token: exp(q - p) - (q - p) - 1 with p = new, q = reference.
+
+    At least 0; unbiased for tokens sampled from `new` (Schulman, "Approximating KL divergence").
+    """
+    gap = (reference - new).clamp(-CLAMP, CLAMP)
+    return gap.exp() - gap - 1
+
+
+def clipped(
+    log_ratio: Tensor, advantages: Tensor, low: float, high: float, dual: float
+) -> Surrogate:
+    """PPO's clipped surrogate with separate bounds (clip-higher, DAPO, arXiv 2503.14476).
+
+    max(-A r, -A clip(r, 1 - low, 1 + high)); for A < 0 at most -A * dual (arXiv 1912.09729).
+
+    Args:
+        log_ratio: log pi_new - log pi_old.
+        advantages: A.
+        low: how far below 1 the ratio may move.
+        high: how far above 1.
+        dual: above 1, or 0 for no dual clip.
+    """
+    ratio = log_ratio.clamp(-CLAMP, CLAMP).exp()
+    loss = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - low, 1 + high))
+    negative = advantages < 0
+    held = negative & (ratio > dual) if dual else torch.zeros_like(negative)
+    if dual:
+        loss = torch.where(negative, torch.minimum(loss, -advantages * dual), loss)
+    return Surrogate(
+        loss=loss,
+        ratio=ratio.detach(),
+        clipped_high=(advantages > 0) & (ratio > 1 + high),
+        clipped_low=negative & (ratio < 1 - low),
+        clipped_dual=held,
+    )
+
+
+def gspo(
+    log_ratio: Tensor, advantages: Tensor, rows: Tensor, low: float, high: float, dual: float
+) -> Surrogate:
+    """The clipped surrogate of the sequence's ratio, exp(mean log-ratio) (arXiv 2507.18071).
+
+    Every token of a trajectory carries its sequence's loss. The paper's objective is this with
+    `aggregation = "sequence"` and much smaller bounds (3e-4 and 4e-4).
+    """
+    count = int(rows.max()) + 1 if rows.numel() else 0
+    total = log_ratio.new_zeros(count).index_add(0, rows, log_ratio)
+    lengths = torch.bincount(rows, minlength=count).clamp(min=1)
+    return clipped((total / lengths)[rows], advantages, low, high, dual)
+
+
+def cispo(new: Tensor, log_ratio: Tensor, advantages: Tensor, low: float, high: float) -> Surrogate:
+    """REINFORCE with a clipped, constant weight: -sg(clip(r)) A log pi (arXiv 2506.13585).
+
+    No token loses its gradient; the marks show where the weight was clipped. No dual clip.
+    """
+    ratio = log_ratio.detach().clamp(-CLAMP, CLAMP).exp()
+    loss = -ratio.clamp(1 - low, 1 + high) * advantages * new
+    return Surrogate(
+        loss=loss,
+        ratio=ratio,
+        clipped_high=ratio > 1 + high,
+        clipped_low=ratio < 1 - low,
+        clipped_dual=torch.zeros_like(ratio, dtype=torch.bool),
+    )
+
+
+def surrogate(new: Tensor, inputs: LossInputs, settings: TrainSettings) -> Surrogate:
+    """The loss that `settings.loss` names."""
+    log_ratio, advantages = new - inputs.old, inputs.advantages
+    low, high, dual = settings.clip_low, settings.clip_high, settings.dual_clip
+    if settings.loss == "gspo":
+        return gspo(log_ratio, advantages, inputs.rows, low, high, dual)
+    if settings.loss == "cispo":
+        return cispo(new, log_ratio, advantages, low, high)
+    return clipped(log_ratio, advantages, low, high, dual)
+
+
+def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainSettings) -> Terms:
+    """Surrogate + kl * k3 - entropy coefficient * entropy, weighted.
+
+    Args:
+        new: log-probability of each sampled token under the current weights, with gradient.
+        entropy: of the same distributions; needs a gradient only if `settings.entropy` > 0.
+        inputs: see `LossInputs`.
+        settings: loss, clips and coefficients.
+    """
+    weights = inputs.weights
+    part = surrogate(new, inputs, settings)
+    loss = policy = (part.loss * weights).sum()
+    gap = (new - inputs.old).detach().clamp(-CLAMP, CLAMP)
+    sums = {
+        "policy": policy.detach(),
+        "entropy_mean": (entropy.detach() * weights).sum(),
+        "clip_high": part.clipped_high.sum(),
+        "clip_low": part.clipped_low.sum(),
+        "clip_dual": part.clipped_dual.sum(),
+        "approx_kl": (gap.exp() - 1 - gap).sum(),
+    }
+    if settings.entropy:
+        loss = loss - settings.entropy * (entropy * weights).sum()
+    if inputs.reference is not None:
+        divergence = (k3(new, inputs.reference) * weights).sum()
+        sums["kl"] = divergence.detach()
+        loss = loss + settings.kl * divergence
+    return Terms(loss, sums, part.ratio.max())

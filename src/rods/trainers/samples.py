@@ -1,0 +1,270 @@
+"""Training samples: what of a trajectory reaches a loss.
+
+Owns the step from trajectories to samples and micro-batches, with the checks that ids and masks
+arrive unchanged (invariant 1). It never decodes a token and knows no model. No torch here, so that
+every trainer can share it.
+
+    batch = collect(groups, scores, "grpo")
+    for micro in pack(batch.samples, max_tokens=16_384):
+        micro.ids, micro.targets, micro.advantages
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rods.errors import TokenError, TrainError
+from rods.reward import Score
+from rods.trainers.advantages import advantages, zero_variance
+from rods.trajectory import Group, Trajectory
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float32]
+Bools: TypeAlias = NDArray[np.bool_]
+
+ABOVE_ZERO = 1e-4
+"""A log-probability may exceed 0 by so much through rounding."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sample:
+    """One trajectory as a trainer reads it."""
+
+    ids: Ints
+    """Token ids, int64, shape (T,)."""
+    mask: Bools
+    """True where the policy sampled the token; shape (T,); never at position 0."""
+    logprobs: Floats
+    """Natural log-probability at sampling, 0 elsewhere; shape (T,)."""
+    advantage: float
+    """The same for every sampled token."""
+    task_id: str
+    member: int
+    temperature: float = 1.0
+    """What the logits were divided by at sampling; above 0."""
+    reference: Floats | None = None
+    """Log-probability of the sampled tokens under the frozen reference; shape (`sampled`,)."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def sampled(self) -> int:
+        """Tokens that carry loss."""
+        return int(self.mask.sum())
+
+
+def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
+    """The sample of one valid trajectory: its ledger's ids, mask and log-probabilities as they are.
+
+    Raises:
+        TrainError: the trajectory is invalid, was sampled greedily, or the advantage is not finite.
+        TokenError: nothing was sampled, the first token was, or a log-probability is impossible.
+    """
+    where = f"task {trajectory.task_id}, member {trajectory.member}"
+    if not trajectory.valid:
+        raise TrainError(f"{where}: invalid ({trajectory.failure}); it must not reach a loss.")
+    if not trajectory.temperature > 0:
+        raise TrainError(
+            f"{where}: sampled at temperature {trajectory.temperature}; training needs trajectories"
+            " sampled at a temperature above 0 (rollout.temperature)."
+        )
+    if not math.isfinite(advantage):
+        raise TrainError(f"{where}: the advantage is {advantage}, expected a finite number.")
+    ledger = trajectory.ledger
+    ids = np.array(ledger.ids, dtype=np.int64)
+    mask = np.array(ledger.mask, dtype=np.bool_)
+    logprobs = np.array(ledger.logprobs, dtype=np.float32)
+    if not len(ids) == len(mask) == len(logprobs):
+        raise TokenError(
+            f"{where}: {len(ids)} ids, {len(mask)} mask entries and {len(logprobs)} "
+            "log-probabilities; the lengths must be equal."
+        )
+    if not mask.any() or mask[0]:
+        raise TokenError(
+            f"{where}: {int(mask.sum())} of {len(mask)} tokens were sampled"
+            f"{', the first among them' if len(mask) and mask[0] else ''}; expected a context "
+            "token first and at least one sampled token."
+        )
+    if not np.isfinite(logprobs).all() or float(logprobs.max()) > ABOVE_ZERO:
+        raise TokenError(
+            f"{where}: log-probabilities must be finite and at most 0, got {logprobs.max()} as "
+            "the largest; the engine is at fault."
+        )
+    return Sample(
+        ids, mask, logprobs, advantage, trajectory.task_id, trajectory.member,
+        trajectory.temperature,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The samples of one update, and what was left out and why."""
+
+    samples: list[Sample]
+    """In the order of groups and members; informative groups only."""
+    groups: int
+    informative: int
+    """Groups with at least one advantage that is not 0; the others cost nothing."""
+    zero_variance: int
+    """Groups whose valid rewards are all equal."""
+    trajectories: int
+    invalid: int
+    """Members that infrastructure failed; in no baseline and no sample."""
+    empty: int
+    """Valid members of informative groups that sampled no token: in the baseline, no sample."""
+
+
+def collect(groups: Sequence[Group], scores: Sequence[Sequence[Score]], kind: str) -> Batch:
+    """Advantages of all groups, samples of the informative ones.
+
+    A group all of whose advantages are 0 is withheld altogether, also when a KL loss is on: it
+    would pull the weights to the reference and teach nothing.
+
+    Args:
+        groups: K trajectories each.
+        scores: one row a group, one score a trajectory, in order.
+        kind: see `advantages`.
+
+    Raises:
+        TrainError: the shapes of `groups` and `scores` differ.
+    """
+    if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
+        raise TrainError(
+            f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
+            f"with scores of {[len(row) for row in scores]}; expected one score for each."
+        )
+    rewards = [
+        [s.value if s.valid and t.valid else None for t, s in zip(g.trajectories, row, strict=True)]
+        for g, row in zip(groups, scores, strict=True)
+    ]
+    samples: list[Sample] = []
+    informative = empty = 0
+    for group, row in zip(groups, advantages(kind, rewards), strict=True):
+        if not any(row):
+            continue
+        informative += 1
+        for trajectory, advantage in zip(group.trajectories, row, strict=True):
+            if advantage is None:
+                continue
+            if trajectory.ledger.generated:
+                samples.append(to_sample(trajectory, advantage))
+            else:
+                empty += 1
+    return Batch(
+        samples=samples,
+        groups=len(groups),
+        informative=informative,
+        zero_variance=sum(zero_variance(row) for row in rewards),
+        trajectories=sum(len(row) for row in rewards),
+        invalid=sum(r is None for row in rewards for r in row),
+        empty=empty,
+    )
+
+
+def loss_weights(samples: Sequence[Sample], aggregation: str) -> list[float]:
+    """What each token of a sample weighs in the mean over a mini-batch; all tokens sum to 1.
+
+    `token`: every sampled token alike. `sequence`: every trajectory alike, within it every token.
+    """
+    if aggregation == "token":
+        total = sum(s.sampled for s in samples)
+        return [1.0 / total for _ in samples]
+    return [1.0 / (len(samples) * s.sampled) for s in samples]
+
+
+@dataclass(frozen=True, eq=False)
+class Microbatch:
+    """Samples of one forward pass. Arrays of sampled tokens run over samples, then positions."""
+
+    samples: tuple[Sample, ...]
+    weights: tuple[float, ...]
+    """Loss weight of a token of each sample; see `loss_weights`."""
+
+    @property
+    def width(self) -> int:
+        """Longest sample."""
+        return max(len(s) for s in self.samples)
+
+    @cached_property
+    def ids(self) -> Ints:
+        """Right-padded with 0; shape (B, width)."""
+        out = np.zeros((len(self.samples), self.width), dtype=np.int64)
+        for row, sample in enumerate(self.samples):
+            out[row, : len(sample)] = sample.ids
+        return out
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Sample of each sampled token; shape (N,)."""
+        return np.repeat(np.arange(len(self.samples)), [s.sampled for s in self.samples])
+
+    @cached_property
+    def columns(self) -> Ints:
+        """Position whose next token is the sampled one; shape (N,)."""
+        return np.concatenate([np.flatnonzero(s.mask) - 1 for s in self.samples])
+
+    @cached_property
+    def targets(self) -> Ints:
+        """The sampled ids; shape (N,)."""
+        return np.concatenate([s.ids[s.mask] for s in self.samples])
+
+    @cached_property
+    def old(self) -> Floats:
+        """Their log-probabilities at sampling; shape (N,)."""
+        return np.concatenate([s.logprobs[s.mask] for s in self.samples])
+
+    @property
+    def reference(self) -> Floats | None:
+        """Their log-probabilities under the reference, shape (N,); None unless all are known."""
+        known = [s.reference for s in self.samples if s.reference is not None]
+        return np.concatenate(known) if len(known) == len(self.samples) else None
+
+    @property
+    def advantages(self) -> Floats:
+        """Advantage of each sampled token; shape (N,)."""
+        return np.array([s.advantage for s in self.samples], dtype=np.float32)[self.rows]
+
+    @property
+    def temperatures(self) -> Floats:
+        """Sampling temperature of each sampled token; shape (N,)."""
+        return np.array([s.temperature for s in self.samples], dtype=np.float32)[self.rows]
+
+    @property
+    def token_weights(self) -> Floats:
+        """Loss weight of each sampled token; shape (N,)."""
+        return np.array(self.weights, dtype=np.float32)[self.rows]
+
+
+def pack(
+    samples: Sequence[Sample], max_tokens: int, weights: Sequence[float] | None = None
+) -> list[Microbatch]:
+    """Micro-batches of similar length, each at most `max_tokens` with its padding.
+
+    Longest first, ties in the order given, so the same samples always give the same batches. A
+    sample longer than `max_tokens` is never cut: it forms a batch of its own.
+
+    Args:
+        samples: what to pack.
+        max_tokens: rows times width of a batch at most.
+        weights: loss weight of each sample's tokens; default: the mean over all tokens.
+    """
+    weights = loss_weights(samples, "token") if weights is None else weights
+    order = sorted(range(len(samples)), key=lambda i: -len(samples[i]))
+    bins: list[list[int]] = []
+    for index in order:
+        if bins and (len(bins[-1]) + 1) * len(samples[bins[-1][0]]) <= max_tokens:
+            bins[-1].append(index)
+        else:
+            bins.append([index])
+    return [
+        Microbatch(tuple(samples[i] for i in members), tuple(weights[i] for i in members))
+        for members in bins
+    ]

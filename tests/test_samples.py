@@ -1,0 +1,160 @@
+"""From trajectories to micro-batches."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from rods.errors import TokenError, TrainError
+from rods.reward import Score
+from rods.task import Task, Turn
+from rods.tokens import Span
+from rods.trainers.samples import Sample, collect, loss_weights, pack, to_sample
+from rods.trajectory import Group, Trajectory
+from rods.types import StopReason
+
+TASK = Task("none", "base", (Turn("hello"),), {})
+
+
+def make(spans, member=0, failure=None, temperature=1.0, task=TASK):
+    stop = StopReason.FAILURE if failure else StopReason.DONE
+    return Trajectory(
+        task.id, member, 0, member, (), (), (), 1, tuple(spans), stop, failure,
+        temperature=temperature,
+    )  # fmt: skip
+
+
+TURNS = [
+    Span((1, 2, 3), None),
+    Span((4, 5), (-0.5, -1.5)),
+    Span((6,), None),
+    Span((), None),
+    Span((7, 8, 9), (-0.1, -0.2, -0.3)),
+    Span((10,), None),
+]
+
+
+def sample(length, sampled=1, task_id="t", member=0):
+    mask = np.zeros(length, dtype=np.bool_)
+    mask[length - sampled :] = True
+    ids = np.arange(1, length + 1, dtype=np.int64)
+    return Sample(ids, mask, np.where(mask, -1, 0).astype(np.float32), 1.0, task_id, member)
+
+
+def test_invariant_1_ids_and_masks_arrive_unchanged():
+    got = to_sample(make(TURNS), 0.5)
+    assert got.ids.tolist() == list(range(1, 11))
+    assert got.mask.tolist() == [False] * 3 + [True] * 2 + [False] + [True] * 3 + [False]
+    want = [0, 0, 0, -0.5, -1.5, 0, -0.1, -0.2, -0.3, 0]
+    assert got.logprobs.tolist() == pytest.approx(want)
+    assert (got.advantage, got.task_id, got.sampled, len(got)) == (0.5, TASK.id, 5, 10)
+
+
+def test_invariant_1_only_sampled_tokens_are_targets():
+    micro = pack([to_sample(make(TURNS), 0.5)], 100)[0]
+    assert micro.targets.tolist() == [4, 5, 7, 8, 9]
+    assert micro.columns.tolist() == [2, 3, 5, 6, 7]
+    assert micro.old.tolist() == pytest.approx([-0.5, -1.5, -0.1, -0.2, -0.3])
+    assert micro.ids[micro.rows, micro.columns + 1].tolist() == micro.targets.tolist()
+
+
+def test_an_invalid_trajectory_is_refused():
+    with pytest.raises(TrainError, match="tool server died"):
+        to_sample(make(TURNS, failure="tool server died"), 1.0)
+
+
+def test_a_greedy_trajectory_is_refused():
+    with pytest.raises(TrainError, match="temperature"):
+        to_sample(make(TURNS, temperature=0.0), 1.0)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [],
+        [Span((1, 2), None)],
+        [Span((1,), (-1.0,))],
+        [Span((1,), None), Span((2,), (float("nan"),))],
+        [Span((1,), None), Span((2,), (0.5,))],
+    ],
+    ids=["empty", "nothing sampled", "sampled first", "not a number", "above zero"],
+)
+def test_broken_ledgers_are_refused(spans):
+    with pytest.raises(TokenError, match=TASK.id):
+        to_sample(make(spans), 1.0)
+
+
+def test_collect_withholds_groups_without_a_signal():
+    flat = Group(TASK, [make(TURNS, i) for i in range(3)], 0)
+    other = Task("none", "base", (Turn("again"),), {})
+    signal = Group(
+        other,
+        [
+            make(TURNS, 0, task=other),
+            make(TURNS, 1, failure="timeout", task=other),
+            make(TURNS, 2, task=other),
+            make([Span((1,), None)], 3, task=other),
+        ],
+        0,
+    )
+    scores = [[Score(1.0)] * 3, [Score(1.0), Score(0.0), Score(0.0), Score(0.5)]]
+    batch = collect([flat, signal], scores, "dr_grpo")
+    assert [(s.task_id, s.member, s.advantage) for s in batch.samples] == [
+        (other.id, 0, 0.5),
+        (other.id, 2, -0.5),
+    ]
+    assert (batch.groups, batch.informative, batch.zero_variance) == (2, 1, 1)
+    assert (batch.trajectories, batch.invalid, batch.empty) == (7, 1, 1)
+
+
+def test_invariant_5_an_invalid_score_is_no_zero():
+    group = Group(TASK, [make(TURNS, i) for i in range(3)], 0)
+    scores = [Score(1.0), Score(1.0), Score(0.0, valid=False, reason="judge failed")]
+    batch = collect([group], [scores], "grpo")
+    assert batch.samples == [] and batch.zero_variance == 1 and batch.invalid == 1
+
+
+def test_scores_of_another_shape_are_refused():
+    with pytest.raises(TrainError, match="one score for each"):
+        collect([Group(TASK, [make(TURNS)], 0)], [[Score(1.0), Score(0.0)]], "grpo")
+
+
+def test_pack_sorts_by_length_and_keeps_the_bound():
+    rng = np.random.default_rng(0)
+    samples = [sample(int(n), member=i) for i, n in enumerate(rng.integers(2, 90, 40))]
+    batches = pack(samples, 200)
+    seen = [s.member for b in batches for s in b.samples]
+    assert sorted(seen) == list(range(40))
+    lengths = [len(s) for b in batches for s in b.samples]
+    assert lengths == sorted(lengths, reverse=True)
+    assert all(b.ids.size <= 200 for b in batches)
+    assert [[s.member for s in b.samples] for b in pack(samples, 200)] == [
+        [s.member for s in b.samples] for b in batches
+    ]
+
+
+def test_pack_never_cuts_a_long_sample():
+    batches = pack([sample(5), sample(50), sample(4)], 20)
+    assert [[len(s) for s in b.samples] for b in batches] == [[50], [5, 4]]
+    assert pack([], 20) == []
+
+
+def test_padding_stands_on_the_right():
+    micro = pack([sample(2), sample(4)], 100)[0]
+    assert micro.ids.tolist() == [[1, 2, 3, 4], [1, 2, 0, 0]]
+
+
+def test_weights_of_all_tokens_sum_to_one():
+    samples = [sample(9, 1), sample(9, 3), sample(9, 6)]
+    assert loss_weights(samples, "token") == pytest.approx([0.1, 0.1, 0.1])
+    assert loss_weights(samples, "sequence") == pytest.approx([1 / 3, 1 / 9, 1 / 18])
+    for kind in ("token", "sequence"):
+        weights = loss_weights(samples, kind)
+        assert sum(w * s.sampled for w, s in zip(weights, samples, strict=True)) == pytest.approx(1)
+    micro = pack(samples, 1000, loss_weights(samples, "sequence"))[0]
+    assert micro.token_weights.sum() == pytest.approx(1)
+
+
+def test_samples_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        sample(3).advantage = 2.0  # type: ignore[misc]
