@@ -52,7 +52,7 @@ def _altered(value: Value, rng: random.Random) -> Value:
     if isinstance(value, int | float):
         return rng.choice([value + 1, -value, 0, float(value), value * 1000, str(value)])
     if isinstance(value, str):
-        return rng.choice([value + "x", value.upper(), "", value[:-1], "it's \"so\"\n", 7, None])
+        return rng.choice([value + "x", value.upper(), "", value[:-1], 'it\'s "so"\n', 7, None])
     if isinstance(value, list):
         return rng.choice([value[1:], [*value, *value], [], value[::-1], "none"])
     return rng.choice([None, {}, 3])

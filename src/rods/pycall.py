@@ -19,6 +19,9 @@ MAX_CHARACTERS = 20_000
 MAX_DEPTH = 24
 """Deepest nesting of brackets and of calls."""
 
+MAX_BITS = 4_096
+"""Longest integer; beyond some 4,300 decimal digits Python refuses to print it."""
+
 PyValue: TypeAlias = "bool | int | float | str | list[PyValue] | dict[str, PyValue] | PyCall | None"
 """A literal that JSON can say, or a nested call."""
 
@@ -105,6 +108,8 @@ def _call(node: ast.expr, dotted: bool, depth: int) -> PyCall:
     for item in node.keywords:
         if item.arg is None:
             raise CallSyntaxError(f"{name}: arguments with a star cannot be used")
+        if item.arg in keyword:
+            raise CallSyntaxError(f"{name}: argument '{item.arg}' was given twice")
         keyword[item.arg] = _value(item.value, dotted, depth + 1)
     return PyCall(name, tuple(positional), keyword)
 
@@ -141,6 +146,8 @@ def _value(node: ast.expr, dotted: bool, depth: int) -> PyValue:
 
 
 def _constant(value: object) -> PyValue:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise CallSyntaxError("the number is too long")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise CallSyntaxError(f"an argument cannot be of type {type(value).__name__}")

@@ -228,9 +228,12 @@ class Apis:
         api = self._live.get(name)
         now = self.prototype.initial[name] if api is None else _attributes(api)
         try:
-            return all(key in now and now[key] == value for key, value in expected.items())
+            for key, value in expected.items():
+                if key not in now or now[key] != value:
+                    return False
         except RecursionError:  # a folder that was copied into itself
             return False
+        return True
 
     def copy_state(self, name: str) -> State:
         """Public attributes of one class as values that share nothing with the world."""
