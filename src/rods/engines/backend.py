@@ -22,7 +22,7 @@ class Backend(Protocol):
     name: str
     """Short name for people: `kv` or `transformers`."""
     lengths: list[int]
-    """Cached tokens of each row. The owner may lower an entry to 0 to drop a row's content."""
+    """Cached tokens of each row; read only."""
 
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
         """Append a chunk of at least one id to each row (all different).
@@ -42,6 +42,10 @@ class Backend(Protocol):
         Returns:
             False if this cache cannot be cut there; `target` is then empty.
         """
+        ...
+
+    def clear(self, row: int) -> None:
+        """Empty a row."""
         ...
 
     def swap(self, a: int, b: int) -> None:

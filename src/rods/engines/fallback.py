@@ -35,13 +35,17 @@ class TransformersCache:
 
     def sync(self) -> None:
         """Empty all rows; the weights are the model's own."""
-        self._caches[:] = [None] * len(self._caches)
-        self.lengths[:] = [0] * len(self.lengths)
+        for row in range(len(self.lengths)):
+            self.clear(row)
+
+    def clear(self, row: int) -> None:
+        """Empty a row."""
+        self._caches[row], self.lengths[row] = None, 0
 
     def fork(self, source: int, target: int, length: int) -> bool:
         """Copy and cut a cache, if its layers can be cut at any length."""
         cache = self._caches[source]
-        self._caches[target], self.lengths[target] = None, 0
+        self.clear(target)
         if not isinstance(cache, DynamicCache) or any(
             type(layer) is not DynamicLayer for layer in cache.layers
         ):

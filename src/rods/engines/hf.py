@@ -185,7 +185,7 @@ def _stop_ids(model: nn.Module, stop: Tokenizer | Collection[int]) -> set[int]:
     tokenizer: Any = stop
     generation: Any = getattr(base_of(model), "generation_config", None)
     named: Any = getattr(generation, "eos_token_id", None)
-    many: Any = named if isinstance(named, list) else [named]
+    many: list[Any] = [*named] if isinstance(named, list) else [named]
     ids: set[int] = {i for i in (tokenizer.eos_token_id, *many) if i is not None}
     if not ids:
         raise PolicyError(

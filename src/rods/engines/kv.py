@@ -2,8 +2,9 @@
 
 Rows advance independently, so there is no padding over turns and no second prefill. Chunks of
 several rows are packed end to end for the linear layers; attention runs per row in a prefill and
-over all rows up to the highest live one in a decode step (rows are never gathered). It knows no
-sessions and does not sample.
+over all rows up to the highest live one in a decode step (rows are never gathered). A forked prompt
+is kept once (`prefix.py`), a row then holds only what follows it. It knows no sessions and does not
+sample.
 
     cache = StaticKV(model, rows=64, max_context=1024, device="cpu", dtype=torch.float32)
     logits = cache.prefill([0], [[5, 6, 7]])
@@ -19,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rods.engines.prefix import Plan, PrefixStore, attend
 from rods.engines.weights import Layer, Weights
 
 
@@ -32,6 +34,10 @@ class _Place(NamedTuple):
     """Cached tokens of the row after this chunk."""
     mask: Tensor
     """Additive causal mask, shape (queries, length)."""
+    slot: int | None
+    """Slot of the shared prompt that the row starts with."""
+    base: int
+    """Length of that prompt; the row's own cache begins there."""
 
 
 class StaticKV:
@@ -56,27 +62,63 @@ class StaticKV:
         self._keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in self._w.layers]
         self._values = [torch.zeros(shape, device=device, dtype=dtype) for _ in self._w.layers]
         self.lengths = [0] * rows
+        self._store = PrefixStore(self._keys, max(1, rows // 4))
+        self._slots: list[int | None] = [None] * rows
+
+    def clear(self, row: int) -> None:
+        """Empty a row and leave its shared prompt."""
+        slot = self._slots[row]
+        if slot is not None:
+            self._store.leave(slot)
+        self._slots[row], self.lengths[row] = None, 0
 
     def sync(self) -> None:
         """Copy the weights again and empty all rows."""
         self._w.sync()
-        self.lengths[:] = [0] * len(self.lengths)
+        for row in range(len(self.lengths)):
+            self.clear(row)
+
+    def _base(self, row: int) -> int:
+        slot = self._slots[row]
+        return 0 if slot is None else self._store.lengths[slot]
 
     def fork(self, source: int, target: int, length: int) -> bool:
-        """Copy the first `length` tokens of one row to another."""
-        for cache in (*self._keys, *self._values):
-            cache[target, :, :length] = cache[source, :, :length]
+        """Let `target` share the first `length` tokens of `source`; copies them at most once."""
+        self.clear(target)
+        if self._slots[source] is None and not self._share(source, length):
+            for cache in (*self._keys, *self._values):
+                cache[target, :, :length] = cache[source, :, :length]
+        elif self._base(source) == length:
+            slot = self._slots[target] = self._slots[source]
+            self._store.use(slot or 0)
+        else:
+            return False
         self.lengths[target] = length
+        return True
+
+    def _share(self, row: int, length: int) -> bool:
+        """Move the first tokens of a row to a slot, if one is free, and the others to its start."""
+        slot = self._store.take(length)
+        if slot is None:
+            return False
+        rest = self.lengths[row] - length
+        rows, stored = (*self._keys, *self._values), (*self._store.keys, *self._store.values)
+        for cache, store in zip(rows, stored, strict=True):
+            store[slot, :, :length] = cache[row, :, :length]
+            cache[row, :, :rest] = cache[row, :, length : length + rest].clone()
+        self._store.use(slot)
+        self._slots[row] = slot
         return True
 
     def swap(self, a: int, b: int) -> None:
         """Exchange two rows; copies only what is cached."""
-        length_a, length_b = self.lengths[a], self.lengths[b]
+        own_a, own_b = self.lengths[a] - self._base(a), self.lengths[b] - self._base(b)
         for cache in (*self._keys, *self._values):
-            kept = cache[a, :, :length_a].clone()
-            cache[a, :, :length_b] = cache[b, :, :length_b]
-            cache[b, :, :length_a] = kept
-        self.lengths[a], self.lengths[b] = length_b, length_a
+            kept = cache[a, :, :own_a].clone()
+            cache[a, :, :own_b] = cache[b, :, :own_b]
+            cache[b, :, :own_a] = kept
+        self.lengths[a], self.lengths[b] = self.lengths[b], self.lengths[a]
+        self._slots[a], self._slots[b] = self._slots[b], self._slots[a]
 
     @torch.inference_mode()
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
@@ -89,17 +131,20 @@ class StaticKV:
         ).to(self._device)
         owners = torch.tensor([p.row for p in places for _ in range(p.begin, p.stop)])
         owners = owners.to(self._device)
+        own = positions - torch.tensor(
+            [p.base for p in places for _ in range(p.begin, p.stop)], device=self._device
+        )
         cos, sin = self._cos[positions], self._sin[positions]
         hidden = F.embedding(ids, w.embedding)
         for number, layer in enumerate(w.layers):
             query, key, value = self._project(layer, hidden, cos, sin)
             keys, values = self._keys[number], self._values[number]
-            keys[owners, :, positions], values[owners, :, positions] = key, value
+            keys[owners, :, own], values[owners, :, own] = key, value
             mixed = torch.empty(
                 len(ids), w.heads * w.head_dim, device=self._device, dtype=self._dtype
             )
             for p in places:
-                mixed[p.begin : p.stop] = self._attend(query[p.begin : p.stop], keys, values, p)
+                mixed[p.begin : p.stop] = self._attend(query[p.begin : p.stop], number, p)
             hidden = self._finish(layer, hidden, mixed)
         for p in places:
             self.lengths[p.row] = p.length
@@ -112,19 +157,35 @@ class StaticKV:
             start, count = self.lengths[row], len(chunk)
             mask = torch.full((count, start + count), -math.inf, dtype=self._dtype)
             mask = mask.triu_(start + 1).repeat_interleave(self._w.heads // self._w.kv_heads, 0)
-            places.append(_Place(row, begin, begin + count, start + count, mask.to(self._device)))
+            places.append(
+                _Place(
+                    row,
+                    begin,
+                    begin + count,
+                    start + count,
+                    mask.to(self._device),
+                    self._slots[row],
+                    self._base(row),
+                )
+            )
             begin += count
         return places
 
-    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, place: _Place) -> Tensor:
+    def _attend(self, query: Tensor, layer: int, place: _Place) -> Tensor:
         """Attention of one row's chunk; heads that share keys are folded into the queries."""
         w, count = self._w, query.shape[0]
         groups = w.heads // w.kv_heads
+        keys = self._keys[layer][place.row, :, : place.length - place.base]
+        values = self._values[layer][place.row, :, : place.length - place.base]
+        if place.slot is not None:
+            store = self._store
+            keys = torch.cat([store.keys[layer][place.slot, :, : place.base], keys], 1)
+            values = torch.cat([store.values[layer][place.slot, :, : place.base], values], 1)
         folded = query.view(count, w.kv_heads, groups, w.head_dim).transpose(0, 1)
         mixed = F.scaled_dot_product_attention(
             folded.reshape(1, w.kv_heads, count * groups, w.head_dim),
-            keys[place.row : place.row + 1, :, : place.length],
-            values[place.row : place.row + 1, :, : place.length],
+            keys[None],
+            values[None],
             attn_mask=place.mask,
         )
         return mixed.view(w.kv_heads, count, -1).transpose(0, 1).reshape(count, -1)
@@ -136,34 +197,44 @@ class StaticKV:
         Idle rows below the highest are computed too; what they write lies behind their length.
         """
         w, top = self._w, max(rows) + 1
-        starts = self.lengths[:top]
         tokens = [0] * top
         for row, token in zip(rows, ids, strict=True):
             tokens[row] = token
-        span = max(starts[row] for row in rows) + 1
-        positions = torch.tensor(starts, device=self._device)
+        bases = [self._base(row) for row in range(top)]
+        span = max(self.lengths[row] - bases[row] for row in rows) + 1
+        positions = torch.tensor(self.lengths[:top], device=self._device)
+        own = positions - torch.tensor(bases, device=self._device)
         everyone = torch.arange(top, device=self._device)
         cos, sin = self._cos[positions], self._sin[positions]
-        future = torch.arange(span, device=self._device) > positions[:, None]
+        future = torch.arange(span, device=self._device) > own[:, None]
         bias = torch.zeros(top, 1, 1, span, device=self._device, dtype=self._dtype)
         bias.masked_fill_(future[:, None, None], -math.inf)
+        live = set(rows)
+        plan = self._store.plan([self._slots[r] if r in live else None for r in range(top)])
         hidden = F.embedding(torch.tensor(tokens, device=self._device), w.embedding)
         for number, layer in enumerate(w.layers):
             query, key, value = self._project(layer, hidden, cos, sin)
             keys, values = self._keys[number], self._values[number]
-            keys[everyone, :, positions], values[everyone, :, positions] = key, value
-            mixed = F.scaled_dot_product_attention(
-                query.view(top, w.kv_heads, -1, w.head_dim),
-                keys[:top, :, :span],
-                values[:top, :, :span],
-                attn_mask=bias,
-            )
+            keys[everyone, :, own], values[everyone, :, own] = key, value
+            query = query.view(top, w.kv_heads, -1, w.head_dim)
+            mixed = self._mix(number, query, bias, plan)
             hidden = self._finish(layer, hidden, mixed.reshape(top, -1))
         for row in rows:
             self.lengths[row] += 1
         if len(rows) < top:
             hidden = hidden[torch.tensor(rows, device=self._device)]
         return self._logits(hidden)
+
+    def _mix(self, layer: int, query: Tensor, bias: Tensor, plan: Plan | None) -> Tensor:
+        """Attention of one token a row to its own cache and to its shared prompt."""
+        top, span = bias.shape[0], bias.shape[-1]
+        keys, values = self._keys[layer][:top, :, :span], self._values[layer][:top, :, :span]
+        if plan is None:
+            return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias)
+        query = query * self._w.head_dim**-0.5
+        mixed, weight = attend(query, keys, values, bias)
+        shared, shared_weight = self._store.attend(layer, query, plan)
+        return torch.lerp(mixed, shared, torch.sigmoid(shared_weight - weight))
 
     def _project(
         self, layer: Layer, hidden: Tensor, cos: Tensor, sin: Tensor

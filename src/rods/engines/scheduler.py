@@ -154,7 +154,8 @@ class Scheduler:
     def _forget_rows(self) -> None:
         """Start clean, so that what runs next does not depend on what ran before."""
         self._donors.clear()
-        self._backend.lengths[:] = [0] * len(self._owner)
+        for row in range(len(self._owner)):
+            self._backend.clear(row)
 
     def _stopped(self, driver: asyncio.Task[None]) -> None:
         """The driver ended: normally nothing is left; otherwise say so to whoever waits."""
@@ -238,7 +239,7 @@ class Scheduler:
 
     def _drop(self, row: int) -> None:
         """Forget what a row holds."""
-        self._backend.lengths[row] = 0
+        self._backend.clear(row)
         for key in [key for key, donor in self._donors.items() if donor == row]:
             del self._donors[key]
 
@@ -276,7 +277,8 @@ class Scheduler:
         source = self._donors.get(context.shared) if self._backend.lengths[row] == 0 else None
         if source is None or tuple(context.ids[: len(context.shared)]) != context.shared:
             return
-        length = min(len(context.shared), len(context.ids) - 1)
+        # The same length for all, and at least one token left to compute.
+        length = len(context.shared) - 1
         if self._backend.fork(source, row, length):
             self.stats.forked_tokens += length
 

@@ -1,0 +1,193 @@
+"""Multi-turn rollouts: the embedded engine against padded `generate` with a prefill every turn.
+
+8 tasks x 8 rollouts, a prompt of 512 tokens shared by each task's rollouts, 6 turns of 8-64
+sampled tokens (lengths are forced, so both do the same work) and 48 observation tokens after each
+turn, with a random 5M-parameter Qwen3. Prints generated tokens per second of both, their ratio, and
+the largest difference between the engine's log-probabilities and those of a fresh forward pass.
+
+    python benchmarks/rollout_engine.py [--threads 2] [--repeats 2] [--skip-generate]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from rods.engines.hf import HFPolicy
+
+TASKS, ROLLOUTS, PROMPT, TURNS, OBSERVATION = 8, 8, 512, 6, 48
+SHORTEST, LONGEST, VOCABULARY = 8, 64, 2048
+CONTEXT = PROMPT + TURNS * (LONGEST + OBSERVATION)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What every rollout is given and how much it samples."""
+
+    prompts: list[list[int]]
+    lengths: list[list[int]]
+    """Sampled tokens by rollout and turn."""
+    observations: list[list[list[int]]]
+
+    @property
+    def generated(self) -> int:
+        """Sampled tokens in total."""
+        return sum(map(sum, self.lengths))
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One finished context: its ids, and position and log-probability of what was sampled."""
+
+    ids: list[int]
+    positions: list[int]
+    logprobs: list[float]
+
+
+def make_workload(seed: int = 0) -> Workload:
+    """Random prompts, lengths and observations."""
+    rng = random.Random(seed)
+
+    def ids(count: int) -> list[int]:
+        return [rng.randrange(10, VOCABULARY) for _ in range(count)]
+
+    number = range(TASKS * ROLLOUTS)
+    return Workload(
+        [ids(PROMPT) for _ in range(TASKS)],
+        [[rng.randint(SHORTEST, LONGEST) for _ in range(TURNS)] for _ in number],
+        [[ids(OBSERVATION) for _ in range(TURNS)] for _ in number],
+    )
+
+
+def make_model() -> Qwen3ForCausalLM:
+    """A random Qwen3 of 5 million parameters."""
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=VOCABULARY,
+        hidden_size=256,
+        intermediate_size=704,
+        num_hidden_layers=6,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=32,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    return Qwen3ForCausalLM(config).eval()
+
+
+async def play(policy: HFPolicy, work: Workload, number: int) -> Rollout:
+    """One trajectory."""
+    prompt = work.prompts[number // ROLLOUTS]
+    session = policy.open(number, prompt)
+    rollout = Rollout([], [], [])
+    new = prompt
+    for turn, length in enumerate(work.lengths[number]):
+        rollout.ids.extend(new)
+        done = await session.generate(new, length, 1.0)
+        rollout.positions.extend(range(len(rollout.ids), len(rollout.ids) + length))
+        rollout.ids.extend(done.ids)
+        rollout.logprobs.extend(done.logprobs)
+        new = work.observations[number][turn]
+    session.close()
+    return rollout
+
+
+async def play_all(policy: HFPolicy, work: Workload) -> list[Rollout]:
+    """All trajectories at once."""
+    return await asyncio.gather(*(play(policy, work, i) for i in range(TASKS * ROLLOUTS)))
+
+
+def generate_padded(model: Any, work: Workload) -> None:
+    """The plain way: left-padded `generate`, from the first token again in every turn."""
+    contexts = [list(work.prompts[i // ROLLOUTS]) for i in range(TASKS * ROLLOUTS)]
+    for turn in range(TURNS):
+        width = max(map(len, contexts))
+        ids = torch.zeros(len(contexts), width, dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for i, context in enumerate(contexts):
+            ids[i, width - len(context) :] = torch.tensor(context)
+            mask[i, width - len(context) :] = 1
+        longest = max(lengths[turn] for lengths in work.lengths)
+        with torch.no_grad():
+            output = model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                do_sample=True,
+                top_k=0,
+                max_new_tokens=longest,
+                min_new_tokens=longest,
+                pad_token_id=0,
+                eos_token_id=None,
+                return_dict_in_generate=True,
+                output_logits=True,
+            )
+        torch.stack(output.logits, 1).log_softmax(-1)
+        for i, context in enumerate(contexts):
+            length = work.lengths[i][turn]
+            context += output.sequences[i, width : width + length].tolist()
+            context += work.observations[i][turn]
+
+
+@torch.inference_mode()
+def largest_difference(model: Any, rollouts: list[Rollout], count: int = 16) -> float:
+    """Largest absolute difference of log-probabilities from a fresh forward pass, in nats."""
+    worst = 0.0
+    for rollout in rollouts[:: max(1, len(rollouts) // count)]:
+        logprobs = model(torch.tensor([rollout.ids])).logits[0].log_softmax(-1)
+        at = torch.tensor(rollout.positions)
+        fresh = logprobs[at - 1, torch.tensor(rollout.ids)[at]]
+        worst = max(worst, float((fresh - torch.tensor(rollout.logprobs)).abs().max()))
+    return worst
+
+
+def best_seconds(run: Callable[[], object], repeats: int) -> float:
+    """Shortest wall-clock time of some runs."""
+    times: list[float] = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--skip-generate", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    work, model = make_workload(), make_model()
+    print(f"{TASKS * ROLLOUTS} trajectories, {work.generated} sampled tokens", flush=True)
+
+    policy = HFPolicy(model, (), rows=TASKS * ROLLOUTS, max_context=CONTEXT)
+    rollouts: list[Rollout] = asyncio.run(play_all(policy, work))
+    print(f"log-probs: largest difference {largest_difference(model, rollouts):.1e}", flush=True)
+    seconds = best_seconds(lambda: asyncio.run(play_all(policy, work)), arguments.repeats)
+    engine = work.generated / seconds
+    stats = {key: round(value, 2) for key, value in asdict(policy.stats).items()}
+    print(f"engine ({policy.engine_name}): {engine:.0f} generated tokens/s, {seconds:.2f} s")
+    print(f"  over all runs: {json.dumps(stats)}", flush=True)
+    if not arguments.skip_generate:
+        seconds = best_seconds(lambda: generate_padded(model, work), 1)
+        plain = work.generated / seconds
+        print(f"padded generate: {plain:.0f} generated tokens/s, {seconds:.2f} s")
+        print(f"ratio {engine / plain:.1f}")
+
+
+if __name__ == "__main__":
+    main()
