@@ -20,7 +20,11 @@ CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
 def original(number: int, category: str = "base") -> Task:
     return Task(
-        "toy", category, (Turn(f"do {number}"),), {}, Provenance(f"{category}_{number}", f"s{number}")
+        "toy",
+        category,
+        (Turn(f"do {number}"),),
+        {},
+        Provenance(f"{category}_{number}", f"s{number}"),
     )
 
 
@@ -40,7 +44,9 @@ def variant(seed: Task, index: int, noise: int = 0) -> Task:
 
 
 def trajectory(task: Task, member: int, solved: bool, failure: str | None = None) -> Trajectory:
-    verdict = TurnVerdict(expects_calls=False, calls=int(not solved), state=True, executed=True, parity=True)
+    verdict = TurnVerdict(
+        expects_calls=False, calls=int(not solved), state=True, executed=True, parity=True
+    )
     stop = StopReason.FAILURE if failure else StopReason.DONE
     return Trajectory(task.id, member, 0, 0, (), (), (verdict,), 1, (), stop, failure)
 

@@ -4,8 +4,8 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pool_cases import CATEGORIES, group, judgement, original, originals
 
+from pool_cases import CATEGORIES, group, judgement, original, originals
 from rods.boundary import Judgement, judge, quotas, region_of, select_seeds, wilson
 from rods.config import BoundarySettings
 from rods.errors import RewardError
@@ -97,7 +97,9 @@ def test_popoviciu_and_interval(values):
 
 def pool(count=40, seed=0, categories=CATEGORIES) -> list[Judgement]:
     rng = random.Random(seed)
-    return [judgement(t, rng.random(), variance=rng.random() / 4) for t in originals(count, categories)]
+    return [
+        judgement(t, rng.random(), variance=rng.random() / 4) for t in originals(count, categories)
+    ]
 
 
 def choose(judgements, cooldown=None, step=10, seed=0, more=None, **settings):
@@ -106,7 +108,9 @@ def choose(judgements, cooldown=None, step=10, seed=0, more=None, **settings):
 
 
 def test_highest_phi_first_within_a_type():
-    judgements = [judgement(t, r) for t, r in zip(originals(4, ["base"]), [0.3, 0.5, 0.8, 0.1], strict=True)]
+    judgements = [
+        judgement(t, r) for t, r in zip(originals(4, ["base"]), [0.3, 0.5, 0.8, 0.1], strict=True)
+    ]
     chosen = choose(judgements, seeds=2)
     assert [s.judgement.rbar for s in chosen.seeds] == [0.5, 0.3]
     assert chosen.quota_filtered == 1  # 0.8; the hard task was never a candidate
@@ -130,14 +134,17 @@ def test_thompson_reads_the_last_visits_only():
     new = [judgement(task, 0.5, step=50 + i) for i in range(3)]
     more = {"visits": {task.id: old + new}}
     draws = [
-        choose([new[-1]], priority="thompson", seed=i, more=more).seeds[0].priority for i in range(50)
+        choose([new[-1]], priority="thompson", seed=i, more=more).seeds[0].priority
+        for i in range(50)
     ]
     assert statistics.fmean(draws) > 0.9  # 24 trials at one half; the old zeros would give 0.2
 
 
 def test_min_variance_excludes_certain_groups():
     tasks = originals(2, ["base"])
-    chosen = choose([judgement(tasks[0], 0.5, variance=0.0), judgement(tasks[1], 0.5)], min_variance=0.01)
+    chosen = choose(
+        [judgement(tasks[0], 0.5, variance=0.0), judgement(tasks[1], 0.5)], min_variance=0.01
+    )
     assert [s.judgement.task_id for s in chosen.seeds] == [tasks[1].id]
     assert chosen.variance_filtered == 1
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from pool_cases import crash, judgement, original, originals, variant
 
+from pool_cases import crash, judgement, original, originals, variant
 from rods.config import ReplaySettings
 from rods.errors import StoreError, TaskError
 from rods.replay import ReplayBuffer
@@ -203,7 +203,7 @@ def test_a_full_disk_is_one_clear_message_and_loses_nothing(make):
     buffer.start_epoch(0)
     pages = buffer._db.number("PRAGMA page_count")
     buffer._db.rows(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(StoreError, match="disk is full.*Nothing that was stored"):
+    with pytest.raises(StoreError, match=r"disk is full.*Nothing that was stored"):
         offer(buffer, 3000)
     kept = buffer.waiting
     buffer._db.rows("PRAGMA max_page_count = 1000000")

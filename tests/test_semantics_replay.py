@@ -22,6 +22,7 @@ A test here locks a decision. Do not change one to make it pass: decide, and say
 """
 
 import pytest
+
 from pool_cases import (
     FakeQueue,
     config,
@@ -33,7 +34,6 @@ from pool_cases import (
     rewards,
     variant,
 )
-
 from rods.config import ReplaySettings
 from rods.curriculum import OnlineCurriculum
 from rods.replay import ReplayBuffer

@@ -337,13 +337,8 @@ class RunDirectory:
         from rods.trajectory_codec import write_parquet
 
         path = self.trajectories / f"step-{step:06d}.parquet"
-        part = path.with_name(path.name + ".part")
         with _disk(path, "writing"):
-            try:
-                write_parquet(part, trajectories)
-                part.replace(path)
-            finally:
-                part.unlink(missing_ok=True)
+            write_parquet(path, trajectories)
         return path
 
     # -- checkpoints ------------------------------------------------------------------------

@@ -1,0 +1,248 @@
+import pytest
+
+from pool_cases import (
+    CATEGORIES,
+    FakeQueue,
+    config,
+    group,
+    original,
+    originals,
+    rewards,
+    variant,
+)
+from rods.config import StageSettings
+from rods.curriculum import METERS, OnlineCurriculum, stage_tasks
+from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError
+
+GROW = [{"name": "grow", "epochs": 4, "expand": True}]
+
+
+@pytest.fixture
+def curriculum_of(tmp_path):
+    opened = []
+
+    def build(queue=None, name="pool.sqlite", tasks=None, **sections):
+        sections.setdefault("stages", GROW)
+        tasks = originals(16) if tasks is None else tasks
+        made = OnlineCurriculum(config(**sections), tasks, tmp_path / name, queue or FakeQueue())
+        opened.append(made)
+        return made
+
+    yield build
+    for made in opened:
+        made.close()
+
+
+def play(curriculum, values=None, epochs=1):
+    for _ in range(epochs):
+        curriculum.start_epoch()
+        while tasks := curriculum.next_tasks(4):
+            for task in tasks:
+                chosen = values(task) if values else rewards(task, curriculum.epoch)
+                curriculum.observe(*group(task, chosen))
+
+
+def half(_):
+    return [1.0, 1.0, 0.0, 0.0]
+
+
+def test_stages_in_order_with_their_tasks(curriculum_of):
+    stages = [
+        {"name": "format", "reward": "format", "epochs": 1, "tasks": 4},
+        {"name": "base", "epochs": 2, "categories": ["base"]},
+        {"name": "all", "epochs": 1, "expand": True},
+    ]
+    curriculum = curriculum_of(stages=stages)
+    assert curriculum.stage.name == "format" and curriculum.epochs == 4
+    seen = []
+    while not curriculum.done:
+        play(curriculum)
+        drawn = curriculum.buffer.drawn(curriculum.epoch)
+        categories = {curriculum.buffer.task(i).category for i in drawn}
+        seen.append((curriculum.stage.name, len(drawn), len(categories)))
+    assert seen == [("format", 4, 4), ("base", 4, 1), ("base", 4, 1), ("all", 16, 4)]
+    with pytest.raises(TrainError, match="all stages are played"):
+        curriculum.start_epoch()
+
+
+def test_stage_tasks_are_stratified_and_seeded():
+    stage = StageSettings(name="x", tasks=6)
+    tasks = originals(40)
+    chosen = stage_tasks(stage, tasks, 0)
+    by_id = {t.id: t.category for t in tasks}
+    counts = [sum(by_id[i] == c for i in chosen) for c in CATEGORIES]
+    assert sorted(counts) == [1, 1, 2, 2]
+    assert chosen == stage_tasks(stage, list(reversed(tasks)), 0)
+    assert chosen != stage_tasks(stage, tasks, 1)
+    assert len(stage_tasks(StageSettings(name="x"), tasks, 0)) == 40
+    with pytest.raises(
+        ConfigError, match=r"stage 'x' has no tasks. Its categories are \['chess'\]"
+    ):
+        stage_tasks(StageSettings(name="x", categories=("chess",)), tasks, 0)
+
+
+def test_a_stage_on_another_scale_is_judged_by_turns(curriculum_of):
+    curriculum = curriculum_of(stages=[{"name": "format", "reward": "format", "epochs": 1}])
+    curriculum.start_epoch()
+    one, two = curriculum.next_tasks(2)
+    assert curriculum.observe(*group(one, [1.5, 2.0, 0.0, 0.0])).rbar == 0.5
+    grow = curriculum_of(name="grow.sqlite")
+    grow.start_epoch()
+    [task] = grow.next_tasks(1)
+    with pytest.raises(RewardError, match="expand"):
+        grow.observe(*group(task, [1.5, 2.0, 0.0, 0.0]))
+    assert grow.buffer.completed == 0  # nothing was half done
+    assert two.id != one.id
+
+
+def test_the_epoch_must_be_finished_before_the_next(curriculum_of):
+    curriculum = curriculum_of()
+    assert curriculum.epoch_done and not curriculum.done
+    curriculum.start_epoch()
+    assert len(curriculum.next_tasks(99)) == 16
+    assert curriculum.next_tasks(1) == [] and not curriculum.epoch_done
+    with pytest.raises(TrainError, match="epoch 0 has 16 open draws"):
+        curriculum.start_epoch()
+    task = originals(1)[0]
+    curriculum.observe(*group(task, half(task)))
+    with pytest.raises(TaskError, match="is not leased"):
+        curriculum.observe(*group(task, half(task)))
+    with pytest.raises(TaskError, match="not in the replay buffer"):
+        curriculum.observe(*group(original(99), half(None)))
+    assert curriculum.buffer.completed == 1
+
+
+def test_expansion_needs_a_queue(tmp_path):
+    with pytest.raises(ConfigError, match="no synthesis queue"):
+        OnlineCurriculum(config(), originals(8), tmp_path / "a.sqlite", None)
+    static = OnlineCurriculum(config(curriculum="static"), originals(8), tmp_path / "b.sqlite")
+    static.close()
+
+
+def test_one_cycle_an_epoch_one_step_before_its_end(curriculum_of):
+    queue = FakeQueue()
+    curriculum = curriculum_of(queue)
+    curriculum.start_epoch()
+    emitted = []
+    for _ in range(4):
+        for task in curriculum.next_tasks(4):
+            curriculum.observe(*group(task, half(task)))
+        emitted.append(len(queue.requests))
+    assert emitted == [0, 0, 4, 4]
+    assert curriculum.metrics()["seed_emitted"] == 4
+
+
+def test_several_cycles_are_spread_over_the_epoch(curriculum_of):
+    queue = FakeQueue()
+    more = {"cycles_per_epoch": 3, "variants_per_seed": 1, "backlog_epochs": 9}
+    curriculum = curriculum_of(queue, tasks=originals(36), synthesis=more)
+    curriculum.start_epoch()
+    emitted = []
+    while tasks := curriculum.next_tasks(4):
+        for task in tasks:
+            curriculum.observe(*group(task, half(task)))
+        emitted.append(len(queue.requests))
+    assert emitted == [0, 4, 4, 4, 8, 8, 8, 12, 12]
+    names = list(queue.requests)
+    assert len({queue.requests[n][0].id for n in names}) == 12  # cooldown: no seed twice
+    assert curriculum.metrics()["cooldown_filtered"] > 0
+
+
+def test_an_epoch_of_one_step_still_has_its_cycle(curriculum_of):
+    queue = FakeQueue()
+    curriculum = curriculum_of(queue, tasks=originals(3), replay={"inject": 1.0})
+    play(curriculum, half)
+    assert curriculum.metrics()["cycles"] == 1 and len(queue.requests) == 3
+
+
+def test_back_pressure_limits_the_orders(curriculum_of):
+    queue = FakeQueue()
+    curriculum = curriculum_of(
+        queue,
+        boundary={"seeds": 16},
+        replay={"inject": 0.25, "retire": False},
+        synthesis={"variants_per_seed": 2, "backlog_epochs": 1.5},
+    )
+    for _ in range(4):
+        play(curriculum, half)
+        buffer = curriculum.buffer
+        ordered = sum(r.n for r in buffer.journal.open_requests())
+        assert buffer.waiting + ordered <= 1.5 * buffer.injectable(16)
+    assert curriculum.metrics()["backlog_filtered"] > 0
+    assert queue.requests
+
+
+def test_requests_are_deterministic_and_resubmitted_after_a_crash(curriculum_of, tmp_path):
+    first, second = FakeQueue(), FakeQueue()
+    play(curriculum_of(first), half)
+    play(curriculum_of(second, name="other.sqlite"), half)
+    assert first.requests == second.requests
+    assert len({noise for _, _, noise, _ in first.requests.values()}) == len(first.requests)
+    empty = FakeQueue()  # the orders were written, then the process died before it sent them
+    curriculum_of(empty)
+    assert empty.requests == first.requests
+
+
+def test_late_requests_are_taken_in_later_and_once(curriculum_of):
+    queue = FakeQueue()
+    curriculum = curriculum_of(queue, replay={"inject": 1.0, "cap": 99})
+    play(curriculum, half)
+    slow = next(iter(queue.requests))
+    queue.slow = {slow}
+    play(curriculum, half)
+    assert curriculum.metrics()["late_requests"] == 1
+    held = curriculum.buffer.task(queue.requests[slow][0].id)
+    late = {variant(held, i, queue.requests[slow][2]).id for i in range(2)}
+    assert not late & set(curriculum.buffer.drawn(1))
+    queue.slow = set()
+    play(curriculum, half)
+    assert late <= set(curriculum.buffer.drawn(2))
+    assert slow not in {r.id for r in curriculum.buffer.journal.open_requests()}
+
+
+def test_variants_on_the_boundary_become_seeds(curriculum_of):
+    queue = FakeQueue()
+    curriculum = curriculum_of(queue, replay={"inject": 1.0, "cap": 99})
+    play(curriculum, half, epochs=3)
+    depths = {len(seed.provenance.ancestors) for seed, _, _, _ in queue.requests.values()}
+    assert {0, 1} <= depths
+
+
+def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
+    queue = FakeQueue()
+    bad = original(0).id
+    curriculum = curriculum_of(queue, boundary={"select": "random", "seeds": 16})
+    play(curriculum, lambda t: [0.0] * 4 if t.id == bad else half(t), epochs=3)
+    assert curriculum.metrics()["never_solved"] == 1
+    third = [seed.id for seed, _, _, epoch in queue.requests.values() if epoch == 2]
+    assert third and bad not in third
+
+
+def test_metrics_and_log_rows(curriculum_of):
+    curriculum = curriculum_of()
+    curriculum.start_epoch()
+    tasks = curriculum.next_tasks(4)
+    values = [[1.0] * 4, [0.0] * 4, half(None), [0.5] * 4]
+    judged = [curriculum.observe(*group(t, v)) for t, v in zip(tasks, values, strict=True)]
+    metrics = curriculum.metrics()
+    expected = {"judged": 4, "hard": 1, "boundary": 2, "mastered": 1, "zero_variance": 3}
+    assert {k: metrics[k] for k in expected} == expected
+    assert metrics["no_variance"] == 1 and metrics["boundary_rate"] == 0.5
+    assert set(METERS) <= set(metrics)
+    row = curriculum.log_row(judged[2])
+    assert (row["origin"], row["region"], row["first_visit"]) == ("original", "boundary", True)
+    assert (row["rbar"], row["phi"], row["variance"]) == (0.5, 1.0, 0.25)
+    assert curriculum.step == 1
+
+
+def test_a_state_of_another_moment_is_refused(curriculum_of, tmp_path):
+    curriculum = curriculum_of()
+    play(curriculum)
+    state = curriculum.state_dict()
+    curriculum.buffer.snapshot(tmp_path / "saved.sqlite")
+    play(curriculum)
+    with pytest.raises(StoreError, match="epoch: 1 != 0"):
+        curriculum.load_state_dict(state)
+    curriculum.buffer.restore(tmp_path / "saved.sqlite")
+    curriculum.load_state_dict(state)
+    assert curriculum.epoch == 0 and curriculum.epoch_done

@@ -1,0 +1,245 @@
+import errno
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+import rods
+from pool_cases import group, original
+from rods.config import RunConfig
+from rods.errors import StoreError
+from rods.store import RunDirectory, new_run_dir, write_atomic
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory.create(
+        new_run_dir(tmp_path, "today"), RunConfig(), command=["rods", "train"]
+    )
+
+
+def save(run, step, text="weights"):
+    with run.checkpoint(step) as folder:
+        (folder / "model").mkdir()
+        (folder / "model" / "weights").write_text(text)
+
+
+def full_disk(*_args, **_kwargs):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_new_run_dirs_never_meet(tmp_path):
+    assert new_run_dir(tmp_path) != new_run_dir(tmp_path)
+    new_run_dir(tmp_path / "deep" / "er", "mine")
+    with pytest.raises(StoreError, match=r"exists already.*rods train --resume"):
+        new_run_dir(tmp_path / "deep" / "er", "mine")
+
+
+def test_manifest_says_what_ran_and_names_no_folder(tmp_path):
+    path = new_run_dir(tmp_path, "x")
+    command = ["/home/me/env/bin/rods", "train", "--model", "/data/qwen", "env.wheel=/data/x.whl"]
+    run = RunDirectory.create(
+        path, RunConfig(seed=5), seeds={"evaluation": 9}, split_hash="ab", command=command
+    )
+    saved = json.loads((path / "manifest.json").read_text())
+    assert saved["command"] == "rods train --model qwen env.wheel=x.whl"
+    assert saved["seeds"] == {"seed": 5, "evaluation": 9}
+    assert saved["rods"] == rods.__version__ and saved["versions"]["torch"]
+    assert (saved["split_hash"], saved["digest"]) == ("ab", RunConfig(seed=5).digest())
+    assert run.config == RunConfig(seed=5)
+    assert saved["finished"] is None
+    run.finish()
+    assert RunDirectory.open(path).manifest["finished"]
+    with pytest.raises(StoreError, match="a run is here already"):
+        RunDirectory.create(path, RunConfig())
+
+
+def test_opening_what_is_no_run(tmp_path, run):
+    with pytest.raises(StoreError, match="there is no such run"):
+        RunDirectory.open(tmp_path / "none")
+    with pytest.raises(StoreError, match=r"no manifest.json"):
+        RunDirectory.open(tmp_path)
+    (run.path / "manifest.json").write_text("{}")
+    with pytest.raises(StoreError, match="rods, digest, config missing"):
+        RunDirectory.open(run.path)
+    (run.path / "manifest.json").write_text('{"ro')
+    with pytest.raises(StoreError, match="not JSON"):
+        RunDirectory.resume(run.path)
+
+
+def test_resume_lists_the_settings_that_differ(run):
+    other = RunConfig.model_validate({"train": {"lr": 0.5}, "seed": 3})
+    with pytest.raises(StoreError) as caught:
+        RunDirectory.resume(run.path, other)
+    assert "seed: 0 -> 3; train.lr: 1e-06 -> 0.5" in str(caught.value)
+    assert RunDirectory.resume(run.path, RunConfig()).config == RunConfig()
+
+
+@pytest.mark.parametrize(("version", "fine"), [("0.1.9", True), ("0.2.0", False), ("1.1.0", False)])
+def test_resume_needs_the_same_major_and_minor_version(run, monkeypatch, version, fine):
+    monkeypatch.setattr(rods, "__version__", version)
+    if fine:
+        RunDirectory.resume(run.path)
+    else:
+        with pytest.raises(StoreError, match=f"made by rods 0.1.0, this is {version}"):
+            RunDirectory.resume(run.path)
+
+
+def test_metrics_survive_a_torn_line_and_are_cut_at_the_checkpoint(run):
+    run.log({"kind": "eval", "step": 0})
+    save(run, 0)
+    run.log({"kind": "step", "step": 1})
+    save(run, 1)
+    run.log({"kind": "epoch", "step": 1})
+    run.log({"kind": "step", "step": 2})
+    with (run.path / "metrics.jsonl").open("a") as out:
+        out.write('{"kind": "step", "st')
+    assert [r["kind"] for r in run.metrics()] == ["eval", "step", "epoch", "step"]
+    again = RunDirectory.resume(run.path)
+    assert [(r["kind"], r["step"]) for r in again.metrics()] == [("eval", 0), ("step", 1)]
+    again.log({"kind": "step", "step": 2})
+    assert len(again.metrics()) == 3
+
+
+def test_without_a_checkpoint_a_run_begins_anew(run):
+    run.log({"kind": "eval", "step": 0})
+    again = RunDirectory.resume(run.path)
+    assert again.metrics() == [] and again.latest_checkpoint() is None
+
+
+def test_a_damaged_line_within_the_log_is_named(run):
+    (run.path / "metrics.jsonl").write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
+    with pytest.raises(StoreError, match=r"metrics.jsonl:2: not JSON"):
+        run.metrics()
+
+
+@pytest.mark.parametrize("record", [{"kind": "step"}, {"step": "1"}])
+def test_a_record_needs_its_step(run, record):
+    with pytest.raises(StoreError, match="whole number `step`"):
+        run.log(record)
+
+
+def test_checkpoints_are_whole_and_two_are_kept(run):
+    for step in (1, 2, 3):
+        save(run, step, f"w{step}")
+    assert sorted(p.name for p in run.checkpoints.iterdir()) == [
+        "latest",
+        "step-000002",
+        "step-000003",
+    ]
+    latest = run.latest_checkpoint()
+    assert latest.step == 3 and (latest.path / "model" / "weights").read_text() == "w3"
+    save(run, 3, "again")
+    assert (run.latest_checkpoint().path / "model" / "weights").read_text() == "again"
+
+
+def test_a_failure_within_a_checkpoint_leaves_the_old_one(run):
+    save(run, 1)
+    with pytest.raises(KeyError), run.checkpoint(2) as folder:
+        (folder / "half").write_text("x")
+        raise KeyError("bug")
+    assert run.latest_checkpoint().step == 1
+    assert [p.name for p in run.checkpoints.glob("*2*")] == []
+
+
+def test_a_kill_within_a_checkpoint_leaves_rubbish_that_resume_removes(run):
+    save(run, 1)
+    (run.checkpoints / ".step-000002.part").mkdir()
+    again = RunDirectory.resume(run.path)
+    assert again.latest_checkpoint().step == 1
+    assert sorted(p.name for p in again.checkpoints.iterdir()) == ["latest", "step-000001"]
+
+
+def test_a_kill_between_rename_and_pointer(run):
+    save(run, 1)
+    save(run, 2)
+    (run.checkpoints / "latest").write_text("step-000001\n")  # as the kill left it
+    assert RunDirectory.resume(run.path).latest_checkpoint().step == 1
+    (run.checkpoints / "latest").unlink()
+    assert run.latest_checkpoint().step == 2
+
+
+@pytest.mark.parametrize("where", ["os.fsync", "pathlib.Path.replace"])
+def test_a_full_disk_keeps_what_was_there(tmp_path, monkeypatch, where):
+    path = tmp_path / "file"
+    write_atomic(path, "old")
+    monkeypatch.setattr(where, full_disk)
+    with pytest.raises(StoreError, match=r"the disk is full.*Nothing that was there is lost"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_full_disk_within_a_checkpoint(run, monkeypatch):
+    run.log({"step": 1})
+    save(run, 1)
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="disk is full"):
+        patch.setattr(Path, "write_text", full_disk)
+        save(run, 2)
+    assert run.latest_checkpoint().step == 1
+    assert run.metrics() == [{"step": 1}]
+
+
+class HalfFull:
+    """A file that takes the first half of what it is given."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def tell(self):
+        return self.file.tell()
+
+    def write(self, data):
+        self.file.write(data[: len(data) // 2])
+        self.file.flush()
+        full_disk()
+
+    def flush(self):
+        self.file.flush()
+
+
+def test_a_full_disk_leaves_no_half_line_in_the_log(run, monkeypatch):
+    run.log({"step": 1})
+    real = Path.open
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda self, mode="r", **more: HalfFull(real(self, mode)))
+        with pytest.raises(StoreError, match="disk is full"):
+            run.log({"step": 2})
+    run.log({"step": 2})
+    assert run.metrics() == [{"step": 1}, {"step": 2}]
+
+
+def test_trajectories_are_kept_and_cut(run):
+    trajectories = group(original(1), [1.0, 0.0])[0].trajectories
+    for step in (1, 2):
+        assert run.write_trajectories(step, trajectories).is_file()
+        if step == 1:
+            save(run, 1)
+    (run.trajectories / "step-000003.parquet.part").write_text("torn")
+    again = RunDirectory.resume(run.path)
+    assert [p.name for p in again.trajectories.iterdir()] == ["step-000001.parquet"]
+
+
+def _try_resume(path, answers):
+    try:
+        RunDirectory.resume(path)
+        answers.put("")
+    except StoreError as error:
+        answers.put(str(error))
+
+
+def test_two_processes_do_not_share_a_run(run):
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    other = context.Process(target=_try_resume, args=(run.path, answers))
+    other.start()
+    assert "another process is training" in answers.get(timeout=60)
+    other.join()
