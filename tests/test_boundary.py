@@ -195,7 +195,9 @@ def test_excluded_tasks_are_never_seeds():
     st.sampled_from(["boundary", "random"]),
     st.randoms(use_true_random=False),
 )
-def test_cooldown_and_quotas_hold(count, seeds, limit, lend, priority, select, rng):
+def test_invariant_10_cooldown_and_quotas_hold_and_all_is_counted(
+    count, seeds, limit, lend, priority, select, rng
+):
     judgements = pool(count, rng.randrange(1000))
     cooldown = {j.task_id: rng.randrange(20) for j in judgements if rng.random() < 0.5}
     settings = BoundarySettings(seeds=seeds, lend_quota=lend, priority=priority, select=select)

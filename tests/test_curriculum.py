@@ -21,10 +21,12 @@ GROW = [{"name": "grow", "epochs": 4, "expand": True}]
 def curriculum_of(tmp_path):
     opened = []
 
-    def build(queue=None, name="pool.sqlite", tasks=None, **sections):
+    def build(queue=None, name="pool.sqlite", tasks=None, snapshot=None, **sections):
         sections.setdefault("stages", GROW)
         tasks = originals(16) if tasks is None else tasks
-        made = OnlineCurriculum(config(**sections), tasks, tmp_path / name, queue or FakeQueue())
+        made = OnlineCurriculum(
+            config(**sections), tasks, tmp_path / name, queue or FakeQueue(), snapshot
+        )
         opened.append(made)
         return made
 
@@ -172,7 +174,9 @@ def test_back_pressure_limits_the_orders(curriculum_of):
     assert queue.requests
 
 
-def test_requests_are_deterministic_and_resubmitted_after_a_crash(curriculum_of, tmp_path):
+def test_invariant_9_requests_are_deterministic_and_resubmitted_after_a_crash(
+    curriculum_of, tmp_path
+):
     first, second = FakeQueue(), FakeQueue()
     play(curriculum_of(first), half)
     play(curriculum_of(second, name="other.sqlite"), half)
@@ -246,3 +250,14 @@ def test_a_state_of_another_moment_is_refused(curriculum_of, tmp_path):
     curriculum.buffer.restore(tmp_path / "saved.sqlite")
     curriculum.load_state_dict(state)
     assert curriculum.epoch == 0 and curriculum.epoch_done
+
+
+def test_a_resume_needs_the_snapshot_alone(curriculum_of, tmp_path):
+    curriculum = curriculum_of()
+    play(curriculum)
+    curriculum.buffer.snapshot(tmp_path / "saved.sqlite")
+    state = curriculum.state_dict()
+    (tmp_path / "damaged.sqlite").write_bytes(b"x" * 9000)
+    again = curriculum_of(name="damaged.sqlite", snapshot=tmp_path / "saved.sqlite")
+    again.load_state_dict(state)
+    assert again.buffer.drawn(0) == curriculum.buffer.drawn(0)

@@ -14,7 +14,7 @@ the buffer's file and changes by transactions, so a kill anywhere loses nothing 
         judgements = [curriculum.observe(group, scores) for group, scores in step]
 
 A checkpoint is `state_dict()` and `buffer.snapshot(path)`, taken together; to resume, make the
-object again, `buffer.restore(path)`, `load_state_dict(state)`.
+object again with `snapshot=path`, then `load_state_dict(state)`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Protocol
 
 from rods.boundary import Judgement, judge, select_seeds
 from rods.config import RunConfig, StageSettings
+from rods.database import put_snapshot
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.journal import EpochReport, Request
 from rods.replay import ReplayBuffer
@@ -76,8 +77,17 @@ class OnlineCurriculum:
         originals: Sequence[Task],
         buffer_path: Path,
         synthesis: SynthesisQueue | None = None,
+        snapshot: Path | None = None,
     ) -> None:
         """Open the buffer and go on where it stands.
+
+        Args:
+            config: settings; `stages` say how many epochs there are.
+            originals: human tasks of the training side.
+            buffer_path: the live file.
+            synthesis: the worker; None for a fixed pool.
+            snapshot: put this copy in the live file's place first (a resume from a checkpoint; it
+                works although the live file is damaged).
 
         Raises:
             ConfigError: a stage has no tasks, or a stage expands and there is no synthesis.
@@ -92,6 +102,8 @@ class OnlineCurriculum:
                 "a stage has expand = true but there is no synthesis queue. Give one, or set "
                 "curriculum = 'static'."
             )
+        if snapshot is not None:
+            put_snapshot(snapshot, buffer_path)
         self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
         self.buffer.add_originals(originals)
         self._submit(self.buffer.journal.open_requests())

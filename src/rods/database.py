@@ -145,29 +145,49 @@ class Database:
         Raises:
             StoreError: there is no such snapshot, or it is damaged.
         """
-        self._check(path)
         with self._lock:
             self._connection.close()
-            part = self.path.with_name(self.path.name + ".part")
-            part.write_bytes(path.read_bytes())
-            for suffix in ("-wal", "-shm"):  # they belong to the file that goes
-                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-            part.replace(self.path)
-            self._connection = self._open()
-
-    def _check(self, path: Path) -> None:
-        if not path.is_file():
-            raise StoreError(f"{path}: there is no such snapshot of the {self._what}.")
-        with self._errors(f"checking {path.name} of"):
-            source = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
             try:
-                verdict = source.execute("PRAGMA quick_check").fetchone()[0]
+                put_snapshot(path, self.path)
             finally:
-                source.close()
-        if verdict != "ok":
-            raise StoreError(f"{path}: this snapshot of the {self._what} is damaged: {verdict}.")
+                self._connection = self._open()
 
     def close(self) -> None:
         """Close the file; what was committed stays."""
         with self._lock:
             self._connection.close()
+
+
+def put_snapshot(snapshot: Path, path: Path) -> None:
+    """Put a snapshot in the place of a database that nobody has open, damaged or not.
+
+    Raises:
+        StoreError: there is no such snapshot, it is damaged, or it cannot be copied.
+    """
+    if not snapshot.is_file():
+        raise StoreError(f"{snapshot}: there is no such snapshot.")
+    try:
+        source = sqlite3.connect(f"file:{snapshot}?mode=ro&immutable=1", uri=True)
+        try:
+            verdict = source.execute("PRAGMA quick_check").fetchone()[0]
+        finally:
+            source.close()
+    except sqlite3.Error as error:
+        verdict = str(error)
+    if verdict != "ok":
+        raise StoreError(f"{snapshot}: this snapshot is damaged: {verdict}. Use an older one.")
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as out:
+            out.write(snapshot.read_bytes())
+            os.fsync(out.fileno())
+        for suffix in ("-wal", "-shm"):  # they belong to the file that goes
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        part.replace(path)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: restoring {snapshot.name} failed: {error.strerror or error}. The snapshot is "
+            "as it was: free space, then resume."
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)

@@ -31,6 +31,7 @@ SCHEMA = (
         PRIMARY KEY(task_id, epoch)) WITHOUT ROWID""",
     """CREATE TABLE draws(epoch INTEGER, position INTEGER, task_id TEXT NOT NULL,
         status TEXT NOT NULL, PRIMARY KEY(epoch, position), UNIQUE(epoch, task_id))""",
+    "CREATE INDEX draws_status ON draws(epoch, status)",
     """CREATE TABLE epochs(epoch INTEGER PRIMARY KEY, first_step INTEGER, originals INTEGER,
         active INTEGER, pending INTEGER, injected INTEGER, deferred INTEGER, draws INTEGER,
         mark INTEGER)""",

@@ -298,7 +298,7 @@ class ReplayBuffer:
     @property
     def remaining(self) -> int:
         """Draws of this epoch that are not completed."""
-        return self._draws("status != 'done'")
+        return self._draws("status IN ('due', 'leased')")
 
     @property
     def completed(self) -> int:
