@@ -29,6 +29,9 @@ from rods.errors import PolicyError
 
 TINY = Path(__file__).parents[1] / "policies" / "tiny"
 
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+"""One of these files holds a saved tokenizer."""
+
 
 def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model, on its device and in evaluation mode, and its tokenizer with a chat template.
@@ -60,7 +63,9 @@ def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedToke
 
 def set_threads(threads: int) -> None:
     """Set torch's CPU threads; 0: as many as the cores that this process may use."""
-    torch.set_num_threads(threads or len(os.sched_getaffinity(0)))
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    torch.set_num_threads(threads or cores)
 
 
 def pick_device(settings: ModelSettings) -> torch.device:
@@ -118,6 +123,11 @@ def _source(name: str) -> tuple[str, bool]:
         )
     if not any(path.glob("*.safetensors")):
         raise PolicyError(f"model {name!r}: {path} has no weights (*.safetensors).")
+    if not any((path / file).is_file() for file in TOKENIZERS):
+        # transformers would make an empty tokenizer of the model's type.
+        raise PolicyError(
+            f"model {name!r}: {path} has no tokenizer ({', '.join(TOKENIZERS)}); save it there."
+        )
     return str(path), True
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import time
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -357,14 +358,17 @@ def _with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
     config = LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
+        warnings.simplefilter("ignore", FutureWarning)
         torch.manual_seed(seed)
         return cast("nn.Module", get_peft_model(model, config))
 
 
 def _prepare_checkpointing(model: PreTrainedModel) -> None:
-    model.gradient_checkpointing_enable({"use_reentrant": False})
-    model.enable_input_require_grads()
+    # Renamed in transformers 5.23; the old name warns there, the new one is missing before.
+    renamed: Any = getattr(model, "activation_checkpointing_enable", None)
+    (renamed or model.gradient_checkpointing_enable)({"use_reentrant": False})
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0

@@ -1,0 +1,446 @@
+"""The local trainer on tiny random models."""
+
+import copy
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from rods.config import ModelSettings, TrainSettings
+from rods.errors import ConfigError, StoreError, TrainError
+from rods.reward import Score
+from rods.task import Task, Turn
+from rods.tokens import Span
+from rods.trainers.forward import token_scores
+from rods.trainers.local import LocalTrainer
+from rods.trainers.optim import rate
+from rods.trainers.samples import collect, pack
+from rods.trajectory import Group, Trajectory
+from rods.types import StopReason
+
+VOCABULARY = 32
+CPU = ModelSettings(device="cpu", dtype="float32")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def make_model(seed=0, **changes):
+    torch.manual_seed(seed)
+    config = Qwen3Config(
+        vocab_size=VOCABULARY, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=8, max_position_embeddings=256,
+        tie_word_embeddings=True, initializer_range=0.3, **changes,
+    )  # fmt: skip
+    return Qwen3ForCausalLM(config).eval()
+
+
+def make_tokenizer():
+    words = {f"w{i}": i for i in range(VOCABULARY)}
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="w0")), unk_token="w0"
+    )
+    tokenizer.chat_template = "{{ messages }}"
+    return tokenizer
+
+
+def make_groups(model, groups=2, k=4, seed=0, temperature=1.0):
+    """Random trajectories whose log-probabilities are the model's own."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for index in range(groups):
+        task = Task("none", "base", (Turn(f"task {seed} {index}"),), {})
+        prompt = Span(tuple(rng.integers(1, VOCABULARY, 5).tolist()), None)
+        members = []
+        for member in range(k):
+            spans = [prompt]
+            for _ in range(2):
+                ids = tuple(rng.integers(1, VOCABULARY, int(rng.integers(1, 7))).tolist())
+                spans += [Span(ids, (0.0,) * len(ids))]
+                spans += [Span(tuple(rng.integers(1, VOCABULARY, 3).tolist()), None)]
+            trajectory = Trajectory(
+                task.id, member, 0, member, (), (), (), 1, tuple(spans), StopReason.DONE,
+                temperature=temperature,
+            )  # fmt: skip
+            members.append(replace(trajectory, spans=with_logprobs(model, trajectory)))
+        made.append(Group(task, members, 0))
+    return made
+
+
+def with_logprobs(model, trajectory):
+    ids = torch.tensor([trajectory.ledger.ids])
+    with torch.no_grad():
+        logs = torch.log_softmax(model(input_ids=ids).logits[0] / trajectory.temperature, -1)
+    spans, at = [], 0
+    for span in trajectory.spans:
+        if span.sampled:
+            values = [logs[at + i - 1, t].item() for i, t in enumerate(span.ids)]
+            span = Span(span.ids, tuple(values))
+        spans.append(span)
+        at += len(span.ids)
+    return tuple(spans)
+
+
+def make_scores(groups):
+    return [[Score(float(i % 2)) for i in range(len(g.trajectories))] for g in groups]
+
+
+def make_trainer(model, seed=0, model_settings=CPU, **changes):
+    settings = TrainSettings(**{"lr": 1e-2, "kl": 0.0, "entropy": 0.0, **changes})
+    return LocalTrainer(model, make_tokenizer(), settings, model_settings, 10, seed)
+
+
+def weights(model):
+    return {k: v.clone() for k, v in model.state_dict().items()}
+
+
+def same(a, b):
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def gradients(trainer, groups):
+    """What the optimiser would have seen, before clipping."""
+    seen = {}
+
+    def spy(*_):
+        for name, p in trainer.model.named_parameters():
+            if p.grad is not None:
+                seen[name] = p.grad.clone()
+
+    trainer._optimizer.step = spy
+    report = trainer.update(groups, make_scores(groups))
+    return seen, report
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7, 1.4])
+def test_scores_equal_a_plain_forward_pass(temperature):
+    model = make_model()
+    groups = make_groups(model, temperature=temperature)
+    samples = collect(groups, make_scores(groups), "grpo").samples
+    for micro in pack(samples, 60):
+        got, entropy = token_scores(model, micro, False)
+        assert got.tolist() == pytest.approx(micro.old.tolist(), abs=1e-5)
+        at = 0
+        for s in micro.samples:
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor(s.ids[None])).logits[0].double()
+            logs = torch.log_softmax(logits / temperature, -1)
+            want = -(logs.exp() * logs).sum(-1)[np.flatnonzero(s.mask) - 1]
+            assert entropy[at : at + s.sampled].tolist() == pytest.approx(want.tolist(), abs=1e-4)
+            at += s.sampled
+
+
+def test_an_unknown_architecture_goes_through_full_logits():
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=0,
+        eos_token_id=0, initializer_range=0.3,
+    )  # fmt: skip
+    model = GPT2LMHeadModel(config).eval()
+    groups = make_groups(model)
+    samples = collect(groups, make_scores(groups), "grpo").samples
+    micro = pack(samples, 1000)[0]
+    got, _ = token_scores(model, micro, False)
+    assert got.tolist() == pytest.approx(micro.old.tolist(), abs=1e-5)
+
+
+def test_logits_in_pieces_are_the_same(monkeypatch):
+    model = make_model()
+    groups = make_groups(model)
+    whole, _ = gradients(make_trainer(model, entropy=0.1), groups)
+    monkeypatch.setattr("rods.trainers.forward.LOGITS", VOCABULARY * 7)
+    pieces, _ = gradients(make_trainer(model, entropy=0.1), groups)
+    for name in whole:
+        assert torch.allclose(whole[name], pieces[name], atol=1e-6), name
+
+
+@pytest.mark.parametrize("aggregation", ["token", "sequence"])
+@pytest.mark.parametrize("loss", ["clipped", "gspo", "cispo"])
+def test_microbatches_give_the_gradient_of_the_whole(aggregation, loss):
+    changes = {"aggregation": aggregation, "loss": loss, "kl": 0.1, "entropy": 0.01}
+    groups = make_groups(make_model(seed=1), groups=3)
+    whole, one = gradients(make_trainer(make_model(), **changes), groups)
+    parts, many = gradients(make_trainer(make_model(), microbatch_tokens=128, **changes), groups)
+    assert one.microbatches == 1 and many.microbatches > 1
+    assert whole.keys() == parts.keys()
+    for name in whole:
+        assert torch.allclose(whole[name], parts[name], atol=1e-5), name
+    assert many.loss == pytest.approx(one.loss, abs=1e-5)
+    assert many.approx_kl == pytest.approx(one.approx_kl, abs=1e-5)
+
+
+def test_the_first_pass_is_exactly_on_policy():
+    model = make_model()
+    report = make_trainer(model).update(groups := make_groups(model), make_scores(groups))
+    assert report.ratio_max == pytest.approx(1.0, abs=1e-4)
+    assert report.approx_kl == pytest.approx(0.0, abs=1e-7)
+    assert report.clip_high == report.clip_low == 0
+    assert (report.optimizer_steps, report.version, report.skipped) == (1, 1, None)
+    ledgers = [t.ledger for g in groups for t in g.trajectories]
+    assert report.tokens == sum(map(len, ledgers))
+    assert report.sampled_tokens == sum(x.generated for x in ledgers)
+
+
+def test_zero_variance_groups_cost_no_backward_pass(monkeypatch):
+    model = make_model()
+    trainer = make_trainer(model, kl=0.5)
+    before = weights(model)
+    monkeypatch.setattr("rods.trainers.local.token_scores", lambda *_: pytest.fail("forward pass"))
+    groups = make_groups(model)
+    report = trainer.update(groups, [[Score(0.5)] * 4, [Score(1.0)] * 4])
+    assert same(before, weights(model))
+    assert report.skipped and "equal" in report.skipped
+    assert (report.zero_variance, report.informative, report.version) == (1.0, 0, 0)
+    assert trainer.step == 1 and trainer.version == 0
+
+
+def test_nothing_to_learn_is_said():
+    report = make_trainer(make_model()).update([], [])
+    assert report.skipped == "there was no group"
+
+
+def test_a_zero_variance_group_changes_nothing_beside_others():
+    groups = make_groups(make_model(), groups=3)
+    scores = make_scores(groups)
+    scores[1] = [Score(1.0)] * 4
+    ours, theirs = make_model(), make_model()
+    report = make_trainer(ours, kl=0.1).update(groups, scores)
+    make_trainer(theirs, kl=0.1).update([groups[0], groups[2]], [scores[0], scores[2]])
+    assert same(weights(ours), weights(theirs))
+    assert report.zero_variance == pytest.approx(1 / 3) and report.trained == 8
+
+
+def test_minibatches_and_epochs():
+    model = make_model()
+    trainer = make_trainer(model, minibatch=3, epochs=2)
+    report = trainer.update(groups := make_groups(model), make_scores(groups))
+    assert report.optimizer_steps == 2 * 3 and report.version == 1
+    assert report.ratio_max > 1.001
+    again = make_model()
+    make_trainer(again, minibatch=3, epochs=2).update(groups, make_scores(groups))
+    assert same(weights(model), weights(again))
+    other = make_model()
+    make_trainer(other, seed=1, minibatch=3, epochs=2).update(groups, make_scores(groups))
+    assert not same(weights(model), weights(other))
+
+
+def test_kl_pulls_towards_the_start():
+    def drift(kl):
+        model = make_model()
+        start = weights(model)
+        trainer = make_trainer(model, kl=kl, lr=3e-3)
+        groups = make_groups(model)
+        reports = [trainer.update(groups, make_scores(groups)) for _ in range(8)]
+        assert reports[0].kl == pytest.approx(0, abs=1e-6)
+        moved = sum((model.state_dict()[k] - start[k]).square().sum().item() for k in start)
+        return moved, reports[-1].kl
+
+    free, _ = drift(0.0)
+    held, kl = drift(5.0)
+    assert held < 0.8 * free and kl > 0
+
+
+def test_entropy_bonus_raises_entropy():
+    def entropy(coefficient):
+        model = make_model()
+        trainer = make_trainer(model, entropy=coefficient)
+        groups = make_groups(model)
+        return [trainer.update(groups, make_scores(groups)).entropy for _ in range(5)][-1]
+
+    assert entropy(1.0) > entropy(0.0)
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_not_a_number_stops_with_weights_untouched(where, monkeypatch):
+    model = make_model()
+    trainer = make_trainer(model)
+    groups = make_groups(model)
+    trainer.update(groups, make_scores(groups))
+    before = weights(model)
+    if where == "loss":
+        groups[1] = replace(
+            groups[1],
+            trajectories=[replace(t, temperature=1e-42) for t in groups[1].trajectories],
+        )
+    else:
+        monkeypatch.setattr("torch.nn.utils.clip_grad_norm_", lambda *_: torch.tensor(float("inf")))
+    with pytest.raises(TrainError, match=r"step 1: .*tasks ") as caught:
+        trainer.update(groups, make_scores(groups))
+    assert groups[1].task.id in str(caught.value)
+    assert same(before, weights(model))
+    assert all(p.grad is None for p in model.parameters())
+    assert trainer.step == 1 and trainer.version == 1
+
+
+@pytest.mark.parametrize("changes", [{}, {"minibatch": 3, "epochs": 2, "kl": 0.1}])
+@pytest.mark.parametrize("rank", [0, 2])
+def test_resumed_training_is_bit_equal(tmp_path, changes, rank):
+    settings = CPU.model_copy(update={"lora_rank": rank})
+    options = {"schedule": "cosine", "warmup": 1, "model_settings": settings, **changes}
+    batches = [make_groups(make_model(), seed=s) for s in range(4)]
+    straight = make_trainer(make_model(), **options)
+    for groups in batches[:2]:
+        straight.update(groups, make_scores(groups))
+    straight.save(tmp_path / "c")
+    first = [straight.update(g, make_scores(g)).loss for g in batches[2:]]
+
+    resumed = make_trainer(make_model(), **options)
+    resumed.load(tmp_path / "c")
+    assert (resumed.step, resumed.version) == (2, 2)
+    second = [resumed.update(g, make_scores(g)).loss for g in batches[2:]]
+    assert first == second
+    assert same(weights(straight.model), weights(resumed.model))
+
+
+def test_checkpoints_load_with_transformers(tmp_path):
+    model = make_model()
+    trainer = make_trainer(model)
+    trainer.update(groups := make_groups(model), make_scores(groups))
+    trainer.save(tmp_path / "c")
+    trainer.save(tmp_path / "c")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c"]
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "c")
+    assert same(weights(loaded), weights(model))
+    assert (tmp_path / "c" / "model.safetensors").is_file()
+    assert AutoTokenizer.from_pretrained(tmp_path / "c").chat_template == "{{ messages }}"
+
+
+def test_adapters_load_with_transformers_and_start_as_nothing(tmp_path):
+    make_model().save_pretrained(tmp_path / "base")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()
+    groups = make_groups(model)
+    before = weights(model)
+    settings = CPU.model_copy(update={"lora_rank": 2})
+    trainer = make_trainer(model, model_settings=settings, kl=0.1)
+    report = trainer.update(groups, make_scores(groups))
+    assert report.ratio_max == pytest.approx(1.0, abs=1e-4)
+    assert report.kl == pytest.approx(0.0, abs=1e-6)
+    after = weights(model)
+    names = [k for k in after if "lora" not in k]
+    assert all(torch.equal(after[k], before[k.replace(".base_layer", "")]) for k in names)
+    trainer.save(tmp_path / "c")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "c")
+    ids = torch.tensor([[1, 2, 3]])
+    with torch.no_grad():
+        assert torch.allclose(loaded(ids).logits, model(ids).logits, atol=1e-6)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    trainer = make_trainer(make_model())
+    with pytest.raises(StoreError, match="missing"):
+        trainer.load(tmp_path)
+    trainer.save(tmp_path / "c")
+    path = tmp_path / "c" / "optimizer.pt"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(StoreError, match="damaged"):
+        trainer.load(tmp_path / "c")
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path):
+    trainer = make_trainer(make_model())
+    trainer.save(tmp_path / "c")
+    other = make_trainer(make_model(attention_bias=True))
+    with pytest.raises(StoreError, match="another model"):
+        other.load(tmp_path / "c")
+
+
+def test_a_full_disk_keeps_the_former_checkpoint(tmp_path, monkeypatch):
+    trainer = make_trainer(make_model())
+    trainer.save(tmp_path / "c")
+    kept = (tmp_path / "c" / "trainer.json").read_text()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("torch.save", full)
+    trainer.step = 7
+    with pytest.raises(StoreError, match="No space left"):
+        trainer.save(tmp_path / "c")
+    assert (tmp_path / "c" / "trainer.json").read_text() == kept
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c"]
+
+
+def test_gradient_checkpointing_gives_the_same_gradients():
+    groups = make_groups(make_model())
+    plain, _ = gradients(make_trainer(make_model()), groups)
+    trainer = make_trainer(make_model(), gradient_checkpointing=True)
+    saved, _ = gradients(trainer, groups)
+    assert plain.keys() == saved.keys()
+    assert all(torch.allclose(plain[k], saved[k], atol=1e-6) for k in plain)
+    assert not trainer.model.training
+
+
+def test_bfloat16_autocast_stays_close_and_keeps_float32_weights():
+    groups = make_groups(make_model())
+    half = ModelSettings(device="cpu", dtype="bfloat16")
+    model = make_model()
+    got, report = gradients(make_trainer(model, model_settings=half), groups)
+    assert {v.dtype for v in got.values()} == {torch.float32}
+    assert report.ratio_max != 1.0 and report.ratio_max == pytest.approx(1.0, abs=0.3)
+
+
+def test_schedules():
+    constant = TrainSettings(lr=1.0, warmup=4)
+    assert [rate(constant, s, 10) for s in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    cosine = TrainSettings(lr=1.0, warmup=2, schedule="cosine")
+    assert rate(cosine, 1, 10) == rate(cosine, 2, 10) == 1.0
+    assert rate(cosine, 6, 10) == pytest.approx(0.5)
+    assert rate(cosine, 9, 10) == pytest.approx(0.5 * (1 + math.cos(math.pi * 7 / 8)))
+    assert rate(cosine, 99, 10) == rate(cosine, 9, 10)
+
+
+def test_a_dual_clip_below_one_is_refused():
+    with pytest.raises(ConfigError, match="dual_clip"):
+        make_trainer(make_model(), dual_clip=0.5)
+
+
+@pytest.mark.parametrize("advantage", ["grpo", "rloo", "reinforce++"])
+def test_a_bandit_is_learned(advantage):
+    """One sampled token after a prompt; token 7 pays 1, any other 0."""
+    model = make_model(seed=3)
+    trainer = make_trainer(model, lr=2e-2, advantage=advantage)
+    generator = torch.Generator().manual_seed(0)
+    task = Task("none", "base", (Turn("bandit"),), {})
+    prompt = (1, 2, 3)
+    means = []
+    for _ in range(8):
+        with torch.no_grad():
+            logs = torch.log_softmax(model(torch.tensor([prompt])).logits[0, -1], -1)
+        arms = torch.log_softmax(logs[[7, 8]], -1)
+        picks = torch.multinomial(arms.exp(), 32, True, generator=generator).tolist()
+        members = [
+            Trajectory(
+                task.id, i, trainer.version, i, (), (), (), 1,
+                (Span(prompt, None), Span((7 + p,), (logs[7 + p].item(),))), StopReason.DONE,
+            )
+            for i, p in enumerate(picks)
+        ]  # fmt: skip
+        values = [float(p == 0) for p in picks]
+        means.append(sum(values) / len(values))
+        trainer.update([Group(task, members, trainer.version)], [[Score(v) for v in values]])
+    assert means[-1] > means[0] + 0.2 and means[-1] > 0.8
+
+
+def test_the_model_given_is_the_model_trained():
+    model = make_model()
+    before = copy.deepcopy(model.state_dict())
+    trainer = make_trainer(model)
+    trainer.update(groups := make_groups(model), make_scores(groups))
+    assert trainer.model is model and not same(before, model.state_dict())
