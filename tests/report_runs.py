@@ -11,6 +11,7 @@ from rods.env import TurnVerdict
 from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
+from rods.trajectory_codec import write_jsonl
 from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
 
 CATEGORIES = (BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT)
@@ -63,14 +64,13 @@ def write_run(
 def _epoch(epoch: int, step: int, rng: random.Random, grows: bool) -> dict[str, Any]:
     generated = 14 * epoch if grows else 0
     burst = grows and epoch > 0
-    tried = 96 if burst else 0
-    accepted = rng.randint(58, 70) if burst else 0
+    tried = 96 * epoch if burst else 0
+    accepted = 64 * epoch if burst else 0
     return {
         "kind": "epoch",
         "epoch": epoch,
         "stage": "format" if epoch == 0 else "all",
         "step": step,
-        "active": 96 + generated,
         "originals": 96,
         "generated": generated,
         "injected": rng.randint(16, 22) if burst else 0,
@@ -85,7 +85,7 @@ def _epoch(epoch: int, step: int, rng: random.Random, grows: bool) -> dict[str, 
         "synthesis": {
             "tried": tried,
             "accepted": accepted,
-            "rejected": {"replay_differs": 14, "distance": tried - accepted - 20, "overlap": 6}
+            "rejected": {"replay_differs": 14 * epoch, "distance": 12 * epoch, "overlap": 6 * epoch}
             if burst
             else {},
             "seconds": 0.3 * tried,
@@ -214,17 +214,16 @@ def trajectory(task_id: str, member: int, version: int, solved: Iterable[bool]) 
 
 
 def write_trajectories(path: Path) -> None:
-    """Two files with names like a run's; `read_trajectories` below knows what is in them."""
-    (path / "trajectories").mkdir(exist_ok=True)
+    """Two files of 6 tasks with 8 members each, named as a run names them."""
+    folder = path / "trajectories"
+    folder.mkdir(exist_ok=True)
     for step in (0, 31):
-        (path / "trajectories" / f"step-{step:05d}.jsonl").write_text("", encoding="utf-8")
-
-
-def read_trajectories(path: Path) -> list[Trajectory]:
-    """Stands in for the codec: 6 tasks of 8 members in each file."""
-    step, rng = int(path.stem.partition("-")[2]), random.Random(path.stem)
-    return [
-        trajectory(f"o{task:03d}0a7c", member, step, (rng.random() < 0.7, rng.random() < 0.4))
-        for task in range(6)
-        for member in range(8)
-    ]
+        rng = random.Random(step)
+        write_jsonl(
+            folder / f"step-{step:06d}.jsonl",
+            [
+                trajectory(f"o{task:03d}0a7c", member, step, [rng.random() < p for p in (0.7, 0.4)])
+                for task in range(6)
+                for member in range(8)
+            ],
+        )

@@ -28,12 +28,11 @@ from rods.report.panels import (
     mechanism_figures,
     pool_figures,
     synthesis_figure,
-    synthesis_totals,
 )
 from rods.report.results import METRICS, SETS, Cell, ResultRow, result_rows, unpaired
 from rods.report.run_data import RunData, load_run, moment
 from rods.report.svg import whisker
-from rods.report.viewer import Decode, Reader, decoder_for, trajectory_view
+from rods.report.viewer import Decode, decoder_for, trajectory_view
 from rods.types import Json
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -53,7 +52,6 @@ def build_report(
     run: Path | RunData,
     out: Path | None = None,
     decode: Decode | None = None,
-    reader: Reader | None = None,
 ) -> Path:
     """Write the report of a run and return its path.
 
@@ -61,13 +59,12 @@ def build_report(
         run: a run directory, or what `load_run` made of it.
         out: where to write; by default `report.html` in the run directory.
         decode: text of token ids; by default the tokenizer that lies in the run, if any.
-        reader: reads one trajectory file; by default the codec's.
 
     Raises:
         StoreError: the run cannot be read, or the report cannot be written.
     """
     data = run if isinstance(run, RunData) else load_run(run)
-    view = trajectory_view(data, decode or decoder_for(data), reader)
+    view = trajectory_view(data, decode or decoder_for(data))
     page = render("report.html.j2", report_context(data, view))
     return write_page(out or data.path / "report.html", page)
 
@@ -204,13 +201,13 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
                 f"{without} of {on} judgements",
             )
         )
-    tried, accepted = synthesis_totals(run)
-    if tried:
+    made = run.made
+    if made.tried:
         found.append(
             Tile(
-                f"{accepted / tried:.0%}",
+                f"{made.accepted / made.tried:.0%}",
                 "synthesis yield",
-                f"{accepted} accepted of {tried} tried",
+                f"{made.accepted} accepted of {made.tried} tried",
             )
         )
     if run.epochs:

@@ -303,27 +303,20 @@ def _regions(run: RunData) -> Figure:
 def synthesis_figure(run: RunData) -> Figure:
     """What became of all candidates of the synthesis, by reason."""
     title = "Synthesis: what became of the candidates"
-    tried, accepted = synthesis_totals(run)
-    if not tried:
+    made = run.made
+    if not made.tried:
         return Figure(title, "Nothing was synthesised in this run.", None)
-    reasons: Counter[str] = Counter()
-    for epoch in run.epochs:
-        reasons.update(epoch.rejected)
-    rows = [("accepted", float(accepted), f"{accepted} ({accepted / tried:.0%})", "s-mastered")]
-    rows += [
-        (words(r), float(n), f"{n} ({n / tried:.0%})", "s-hard") for r, n in reasons.most_common()
+    parts = [("accepted", made.accepted, "s-mastered")]
+    parts += [
+        (words(reason), n, "s-hard")
+        for reason, n in sorted(made.rejected.items(), key=lambda item: -item[1])
     ]
-    other = tried - accepted - sum(reasons.values())
-    if other > 0:
-        rows.append(("not accounted for", float(other), f"{other} ({other / tried:.0%})", "s-grey"))
-    seconds = math.fsum(e.seconds for e in run.epochs)
-    pace = f", in {seconds:.0f} s of the worker's time" if seconds else ""
-    return Figure(title, f"{tried} candidates were tried, {accepted} accepted{pace}.", bars(rows))
-
-
-def synthesis_totals(run: RunData) -> tuple[int, int]:
-    """Candidates tried and accepted over the whole run."""
-    return sum(e.tried for e in run.epochs), sum(e.accepted for e in run.epochs)
+    other = made.tried - sum(n for _, n, _ in parts)
+    parts += [("not accounted for", other, "s-grey")] if other > 0 else []
+    rows = [(name, float(n), f"{n} ({n / made.tried:.0%})", css) for name, n, css in parts]
+    pace = f", in {made.seconds:.0f} s of the worker's time" if made.seconds else ""
+    caption = f"{made.tried} candidates were tried, {made.accepted} accepted{pace}."
+    return Figure(title, caption, bars(rows))
 
 
 def words(name: str) -> str:

@@ -4,10 +4,11 @@ Format, one JSON object a line, told apart by `kind`:
 
 * `step`: step, epoch, stage, numbers (`reward_mean`, `zero_variance`, `kl`, ...), `regions`
   {hard, boundary, mastered}, and `judgements`: [{task_id, category, origin (original or variant),
-  rbar, phi, variance, n_valid, region, first_visit}].
-* `epoch`, written at an epoch's start: epoch, stage, step; alive now: active (originals +
-  generated), originals, generated; since the epoch record before: injected, deferred, retired
-  {reason: n}, synthesis {tried, accepted, rejected {reason: n}, seconds}.
+  rbar, phi, variance, n_valid, region, first_visit}]. Also `synthesis` as below.
+* `epoch`, written at an epoch's start: epoch, stage, step; alive now: originals and generated
+  (without it, `active` counts the variants); since the epoch record before: injected, deferred,
+  retired {reason: n}; over the whole run so far: synthesis {tried, accepted, rejected
+  {reason: n}, seconds}.
 * `eval`: when ("before", "after" or an epoch number), rows: [{task_id, category, set (original or
   variant), progress: [..], solved: [..], parity: [..], and optionally scenario}].
 
@@ -51,6 +52,17 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What synthesis did so far in the run."""
+
+    tried: int = 0
+    accepted: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Candidates by the reason of their rejection."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class StepRow:
     """One update."""
 
@@ -61,6 +73,7 @@ class StepRow:
     """Every scalar of the record; a missing key means that it was not measured."""
     regions: Mapping[str, int]
     judgements: tuple[Judged, ...]
+    made: Made
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +83,17 @@ class EpochRow:
     epoch: int
     stage: str
     step: int
-    active: int
     originals: int
     generated: int
     injected: int
     deferred: int
     retired: Mapping[str, int]
-    tried: int
-    accepted: int
-    rejected: Mapping[str, int]
-    seconds: float
+    made: Made
+
+    @property
+    def active(self) -> int:
+        """Tasks that can be drawn."""
+        return self.originals + self.generated
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +140,11 @@ class RunData:
     def judgements(self) -> list[tuple[int, Judged]]:
         """All judgements with their steps, in order."""
         return [(row.step, j) for row in self.steps for j in row.judgements]
+
+    @property
+    def made(self) -> Made:
+        """What synthesis did over the whole run, by the fullest record."""
+        return max([r.made for r in (*self.epochs, *self.steps)] or [Made()], key=lambda m: m.tried)
 
     def evaluation(self, when: str) -> Evaluation | None:
         """The evaluation of this name, or `None`."""
@@ -191,7 +210,7 @@ def load_run(path: Path) -> RunData:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             notes.append(f"{METRICS}, line {number}: a broken {kind} record left out ({error}).")
     if repeated:
-        notes.append(f"{repeated} steps were repeated after a resume; the last record counts.")
+        notes.append(f"Steps repeated after a resume: {repeated}; the last record of each counts.")
     return RunData(
         path=path,
         manifest=manifest,
@@ -262,6 +281,7 @@ def _step(row: Mapping[str, Any]) -> StepRow:
         numbers=numbers,
         regions=_counts(row.get("regions")),
         judgements=tuple(_judged(j) for j in row.get("judgements") or ()),
+        made=_made(row),
     )
 
 
@@ -280,21 +300,26 @@ def _judged(row: Mapping[str, Any]) -> Judged:
 
 
 def _epoch(row: Mapping[str, Any]) -> EpochRow:
-    made: Mapping[str, Any] = row.get("synthesis") or {}
     return EpochRow(
         epoch=int(row["epoch"]),
         stage=str(row.get("stage", "")),
         step=int(row.get("step", 0)),
-        active=int(row.get("active", 0)),
         originals=int(row.get("originals", 0)),
-        generated=int(row.get("generated", 0)),
+        generated=int(row.get("generated", row.get("active", 0))),
         injected=int(row.get("injected", 0)),
         deferred=int(row.get("deferred", 0)),
         retired=_counts(row.get("retired")),
-        tried=int(made.get("tried", 0)),
-        accepted=int(made.get("accepted", 0)),
-        rejected=_counts(made.get("rejected")),
-        seconds=float(made.get("seconds", 0.0)),
+        made=_made(row),
+    )
+
+
+def _made(row: Mapping[str, Any]) -> Made:
+    made: Mapping[str, Any] = row.get("synthesis") or {}
+    return Made(
+        int(made.get("tried", 0)),
+        int(made.get("accepted", 0)),
+        _counts(made.get("rejected")),
+        float(made.get("seconds", 0.0)),
     )
 
 

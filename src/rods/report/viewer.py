@@ -16,30 +16,25 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol, TypeAlias, cast
 
-from rods.errors import PrerequisiteError
+from rods.errors import PrerequisiteError, StoreError
 from rods.report.run_data import Judged, RunData
 from rods.trajectory import Step, Trajectory
+from rods.trajectory_codec import read_jsonl, read_parquet
 from rods.types import Json, Message
 
 Decode: TypeAlias = Callable[[Sequence[int]], str]
 """Token ids to text, special tokens included."""
 
-Reader: TypeAlias = Callable[[Path], Iterable[Trajectory]]
-"""Reads one file of trajectories."""
-
 MAX_FILES, GROUPS_PER_FILE, MAX_MEMBERS, MAX_CHARS = 8, 4, 16, 20_000
 FOLDER = "trajectories"
 
 
-def trajectory_view(
-    run: RunData, decode: Decode | None = None, reader: Reader | None = None
-) -> dict[str, Json]:
+def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Json]:
     """What the viewer needs: `groups`, and `note` saying what is shown and what is missing.
 
     Args:
         run: its folder `trajectories/` is read.
         decode: makes the text of token spans; without it they are shown by their length.
-        reader: reads one file; by default `rods.trajectory_codec.read_trajectories`.
     """
     files = trajectory_files(run.path)
     if not files:
@@ -48,22 +43,24 @@ def trajectory_view(
         files[round(i * (len(files) - 1) / max(1, min(len(files), MAX_FILES) - 1))]
         for i in range(min(len(files), MAX_FILES))
     ]
-    try:
-        read = reader or _codec()
-    except ImportError as error:
-        note = f"Trajectories are stored but cannot be read here: {error}."
-        return {"groups": [], "note": note}
     judged = {(j.task_id, step): j for step, j in run.judgements}
     groups: list[Json] = []
+    faults: list[str] = []
     in_files = shown = 0
     for path in chosen:
-        found = _groups(read(path))
+        try:
+            found = _groups(_read(path))
+        except (StoreError, PrerequisiteError) as error:
+            faults.append(f" {path.name} was left out: {error}")
+            continue
         in_files += sum(map(len, found))
         for members in sorted(found, key=_interest)[:GROUPS_PER_FILE]:
             kept = members[:MAX_MEMBERS]
             shown += len(kept)
-            groups.append(_group(kept, _judgement(judged, members[0]), path.name, decode))
-    note = f"{shown} of {in_files} trajectories from {len(chosen)} of {len(files)} files."
+            groups.append(_group(kept, _judgement(judged, members[0], path), path.name, decode))
+    read = len(chosen) - len(faults)
+    note = f"{shown} of {in_files} trajectories of {read} of {len(files)} files."
+    note += "".join(faults)
     if decode is None:
         note += " No tokenizer was found, so environment tokens are shown by their number only."
     return {"groups": groups, "note": note}
@@ -109,12 +106,8 @@ class _Tokenizers(Protocol):
     Tokenizer: _TokenizerClass
 
 
-def _codec() -> Reader:
-    module = importlib.import_module("rods.trajectory_codec")
-    try:
-        return cast("Reader", module.read_trajectories)
-    except AttributeError as error:
-        raise PrerequisiteError("rods.trajectory_codec has no read_trajectories") from error
+def _read(path: Path) -> Iterable[Trajectory]:
+    return read_parquet(path) if path.suffix == ".parquet" else read_jsonl(path)
 
 
 def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
@@ -135,18 +128,13 @@ def progress(trajectory: Trajectory) -> float:
     return sum(v.solved for v in trajectory.verdicts) / max(1, trajectory.n_turns)
 
 
-def _judgement(judged: Mapping[tuple[str, int], Judged], first: Trajectory) -> Judged | None:
-    """The judgement of this group: a step is numbered like the version before or after it."""
-    same = [
-        j
-        for (task, step), j in judged.items()
-        if task == first.task_id and step - first.policy_version in (0, 1)
-    ]
-    return (
-        same[0]
-        if same
-        else next((j for (task, _), j in judged.items() if task == first.task_id), None)
-    )
+def _judgement(
+    judged: Mapping[tuple[str, int], Judged], first: Trajectory, path: Path
+) -> Judged | None:
+    """The judgement of this group at the step in the file's name, or the task's first one."""
+    step = path.stem.rpartition("-")[2]
+    exact = judged.get((first.task_id, int(step))) if step.isdecimal() else None
+    return exact or next((j for (task, _), j in judged.items() if task == first.task_id), None)
 
 
 def _group(

@@ -1,0 +1,286 @@
+"""Two runs or more, side by side. Owns what may be compared, and says where it is not fair.
+
+The first run is the baseline. Differences after training are paired task by task, over the tasks
+that both runs evaluated; without common tasks there is no difference, and the reader is told.
+
+    comparison = compare_runs([Path("runs/static"), Path("runs/rods")])
+    Console().print(comparison_table(comparison))
+    write_comparison(comparison, Path("compare.html"))
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from rods.errors import StoreError
+from rods.evaluation.stats import Difference, Interval
+from rods.report.build import details, identity, render, write_page
+from rods.report.panels import CURVES, Figure, first_visits, step_series
+from rods.report.results import METRICS, SETS, ResultRow, result_rows
+from rods.report.run_data import RunData, load_run
+from rods.report.svg import Axes, Series, line_chart
+from rods.report.tables import change, mean
+from rods.types import Json
+
+COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
+BUDGET = (
+    "updates",
+    "minutes",
+    "rollout.k",
+    "rollout.tasks_per_step",
+    "rollout.generated_tokens",
+    "env.train_tasks",
+)
+"""Settings that decide how much a run may spend."""
+FAIR = 0.05
+"""Runs whose trajectories or tokens differ by a larger share are said to differ in budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunCell:
+    """One run in one row."""
+
+    before: Interval | None
+    after: Interval | None
+    gain: Difference | None
+    """After minus before, within the run."""
+    against: Difference | None
+    """This run after training minus the first run after training; `None` for the first."""
+    paired: int
+    """Tasks behind `against`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One metric on one set or category."""
+
+    set: str
+    category: str
+    label: str
+    metric: str
+    cells: tuple[RunCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that the table and the page show."""
+
+    runs: tuple[RunData, ...]
+    labels: tuple[str, ...]
+    """A letter and the name of each run, unique."""
+    rows: tuple[ComparisonRow, ...]
+    facts: tuple[tuple[str, tuple[str, ...]], ...]
+    """Numbers of the runs: name, one text a run."""
+    warnings: tuple[str, ...]
+    differing: tuple[tuple[str, tuple[str, ...]], ...]
+    """Settings whose values differ: dotted key, one text a run."""
+
+
+def compare_runs(paths: Sequence[Path]) -> Comparison:
+    """Read runs and set them side by side; the first is the baseline.
+
+    Raises:
+        StoreError: fewer than two runs were given, or one cannot be read.
+    """
+    if len(paths) < 2:
+        raise StoreError(f"a comparison needs two runs or more, got {len(paths)}.")
+    runs = tuple(load_run(path) for path in paths)
+    labels = tuple(f"{_letter(i)}: {run.name}" for i, run in enumerate(runs))
+    differing = _differing(runs)
+    rows = tuple(_rows(runs))
+    return Comparison(
+        runs,
+        labels,
+        rows,
+        tuple(_facts(runs)),
+        tuple(_warnings(runs, labels, rows, dict(differing))),
+        differing,
+    )
+
+
+def comparison_table(comparison: Comparison) -> Group:
+    """For a terminal: results, numbers, warnings."""
+    table = Table(
+        title="Held-out results after training (gain over before; difference to A)",
+        caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("", no_wrap=True)
+    for label in comparison.labels:
+        table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
+    for name in SETS:
+        for row in (r for r in comparison.rows if r.set == name and not r.category):
+            texts = [_cell_text(cell) for cell in row.cells]
+            table.add_row(Text(f"{METRICS[row.metric]}\n{SETS[name].lower()}"), *texts)
+    table.add_section()
+    for name, values in comparison.facts:
+        table.add_row(Text(name, style="dim"), *[Text(v) for v in values])
+    warnings = [Text(f"Beware: {w}", style="yellow") for w in comparison.warnings]
+    return Group(table, *warnings)
+
+
+def write_comparison(comparison: Comparison, out: Path) -> Path:
+    """Write the comparison as one self-contained page and return its path.
+
+    Raises:
+        StoreError: the page cannot be written.
+    """
+    colours = [COLOURS[i % len(COLOURS)] for i in range(len(comparison.runs))]
+    context = {
+        "comparison": comparison,
+        "colours": colours,
+        "identities": [dict(identity(run)) for run in comparison.runs],
+        "curves": overlays(comparison, colours),
+    }
+    return write_page(out, render("compare.html.j2", context))
+
+
+def overlays(comparison: Comparison, colours: Sequence[str]) -> list[Figure]:
+    """The learning curves of all runs in common charts."""
+    figures: list[Figure] = []
+    for title, caption, curves, share in CURVES:
+        for curve in curves:
+            series = [
+                found
+                for run, label, css in zip(comparison.runs, comparison.labels, colours, strict=True)
+                if (found := step_series(run.steps, curve.key, label, css))
+            ]
+            if not series:
+                continue
+            name = title if len(curves) == 1 else f"{title}: {curve.name}"
+            axes = Axes(x_label="step", y_range=(0.0, 1.0) if share else None)
+            plain = [Series(s.name, s.xs, s.ys, s.css) for s in series]
+            legend = [(s.name, s.css) for s in plain]
+            figures.append(Figure(name, caption, line_chart(plain, axes), legend))
+    return figures
+
+
+def _cell_text(cell: RunCell) -> Text:
+    lines = [Text(mean(cell.after))]
+    if cell.gain:
+        lines.append(Text.assemble("gain ", change(cell.gain)))
+    if cell.against:
+        lines.append(Text.assemble("to A ", change(cell.against)))
+    return Text("\n").join(lines)
+
+
+def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
+    within: list[dict[tuple[str, str], ResultRow]] = []
+    across: list[dict[tuple[str, str], ResultRow]] = []
+    for run in runs:
+        own = result_rows(run.evaluation("before"), run.last_evaluation)
+        both = result_rows(runs[0].last_evaluation, run.last_evaluation)
+        within.append({(r.set, r.category): r for r in own})
+        across.append({(r.set, r.category): r for r in both})
+    every = {key: row for rows in within for key, row in rows.items()}
+    return [
+        ComparisonRow(
+            row.set,
+            row.category,
+            row.label,
+            metric,
+            tuple(_run_cell(i, key, metric, within, across) for i in range(len(runs))),
+        )
+        for key, row in every.items()
+        for metric in METRICS
+    ]
+
+
+def _run_cell(
+    index: int,
+    key: tuple[str, str],
+    metric: str,
+    within: Sequence[Mapping[tuple[str, str], ResultRow]],
+    across: Sequence[Mapping[tuple[str, str], ResultRow]],
+) -> RunCell:
+    own, other = within[index].get(key), across[index].get(key)
+    cell = own.cells[metric] if own else None
+    pair = other.cells[metric] if other and index else None
+    return RunCell(
+        cell.before if cell else None,
+        cell.after if cell else None,
+        cell.difference if cell else None,
+        pair.difference if pair else None,
+        pair.paired if pair else 0,
+    )
+
+
+def _facts(runs: Sequence[RunData]) -> list[tuple[str, tuple[str, ...]]]:
+    return [
+        ("updates", tuple(str(len(r.steps)) for r in runs)),
+        ("trajectories", tuple(f"{r.total('trajectories'):.0f}" for r in runs)),
+        ("generated tokens", tuple(f"{r.total('tokens_generated'):.0f}" for r in runs)),
+        ("groups without variance, last quarter", tuple(_late(r, "zero_variance") for r in runs)),
+        ("entropy, last quarter", tuple(_late(r, "entropy") for r in runs)),
+        ("variants injected", tuple(str(sum(e.injected for e in r.epochs)) for r in runs)),
+        (
+            "variants retired",
+            tuple(str(sum(sum(e.retired.values()) for e in r.epochs)) for r in runs),
+        ),
+        ("median rbar of new variants", tuple(_landing(r) for r in runs)),
+    ]
+
+
+def _late(run: RunData, key: str) -> str:
+    values = [r.numbers[key] for r in run.steps if key in r.numbers]
+    if not values:
+        return "-"
+    return f"{statistics.mean(values[-max(1, len(values) // 4) :]):.3f}"
+
+
+def _landing(run: RunData) -> str:
+    values = [j.rbar for j in first_visits(run)]
+    return f"{statistics.median(values):.2f}" if values else "-"
+
+
+def _differing(runs: Sequence[RunData]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    settings = [dict(details(_object(run.manifest.get("config")))) for run in runs]
+    names = dict.fromkeys(key for s in settings for key in s)
+    found = [(key, tuple(s.get(key, "-") for s in settings)) for key in names]
+    return tuple((key, values) for key, values in found if len(set(values)) > 1)
+
+
+def _object(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _warnings(
+    runs: Sequence[RunData],
+    labels: Sequence[str],
+    rows: Sequence[ComparisonRow],
+    differing: Mapping[str, Sequence[str]],
+) -> list[str]:
+    found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
+    for what, key in (("trajectories", "trajectories"), ("generated tokens", "tokens_generated")):
+        totals = [run.total(key) for run in runs]
+        if max(totals) > (1 + FAIR) * min(totals):
+            listed = ", ".join(f"{t:.0f}" for t in totals)
+            found.append(f"the runs spent different budgets of {what}: {listed}.")
+    if any(key.startswith("stages.") for key in differing):
+        found.append("the stages of the curriculum differ.")
+    for name in ("seed", "profile", "split_hash", "template_hash", "rods"):
+        values = [str(run.manifest.get(name, run.setting(name))) for run in runs]
+        if len(set(values)) > 1:
+            found.append(f"{name.replace('_', ' ')} differs: {', '.join(values)}.")
+    if any(key.startswith("evaluation.") for key in differing):
+        found.append("the runs were evaluated differently.")
+    for i, label in enumerate(labels[1:], 1):
+        paired = [r.cells[i].paired for r in rows if not r.category and r.metric == "progress"]
+        if not any(paired):
+            found.append(f"{label} and {labels[0]} have no evaluated task in common.")
+    for run, label in zip(runs, labels, strict=True):
+        found += [f"{label}: {note}" for note in run.notes]
+    return found
+
+
+def _letter(index: int) -> str:
+    head, tail = divmod(index, 26)
+    return chr(ord("A") + tail) + (str(head) if head else "")

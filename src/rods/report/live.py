@@ -1,0 +1,260 @@
+"""Training as it goes on, on standard error. Owns the display, never writes to standard output.
+
+On a terminal a panel that is redrawn in place; otherwise one plain line a step. It takes the same
+records that go to `metrics.jsonl` and keeps nothing but the last of each.
+
+    with TrainDisplay(title="quick-rods-seed0", total_steps=60) as display:
+        display.epoch(epoch_record)
+        display.rollout(done=32, total=128)
+        display.step(step_record)
+        display.message("checkpoint written")
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, cast
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from rods.report.run_data import REGIONS
+
+STYLES = {"hard": "red", "boundary": "bright_blue", "mastered": "green"}
+RECENT = 8
+"""Steps that the estimate of the time left looks back on."""
+
+
+class TrainDisplay:
+    """Progress of a training run; a context manager. Use it from one thread."""
+
+    def __init__(
+        self,
+        title: str = "",
+        total_steps: int = 0,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Set up; nothing is drawn before the context is entered.
+
+        Args:
+            title: name of the run.
+            total_steps: updates of the whole run; 0: taken from the records' `total_steps`.
+            console: where to draw; by default standard error.
+            clock: seconds, for the time left.
+        """
+        self._console = console or Console(stderr=True, highlight=False)
+        self._title, self._total, self._clock = title, total_steps, clock
+        self._live: Live | None = None
+        self._step: Mapping[str, Any] = {}
+        self._epoch: Mapping[str, Any] = {}
+        self._injected = 0
+        self._retired: dict[str, int] = {}
+        self._rollout: tuple[int, int] = (0, 0)
+        self._message = ""
+        self._started = clock()
+        self._ends: deque[tuple[int, float]] = deque(maxlen=RECENT + 1)
+
+    def __enter__(self) -> TrainDisplay:
+        """Start drawing."""
+        self._started = self._clock()
+        if self._console.is_terminal:
+            # Standard output stays untouched: another program may be reading it.
+            self._live = Live(
+                self._draw(),
+                console=self._console,
+                refresh_per_second=2,
+                redirect_stdout=False,
+                get_renderable=self._draw,
+            )
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave the last state on the screen."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def step(self, record: Mapping[str, Any]) -> None:
+        """An update is done."""
+        self._step = record
+        self._rollout = (0, 0)
+        self._total = self._total or _whole(record, "total_steps")
+        self._ends.append((_whole(record, "step"), self._clock()))
+        if self._live is None:
+            self._console.print(Text(self._line()), soft_wrap=True)
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """An epoch begins; the record says what its start did to the pool."""
+        self._count(record)
+        if self._live is None:
+            where = f"epoch {record.get('epoch', 0)} ({record.get('stage', '')})"
+            self._console.print(Text(f"{where}: {self._buffer()}"), soft_wrap=True)
+
+    def resume(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Take over the records of the run so far, so that its counts go on; draws nothing."""
+        for record in records:
+            if record.get("kind") == "epoch":
+                self._count(record)
+            elif record.get("kind") == "step":
+                self._step = record
+
+    def _count(self, record: Mapping[str, Any]) -> None:
+        self._epoch = record
+        self._injected += _whole(record, "injected")
+        for reason, count in _counts(record, "retired").items():
+            self._retired[reason] = self._retired.get(reason, 0) + count
+
+    def rollout(self, done: int, total: int) -> None:
+        """Trajectories of the current step (or evaluation) that are finished."""
+        self._rollout = (done, total)
+
+    def message(self, text: str) -> None:
+        """One line that stays."""
+        self._message = text
+        self._console.print(Text(text), soft_wrap=True)
+
+    def seconds_left(self) -> float | None:
+        """Estimate from the last steps; `None` before two steps or without a known total."""
+        if len(self._ends) < 2 or not self._total:
+            return None
+        (first, since), (last, now) = self._ends[0], self._ends[-1]
+        if last <= first:
+            return None
+        left = (self._total - last) * (now - since) / (last - first)
+        return max(0.0, left - (self._clock() - now))
+
+    def _line(self) -> str:
+        row = self._step
+        of = f"/{self._total}" if self._total else ""
+        parts = [
+            f"step {_whole(row, 'step')}{of}",
+            f"epoch {row.get('epoch', 0)} ({row.get('stage', '')})",
+            self._reward(),
+            f"no variance {_number(row, 'zero_variance'):.0%}",
+            ", ".join(f"{name} {n}" for name, n in self._regions().items()),
+            self._speed(),
+            self._buffer(),
+            self._synthesis(),
+            f"left {_span(self.seconds_left())}",
+        ]
+        return " | ".join(parts)
+
+    def _draw(self) -> Panel:
+        row = self._step
+        grid = Table.grid(padding=(0, 2), expand=True)
+        grid.add_column(style="dim", no_wrap=True, width=13)
+        grid.add_column(ratio=1)
+        stage = row.get("stage", self._epoch.get("stage", "starting"))
+        epoch = row.get("epoch", self._epoch.get("epoch", "-"))
+        done, total = _whole(row, "step"), self._total
+        bar = ProgressBar(total=total or None, completed=done, width=32, pulse=not total)
+        place = Text(
+            f"step {done}{f' of {total}' if total else ''}, left "
+            f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
+        )
+        grid.add_row("stage", Text(f"{stage}, epoch {epoch}"))
+        grid.add_row("training", _beside(bar, place))
+        grid.add_row("rollout", self._rollout_row())
+        grid.add_row("speed", self._speed())
+        grid.add_row(
+            "reward",
+            f"{self._reward()}, {_number(row, 'zero_variance'):.0%} of groups without variance",
+        )
+        grid.add_row("regions", self._region_text())
+        grid.add_row("buffer", Text(self._buffer()))
+        grid.add_row("synthesis", Text(self._synthesis()))
+        return Panel(
+            Group(grid, Text(self._message, style="dim", overflow="ellipsis", no_wrap=True)),
+            title=f"[bold]rods train[/] {escape(self._title)}",
+            title_align="left",
+            border_style="bright_black",
+        )
+
+    def _rollout_row(self) -> Table | Text:
+        done, total = self._rollout
+        if not total:
+            return Text("updating" if self._step else "waiting", style="dim")
+        bar = ProgressBar(total=total, completed=done, width=32)
+        return _beside(bar, Text(f"{done} of {total} trajectories"))
+
+    def _reward(self) -> str:
+        key = "progress_mean" if "progress_mean" in self._step else "reward_mean"
+        name = "mean progress reward" if key == "progress_mean" else "mean reward"
+        return f"{name} {_number(self._step, key):.3f}"
+
+    def _speed(self) -> str:
+        row = self._step
+        return (
+            f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s, "
+            f"{_number(row, 'tokens_per_s'):.0f} tokens/s"
+        )
+
+    def _regions(self) -> dict[str, int]:
+        found = _counts(self._step, "regions")
+        return {name: found.get(name, 0) for name in REGIONS}
+
+    def _region_text(self) -> Text:
+        text = Text()
+        for name, count in self._regions().items():
+            text.append(f"{name} {count}   ", style=STYLES[name])
+        return text
+
+    def _buffer(self) -> str:
+        reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)
+        originals = _whole(self._epoch, "originals")
+        variants = _whole(self._epoch, "generated" if "generated" in self._epoch else "active")
+        return (
+            f"{originals + variants} active ({variants} variants), {self._injected} injected, "
+            f"{sum(self._retired.values())} retired{f' ({reasons})' if reasons else ''}"
+        )
+
+    def _synthesis(self) -> str:
+        made = [
+            cast("Mapping[str, Any]", r.get("synthesis") or {}) for r in (self._step, self._epoch)
+        ]
+        tried, accepted = max((_whole(m, "tried"), _whole(m, "accepted")) for m in made)
+        share = f" ({accepted / tried:.0%})" if tried else ""
+        return f"{tried} tried, {accepted} accepted{share}"
+
+
+def _beside(bar: ProgressBar, text: Text) -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_row(bar, text)
+    return row
+
+
+def _number(row: Mapping[str, Any], key: str) -> float:
+    value = row.get(key)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _whole(row: Mapping[str, Any], key: str) -> int:
+    return int(_number(row, key))
+
+
+def _counts(row: Mapping[str, Any], key: str) -> dict[str, int]:
+    found = cast("Mapping[str, Any]", row.get(key) or {})
+    return {str(name): int(count) for name, count in found.items()}
+
+
+def _span(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    minutes = whole // 60
+    return f"{minutes // 60}:{minutes % 60:02d}:{whole % 60:02d}"

@@ -1,0 +1,398 @@
+"""The report, the comparison and the tables, on made-up run directories."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from report_runs import ATTACK, trajectory, write_run, write_trajectories
+from rods.errors import StoreError
+from rods.report.build import build_report, span
+from rods.report.compare import compare_runs, comparison_table, write_comparison
+from rods.report.panels import (
+    boundary_without_variance,
+    first_visits,
+    learning_curves,
+    mechanism_figures,
+    pool_figures,
+    synthesis_figure,
+)
+from rods.report.results import result_rows
+from rods.report.run_data import Evaluation, load_run
+from rods.report.svg import Axes, Series, histogram, line_chart, scatter, smooth, ticks
+from rods.report.tables import summary
+from rods.report.viewer import trajectory_view
+from rods.trajectory_codec import write_parquet
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = write_run(tmp_path_factory.mktemp("runs") / "finished")
+    write_trajectories(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("runs") / "stopped", after=False)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and the data of the viewer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.data = ""
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script" and data.strip().startswith("{"):
+            self.data = data
+        elif self._inside not in ("script", "style"):
+            self.words.append(data)
+
+
+def read(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def note_lines(path: Path, lines: list[str]) -> None:
+    with (path / "metrics.jsonl").open("a", encoding="utf-8") as out:
+        out.writelines(lines)
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path: Path) -> None:
+    page = read(build_report(finished, tmp_path / "report.html"))
+    words = " ".join(page.words)
+    for part in (
+        "RODS run finished",
+        "4be1c7a09d2f6e13",
+        "Held-out variants",
+        "Accuracy, official parity",
+        "Where new variants land",
+        "Variance against rbar",
+        "Regions over training",
+        "Entropy and KL",
+        "Retired variants, by reason",
+        "9 min 41 s",
+    ):
+        assert part in words, part
+    assert not [t for t, a in page.tags if t in ("link", "img", "iframe") or {"src", "href"} & {*a}]
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "url(" not in text and "@import" not in text
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_text_of_a_model_stays_text(finished: Path, tmp_path: Path) -> None:
+    page = read(build_report(finished, tmp_path / "report.html"))
+    assert [t for t, _ in page.tags].count("script") == 2
+    assert "<" not in page.data and "&" not in page.data
+    groups = json.loads(page.data)["groups"]
+    texts = [m["content"] for g in groups for member in g["members"] for m in member["messages"]]
+    assert any(ATTACK in text for text in texts)  # nothing of it was lost either
+
+
+def test_names_and_settings_of_a_run_stay_text(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a <b>run")
+    manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    manifest["config"]["model"]["name"] = manifest["versions"]["x<y"] = ATTACK
+    (path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    epoch = {"kind": "epoch", "epoch": 9, "step": 70, "stage": ATTACK, "retired": {ATTACK: 2}}
+    note_lines(path, [json.dumps(epoch) + "\n", f'{{"kind": "step", "step": "{ATTACK[:20]}"}}\n'])
+    page = read(build_report(path))
+    assert [t for t, _ in page.tags].count("script") == 2
+    assert not [t for t, _ in page.tags if t in ("b>run", "img")]
+    assert "49" not in [w.strip() for w in page.words]
+    other = write_run(tmp_path / "other")
+    compared = read(write_comparison(compare_runs([path, other]), tmp_path / "c.html"))
+    assert [t for t, _ in compared.tags].count("script") == 1
+    assert not [t for t, _ in compared.tags if t == "img"]
+
+
+def test_a_run_that_was_stopped_says_what_is_missing(stopped: Path) -> None:
+    words = " ".join(read(build_report(stopped)).words)
+    assert "not finished" in words
+    assert "There is no evaluation after training." in words
+    assert "No trajectories are stored in this run." in words
+    assert "no difference can be given" in words
+    assert "nan" not in words.lower().split()
+
+
+def test_an_almost_empty_run_still_has_a_report(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    words = " ".join(read(build_report(tmp_path)).words)
+    assert "the run stopped before its first record" in words
+    assert "No evaluation is recorded in this run." in words
+
+
+def test_a_broken_report_leaves_the_old_one(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "gone" / "report.html"
+    with pytest.raises(StoreError, match="cannot be written"):
+        build_report(finished, out)
+    assert not out.parent.exists()
+
+
+# -- reading a run -------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=12)
+    whole = load_run(path)
+    assert whole.notes == ()
+    note_lines(
+        path,
+        [
+            '{"kind": "step", "step": 3, "reward_mean": 0.75}\n',
+            '{"kind": "step", "step": 99, "judgements": [{"task_id": "x"}]}\n',
+            '{"kind": "step", "st',
+        ],
+    )
+    run = load_run(path)
+    assert [r.step for r in run.steps] == [r.step for r in whole.steps]
+    assert run.steps[3].numbers["reward_mean"] == 0.75
+    count = len((path / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    assert set(run.notes) == {
+        f"metrics.jsonl, line {count - 1}: a broken step record left out ('rbar').",
+        f"metrics.jsonl, line {count} is not a record (torn when the run was stopped); it was "
+        "left out.",
+        "Steps repeated after a resume: 1; the last record of each counts.",
+    }
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such run directory"):
+        load_run(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match="no run directory"):
+        load_run(tmp_path)
+    (tmp_path / "manifest.json").write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match="damaged"):
+        load_run(tmp_path)
+
+
+def test_the_pool_counts_variants_where_only_active_is_known(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    rows: list[dict[str, Any]] = [
+        {"kind": "epoch", "epoch": 0, "step": 1, "originals": 32, "active": 5, "synthesis": {}},
+        {"kind": "step", "step": 1, "synthesis": {"tried": 8, "accepted": 6, "rejected": {"a": 2}}},
+    ]
+    note_lines(tmp_path, [json.dumps(r) + "\n" for r in rows])
+    run = load_run(tmp_path)
+    assert (run.epochs[0].active, run.epochs[0].generated) == (37, 5)
+    assert (run.made.tried, run.made.accepted) == (8, 6)
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def test_results_pair_the_same_tasks(tmp_path: Path) -> None:
+    def rows(values: dict[str, float]) -> list[dict[str, Any]]:
+        return [
+            {"task_id": k, "category": "base", "set": "original", "scenario": k, "progress": [v]}
+            for k, v in values.items()
+        ]
+
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    before, after = {"a": 0.0, "b": 0.5, "c": 1.0}, {"c": 1.0, "b": 0.75, "d": 0.2}
+    note_lines(
+        tmp_path,
+        [
+            json.dumps({"kind": "eval", "step": 0, "when": "before", "rows": rows(before)}) + "\n",
+            json.dumps({"kind": "eval", "step": 9, "when": "after", "rows": rows(after)}) + "\n",
+        ],
+    )
+    run = load_run(tmp_path)
+    (row,) = result_rows(run.evaluation("before"), run.last_evaluation)
+    cell = row.cells["progress"]
+    assert cell.paired == 2 and cell.difference is not None
+    assert cell.difference.mean == pytest.approx(0.125)
+    assert cell.before is not None and cell.before.mean == pytest.approx(0.5)
+    assert row.cells["solved"].difference is None
+    assert "2 tasks were evaluated only once" in " ".join(read(build_report(tmp_path)).words)
+
+
+def test_no_difference_without_an_interval(finished: Path) -> None:
+    run = load_run(finished)
+    before, after = run.evaluation("before"), run.evaluation("after")
+    assert before is not None and after is not None
+    (row,) = result_rows(Evaluation("before", before.rows[:1]), Evaluation("after", after.rows[:1]))
+    assert row.cells["progress"].difference is None
+
+
+# -- figures -------------------------------------------------------------------------------------
+
+
+def test_every_figure_of_a_full_run_has_a_chart(finished: Path) -> None:
+    run = load_run(finished)
+    figures = [*learning_curves(run), *pool_figures(run), *mechanism_figures(run)]
+    assert all(f.chart for f in [*figures, synthesis_figure(run)])
+
+
+def test_the_landing_histogram_holds_every_first_visit(finished: Path) -> None:
+    run = load_run(finished)
+    visits = first_visits(run)
+    assert len({j.task_id for j in visits}) == len(visits) > 50
+    chart = str(mechanism_figures(run)[0].chart)
+    assert sum(int(n) for n in re.findall(r": (\d+) in ", chart)) == len(visits)
+
+
+def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    cases = [(0.5, 0.0, "boundary"), (0.5, 0.2, "boundary"), (0.0, 0.0, "hard")]
+    judged = [
+        {"task_id": str(i), "rbar": r, "variance": v, "region": g, "first_visit": True}
+        for i, (r, v, g) in enumerate(cases)
+    ]
+    record = {"kind": "step", "step": 1, "regions": {"hard": 1, "boundary": 2}}
+    note_lines(tmp_path, [json.dumps({**record, "judgements": judged}) + "\n"])
+    run = load_run(tmp_path)
+    assert boundary_without_variance(run) == (2, 1)
+    figures = mechanism_figures(run)
+    assert figures[0].chart is None and "No variant was visited" in figures[0].caption
+    assert "Of 2 judgements on the boundary 1 (50%) have no variance" in figures[1].caption
+
+
+def test_synthesis_reasons_add_up(finished: Path) -> None:
+    run = load_run(finished)
+    chart = str(synthesis_figure(run).chart)
+    counts = [int(n) for n in re.findall(r">(\d+) \(\d+%\)<", chart)]
+    assert sum(counts) == run.made.tried == 576
+
+
+def test_ticks_are_round_and_inside() -> None:
+    assert ticks(0, 1, 4) == [0, 0.25, 0.5, 0.75, 1]
+    assert ticks(0, 63, 7, whole=True) == [0, 10, 20, 30, 40, 50, 60]
+    assert ticks(-0.04, 0.02, 4) == [-0.04, -0.02, 0, 0.02]
+    assert ticks(2, 2) == [2]
+
+
+def test_a_moving_average_keeps_constants_and_gaps() -> None:
+    assert smooth([2.0] * 9, 5) == [2.0] * 9
+    assert smooth([0.0, 3.0, 6.0], 3) == [1.5, 3.0, 4.5]
+    nan = float("nan")
+    assert smooth([nan, nan, nan, 4.0], 3)[2:] == [4.0, 4.0]
+
+
+def test_charts_map_values_to_pixels_and_escape_names() -> None:
+    axes = Axes(width=200, height=100, left=0, right=0, top=0, bottom=0, y_range=(0, 1))
+    chart = str(line_chart([Series("<b>&", [0, 1, 2], [0, float("nan"), 1])], axes))
+    assert 'd="M0.0 100.0M200.0 0.0"' in chart
+    assert "<b>" not in chart and "NaN" not in chart
+    dots = str(scatter([("p", [(0.0, 0.25, 1), (1.0, 0.5, 4)], "s-1")], axes))
+    assert 'cx="0.0" cy="75.0" r="2.8"' in dots and 'cx="200.0" cy="50.0"' in dots
+    bins = str(histogram([("g", [0.0, 0.1, 1.0], "s-1")], [0, 0.5, 1], axes))
+    assert "g: 2 in 0 to 0.5" in bins and "g: 1 in 0.5 to 1" in bins
+
+
+def test_durations_in_words() -> None:
+    assert [span(s) for s in (4.4, 65, 3661)] == ["4 s", "1 min 5 s", "1 h 1 min"]
+
+
+# -- the viewer ----------------------------------------------------------------------------------
+
+
+def test_the_viewer_aligns_messages_turns_and_spans(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=2)
+    (path / "trajectories").mkdir()
+    wins = [(True, False), (True, True)]
+    write_parquet(
+        path / "trajectories" / "step-000001.parquet",
+        [trajectory("task", m, 0, w) for m, w in enumerate(wins)],
+    )
+    view: Any = trajectory_view(load_run(path), decode=lambda ids: f"{len(ids)} decoded")
+    (group,) = view["groups"]
+    assert group["mean"] == 0.75 and view["note"] == "2 of 2 trajectories of 1 of 1 files."
+    first = group["members"][0]
+    assert (first["progress"], first["solved"], group["members"][1]["solved"]) == (0.5, False, True)
+    assert [m["turn"] for m in first["messages"]] == [None, 0, 0, 0, 0, 1, 1, 1, 1]
+    malformed = first["messages"][6]
+    assert (malformed["verdict"], malformed["bad"], malformed["calls"]) == ("malformed", True, [])
+    assert first["messages"][2]["calls"][0] == "cd(folder='reports')"
+    assert [s["policy"] for s in first["spans"]] == [False, True] * 4
+    assert first["spans"][1] == {"policy": True, "n": 21, "text": "21 decoded", "logprob": -0.25}
+
+
+def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished: Path) -> None:
+    view: Any = trajectory_view(load_run(finished))
+    spans = view["groups"][0]["members"][0]["spans"]
+    assert spans[0]["text"] is None and spans[0]["n"] == 96
+    assert spans[1]["text"].startswith("[cd(")
+    assert "64 of 96 trajectories of 2 of 2 files" in view["note"]
+    assert "No tokenizer was found" in view["note"]
+
+
+def test_a_damaged_file_of_trajectories_is_named(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=2)
+    write_trajectories(path)
+    (path / "trajectories" / "step-000000.jsonl").write_text("{torn", encoding="utf-8")
+    view: Any = trajectory_view(load_run(path))
+    assert len(view["groups"]) == 4 and "step-000000.jsonl was left out" in view["note"]
+
+
+# -- comparison and tables -----------------------------------------------------------------------
+
+
+def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
+    static = write_run(tmp_path / "static", curriculum="static")
+    comparison = compare_runs([static, finished])
+    assert comparison.warnings == ()
+    assert comparison.labels == ("A: static", "B: finished")
+    assert dict(comparison.differing) == {"curriculum": ("static", "rods")}
+    row = next(r for r in comparison.rows if r.set == "variant" and r.metric == "progress")
+    first, second = row.cells
+    assert first.against is None and second.against is not None and second.paired == 120
+    assert first.after is not None and second.after is not None
+    assert second.against.mean == pytest.approx(second.after.mean - first.after.mean)
+    assert second.against.low > 0
+    console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
+    console.print(comparison_table(comparison))
+    console.file.close()
+    assert f"to A {second.against.mean:+.3f}" in console.export_text()
+    page = read(write_comparison(comparison, tmp_path / "compare.html"))
+    assert [t for t, _ in page.tags].count("svg") >= 8
+
+
+def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", seed=3, steps=40)
+    manifest = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
+    manifest["split_hash"] = "other"
+    manifest["config"]["rollout"]["k"] = 16
+    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    text = (other / "metrics.jsonl").read_text(encoding="utf-8")
+    (other / "metrics.jsonl").write_text(text.replace("variant-", "u-").replace("original-", "w-"))
+    warnings = " ".join(compare_runs([finished, other]).warnings)
+    for part in (
+        "rollout.k differs: 8, 16",
+        "different budgets of trajectories: 8192, 5120",
+        "seed differs: 0, 3",
+        "split hash differs",
+        "have no evaluated task in common",
+    ):
+        assert part in warnings, part
+    with pytest.raises(StoreError, match="two runs or more"):
+        compare_runs([finished])
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", after=after)
+    with (tmp_path / "out").open("w", encoding="utf-8") as out:
+        Console(width=80, file=out).print(summary(path, Path("run/report.html")))
+    text = (tmp_path / "out").read_text(encoding="utf-8")
+    assert "…" not in text and max(map(len, text.splitlines())) <= 80
+    assert "run/report.html" in text and "missing parameter" in text
+    assert ("±" in text.split("Accuracy")[0].rsplit("±: half", 1)[0]) is after
+    assert ("no evaluation after training" in text) is not after
