@@ -9,6 +9,7 @@ argument value by the first source that shows it (`sources`). Never changes a ta
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
@@ -22,7 +23,7 @@ from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
 Path: TypeAlias = tuple[str | int, ...]
-Scalar: TypeAlias = "None | bool | int | float | str"
+Scalar: TypeAlias = "bool | int | float | str | None"
 
 NUMBER = re.compile(
     r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d)|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
@@ -146,6 +147,21 @@ def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
         return {spec.name: spec for spec in world.offered()}
     finally:
         world.close()
+
+
+_OWNED: dict[tuple[int, str, str], tuple[str, ...]] = {}
+
+
+def owners(environment: Environment, task: Task) -> Mapping[str, str]:
+    """Class of each function of a task's world; empty where the world names no classes."""
+    result: dict[str, str] = {}
+    for name in cast("list[str]", task.world.get("classes", [])):
+        key = (id(type(environment)), environment.name, name)
+        if key not in _OWNED:
+            alone = {**task.world, "classes": cast("list[Json]", [name])}
+            _OWNED[key] = tuple(all_tools(environment, dataclasses.replace(task, world=alone)))
+        result.update((function, name) for function in _OWNED[key])
+    return result
 
 
 def numbers_in(text: str) -> set[float]:

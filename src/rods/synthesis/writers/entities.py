@@ -158,7 +158,7 @@ class _Collector:
             return
         if kind == "person":
             for word in WORD.findall(value):
-                if len(word) >= 2:
+                if len(word) >= 2 and self._personal(word):
                     self.found.words[word.lower()] = "person"
         elif kind == "pattern":
             for word in WORD.findall(value):
@@ -169,6 +169,11 @@ class _Collector:
             self._sign(kind, value)
         else:
             self.found.compounds.setdefault(value, kind)
+
+    def _personal(self, word: str) -> bool:
+        """A name, not a role: people write it with a capital, or do not write it at all."""
+        lower = re.search(rf"(?<!\w){re.escape(word.lower())}(?!\w)", self.found.prose)
+        return lower is None or word.islower()
 
     def _known(self, kind: str, value: str) -> bool:
         """An argument becomes an entity where people say it or the configuration holds it."""

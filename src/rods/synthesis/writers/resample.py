@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 from rods.env import Environment
-from rods.synthesis.flow import all_tools, sources, trace
+from rods.synthesis.flow import all_tools, owners, sources, trace
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
@@ -31,6 +31,9 @@ from rods.types import Json
 
 CACHED = 4096
 """Analysed plans (a seed, or a recombination) that are kept."""
+
+COURTESY = 0.12
+"""How often a greeting or a closing is added to a turn."""
 
 
 class Prepared(NamedTuple):
@@ -78,7 +81,6 @@ class ResampleWriter:
         self._materials = Materials(Vocabulary.from_tasks(self._pool), self._donor_texts())
         self._partners = recombine.Partners(self._pool, self._facts)
         self._prepared: dict[str, Prepared | Rejection] = {}
-        self._functions: dict[str, tuple[str, ...]] = {}
 
     def propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
         """One variant of `seed`; its recipe is in the provenance, ready for the gates."""
@@ -112,7 +114,9 @@ class ResampleWriter:
         """Which classes and which earlier turns each turn of a task depends on."""
         steps = trace(self._environment, task)
         return recombine.facts(
-            task, sources(task, steps, all_tools(self._environment, task)), self._owners(task)
+            task,
+            sources(task, steps, all_tools(self._environment, task)),
+            owners(self._environment, task),
         )
 
     def _prepare(self, task: Task) -> Prepared | Rejection:
@@ -143,7 +147,14 @@ class ResampleWriter:
         }
         draft = self._reseeded(sketch.render(values), rng)
         task = rebind(self._environment, draft, knowledge, numbers)
-        return task
+        return task if isinstance(task, Rejection) else self._courteous(task, rng)
+
+    def _courteous(self, task: Task, rng: random.Random) -> Task:
+        polite = self._materials.vocabulary.courteous
+        turns = (
+            dataclasses.replace(turn, user=polite(turn.user, rng, COURTESY)) for turn in task.turns
+        )
+        return dataclasses.replace(task, turns=tuple(turns))
 
     def _reseeded(self, task: Task, rng: random.Random) -> Task:
         """Give every class that draws at random a seed of its own."""
@@ -192,14 +203,3 @@ class ResampleWriter:
                 if plain and not any(char.isdigit() for char in body):
                     texts.setdefault(parameter, set()).add(body)
         return {parameter: sorted(found) for parameter, found in sorted(texts.items())}
-
-    def _owners(self, task: Task) -> Mapping[str, str]:
-        """Class of each function of a task's world."""
-        owners: dict[str, str] = {}
-        for name in cast("list[str]", task.world.get("classes", [])):
-            if name not in self._functions:
-                single = {**task.world, "classes": cast("list[Json]", [name])}
-                specs = all_tools(self._environment, dataclasses.replace(task, world=single))
-                self._functions[name] = tuple(specs)
-            owners.update((function, name) for function in self._functions[name])
-        return owners

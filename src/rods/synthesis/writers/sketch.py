@@ -200,7 +200,8 @@ class Sketch:
             if not _taken(spans, span.start, span.end):
                 spans.append(span)
         for match in _opener_pattern().finditer(text):
-            if not _taken(spans, match.start(), match.end()):
+            words = set(match.group().lower().split())
+            if not words & self.found.kept_words and not _taken(spans, match.start(), match.end()):
                 index = self.slot(f"opener:{match.start()}", match.group().lower())
                 spans.append(Span(match.start(), match.end(), (Ref(index, match.group()),)))
         return _cut(text, sorted(spans))
@@ -296,11 +297,20 @@ class _Renderer:
             return dates.DateMention(0, 0, 0, 0, None, ref.model, ref.form).render(new)
         if isinstance(new, float):
             return format_number(new, ref.model)
-        if kind in WORDY or kind.startswith("opener"):
+        if kind.startswith("opener"):
+            return _opening(new, ref.model)
+        if kind in WORDY:
             return in_case(new, ref.model)
         if ref.model == key or not ref.model.isalpha():
             return new
         return new.lower() if ref.model.islower() else new.upper() if ref.model.isupper() else new
+
+
+def _opening(new: str, model: str) -> str:
+    """A phrase in the letter case of its place: capitalised at the start of a sentence."""
+    if model[0].isupper() or new.startswith(("I ", "I'")):
+        return new[:1].upper() + new[1:]
+    return new[:1].lower() + new[1:]
 
 
 def format_number(value: float, model: str) -> str:

@@ -35,6 +35,8 @@ class WordLists:
     surnames: tuple[str, ...]
     nouns: tuple[str, ...]
     extensions: tuple[str, ...]
+    greetings: tuple[str, ...]
+    closings: tuple[str, ...]
     openers: tuple[tuple[str, ...], ...]
 
 
@@ -43,7 +45,7 @@ def word_lists() -> WordLists:
     """The vocabulary that is shipped with the writer."""
     text = files(__package__).joinpath("words.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
-    plain = {key: tuple(data[key]) for key in ("first_names", "surnames", "nouns", "extensions")}
+    plain = {key: tuple(words) for key, words in data.items() if key != "openers"}
     return WordLists(**plain, openers=tuple(tuple(group) for group in data["openers"]))
 
 
@@ -96,6 +98,16 @@ class Vocabulary:
     def extension(self, rng: random.Random) -> str:
         """A file name extension without the dot."""
         return rng.choice(self._lists.extensions)
+
+    def courteous(self, text: str, rng: random.Random, share: float) -> str:
+        """Put a greeting before and a closing after a text, each with chance `share`."""
+        if not text.strip():
+            return text
+        if rng.random() < share:
+            text = f"{rng.choice(self._lists.greetings)} {text}"
+        if rng.random() < share:
+            text = f"{text.rstrip()} {rng.choice(self._lists.closings)}"
+        return text
 
     def like(self, text: str, rng: random.Random) -> str:
         """A code of the same shape: letters for letters (same case), digits for digits."""

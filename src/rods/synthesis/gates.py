@@ -1,0 +1,348 @@
+"""Deterministic gates: what a proposal must fulfil before it may be trained on.
+
+Owns one small named function for each condition and the order in which they are asked, cheapest
+first, so that yields can be told by gate. Never changes a proposal, never asks a model.
+
+    keeper = Gatekeeper(environment, training_tasks, held_out_tasks)
+    keeper.check(seed, variant).rejection                   # None: it passes every gate
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+from rods.env import Environment
+from rods.errors import ConfigError
+from rods.synthesis.flow import (
+    Argument,
+    Scalar,
+    Source,
+    Step,
+    all_tools,
+    leaves,
+    normal,
+    sources,
+    trace,
+)
+from rods.synthesis.overlap import Corpus, Prints, prints
+from rods.synthesis.profile import Profile, distance, profile
+from rods.synthesis.rejection import Rejection
+from rods.task import Task
+from rods.types import ToolCall
+
+MAX_STRING = 200
+"""Longest string argument, in characters (unless the seed has a longer one)."""
+MAX_LIST = 5
+"""Longest list argument (unless the seed has a longer one)."""
+NEAR = 0.92
+"""Share of common word triples from which texts with equal calls count as near-duplicates."""
+
+
+class Facts:
+    """What gates know of one task, computed on first use."""
+
+    def __init__(self, environment: Environment, task: Task):
+        self.environment = environment
+        self.task = task
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The executed ground truth."""
+        return trace(self.environment, self.task)
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Every argument with its source."""
+        return sources(self.task, self.steps, all_tools(self.environment, self.task))
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Its complexity profile."""
+        return profile(self.environment, self.task, self.steps, self.arguments)
+
+    @cached_property
+    def prints(self) -> Prints:
+        """Fingerprints of its texts and calls."""
+        return prints(self.task)
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The flattened ground truth."""
+        return [call for turn in self.task.turns for call in turn.ground_truth]
+
+
+@dataclass
+class Case:
+    """One proposal beside its seed and all that it must not repeat."""
+
+    seed: Facts
+    variant: Facts
+    ancestors: Sequence[Facts]
+    """The seed and the other tasks that gave turns, as far as they are known."""
+    corpus: Corpus
+    max_distance: float
+    seen: Sequence[Prints] = ()
+    """Variants that were accepted before in the same request."""
+
+    @property
+    def aligned(self) -> bool:
+        """Whether the variant calls the seed's functions in the seed's order."""
+        return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
+
+
+Gate: TypeAlias = Callable[[Case], "str | None"]
+"""Says what is wrong, or None."""
+
+_GATES: dict[str, Gate] = {}
+
+
+def gate(name: str) -> Callable[[Gate], Gate]:
+    """Register a gate; gates are asked in the order of their registration."""
+
+    def register(function: Gate) -> Gate:
+        _GATES[name] = function
+        return function
+
+    return register
+
+
+def gate_names() -> tuple[str, ...]:
+    """All gates, in order."""
+    return tuple(_GATES)
+
+
+@gate("ancestry")
+def names_its_ancestors(case: Case) -> str | None:
+    """It names the seed, a recipe and a scenario."""
+    origin = case.variant.task.provenance
+    if case.seed.task.id not in origin.ancestors:
+        return f"ancestors {origin.ancestors} do not name the seed {case.seed.task.id}"
+    if not origin.recipe or not origin.scenario:
+        return f"recipe {origin.recipe!r} or scenario {origin.scenario!r} is missing"
+    return None
+
+
+@gate("held_out_scenario")
+def no_held_out_scenario(case: Case) -> str | None:
+    """Every scenario that gave a turn is on the training side."""
+    origin = case.variant.task.provenance
+    held = {origin.scenario, *origin.scenarios} & case.corpus.scenarios
+    return f"scenarios {sorted(held)} are held out" if held else None
+
+
+@gate("structure")
+def structure_holds(case: Case) -> str | None:
+    """Category and number of deliberate gaps are the seed's; each gap is followed up on."""
+    seed, variant = case.seed.task, case.variant.task
+    if (seed.env, seed.category) != (variant.env, variant.category):
+        return f"{variant.env}/{variant.category} is not the seed's {seed.env}/{seed.category}"
+    gaps = [index for index, turn in enumerate(variant.turns) if not turn.ground_truth]
+    if len(gaps) != sum(1 for turn in seed.turns if not turn.ground_truth):
+        return f"{len(gaps)} turns without ground truth"
+    if any(i + 1 >= len(variant.turns) or not variant.turns[i + 1].ground_truth for i in gaps):
+        return f"turns {gaps} without ground truth are not all followed up on"
+    return None
+
+
+@gate("offered")
+def calls_are_offered(case: Case) -> str | None:
+    """Every called function is offered in its turn, and withheld ones are given back."""
+    task = case.variant.task
+    known = all_tools(case.variant.environment, task)
+    for index, turn in enumerate(task.turns):
+        for call in turn.ground_truth:
+            if call.name not in known:
+                return f"turn {index}: the world has no function {call.name}"
+            if call.name in turn.withheld:
+                return f"turn {index}: {call.name} is withheld"
+        if index and not set(turn.withheld) <= set(task.turns[index - 1].withheld):
+            return f"turn {index}: tools are withheld that were offered before"
+        if not turn.user.strip() and not (index and task.turns[index - 1].withheld):
+            return f"turn {index}: a blank text gives nothing back"
+    return None
+
+
+@gate("sizes")
+def arguments_are_small(case: Case) -> str | None:
+    """Strings of at most 200 characters and lists of at most 5, or as long as the seed's."""
+    string, items = _sizes(case.variant.calls)
+    seed_string, seed_items = _sizes(case.seed.calls)
+    if string > max(MAX_STRING, seed_string):
+        return f"a string of {string} characters"
+    return f"a list of {items}" if items > max(MAX_LIST, seed_items) else None
+
+
+@gate("novelty")
+def is_new(case: Case) -> str | None:
+    """No near-duplicate of the seed or of an earlier variant: same calls in nearly equal words."""
+    mine = case.variant.prints
+    for other in (case.seed.prints, *case.seen):
+        if mine.calls == other.calls and mine.similarity(other) > NEAR:
+            return f"same calls, {mine.similarity(other):.0%} of the word triples"
+    return None
+
+
+@gate("held_out_overlap")
+def no_held_out_overlap(case: Case) -> str | None:
+    """No text or call sequence that only held-out tasks have."""
+    return case.corpus.overlap(case.variant.prints)
+
+
+@gate("execution")
+def nothing_fails(case: Case) -> str | None:
+    """No ground-truth call fails, unless the same call fails in the seed."""
+    for index, step in enumerate(case.variant.steps):
+        tolerated = case.aligned and case.seed.steps[index].result.failed
+        if step.result.failed and not tolerated:
+            return f"turn {step.turn}: {step.call}: {step.result.content[:160]}"
+    return None
+
+
+@gate("outcome")
+def outcomes_are_alike(case: Case) -> str | None:
+    """With the seed's calls, every result has the seed's booleans: conditions go the same way."""
+    if not case.aligned:
+        return None
+    for old, new in zip(case.seed.steps, case.variant.steps, strict=True):
+        if booleans(old) != booleans(new):
+            return f"turn {new.turn}: {new.call}: {booleans(new)}, in the seed {booleans(old)}"
+    return None
+
+
+@gate("replay")
+def replays(case: Case) -> str | None:
+    """Two fresh worlds give equal results, and the judge finds every turn solved."""
+    environment, task = case.variant.environment, case.variant.task
+    world = environment.open(task)
+    try:
+        step = 0
+        for index, turn in enumerate(task.turns):
+            world.begin_turn(index)
+            for call in turn.ground_truth:
+                if world.call(call) != case.variant.steps[step].result:
+                    return f"turn {index}: {call} gives different results in two worlds"
+                step += 1
+            if not world.end_turn().solved:
+                return f"turn {index}: the judge does not accept the ground truth"
+    finally:
+        world.close()
+    return None
+
+
+@gate("provenance")
+def arguments_can_be_found(case: Case) -> str | None:
+    """Every argument is found at least as directly as in the seed (or in a task that gave turns).
+
+    User texts and results count alike; documentation, configuration and derivation are worse.
+    """
+    allowed: dict[tuple[str, str], int] = {}
+    for facts in case.ancestors:
+        for argument in facts.arguments:
+            key = (facts.steps[argument.step].call.name, argument.name)
+            allowed[key] = max(allowed.get(key, 0), _REACH[argument.source])
+    exact = [_REACH[a.source] for a in case.seed.arguments]
+    same = case.aligned and len(exact) == len(case.variant.arguments)
+    for index, argument in enumerate(case.variant.arguments):
+        call = case.variant.steps[argument.step].call
+        limit = exact[index] if same else allowed.get((call.name, argument.name), 0)
+        if _REACH[argument.source] > limit:
+            return f"turn {argument.turn}: {argument.name}={argument.value!r} is {argument.source}"
+    return None
+
+
+@gate("distance")
+def profile_is_near(case: Case) -> str | None:
+    """The complexity profile is near the seed's."""
+    far = distance(case.seed.profile, case.variant.profile)
+    return (
+        f"profile distance {far:.3f} over {case.max_distance}" if far > case.max_distance else None
+    )
+
+
+_REACH = {
+    Source.TURN: 0,
+    Source.EARLIER_TURN: 0,
+    Source.RESULT: 0,
+    Source.DOCUMENTATION: 1,
+    Source.CONFIGURATION: 2,
+    Source.DERIVED: 3,
+}
+
+
+def booleans(step: Step) -> tuple[Scalar, ...]:
+    """The booleans of a result, in order."""
+    return tuple(leaf.value for leaf in step.leaves if isinstance(leaf.value, bool))
+
+
+def _sizes(calls: Sequence[ToolCall]) -> tuple[int, int]:
+    string = items = 0
+    for call in calls:
+        for leaf in leaves(call):
+            if isinstance(leaf.value, str):
+                string = max(string, len(leaf.value))
+            depths = [part + 1 for part in leaf.path if isinstance(part, int)]
+            items = max([items, *depths])
+    return string, items
+
+
+class Verdict(NamedTuple):
+    """What the gates say."""
+
+    rejection: Rejection | None
+    distance: float
+    """Profile distance to the seed; 1.0 where an earlier gate turned the proposal down."""
+
+
+@dataclass
+class Gatekeeper:
+    """Asks all gates in order."""
+
+    environment: Environment
+    training: Sequence[Task]
+    """Originals of the training side."""
+    held_out: Sequence[Task] = ()
+    max_distance: float = 0.25
+    names: Sequence[str] = field(default_factory=gate_names)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.names) - set(_GATES))
+        if unknown:
+            raise ConfigError(f"unknown gates {unknown}; known: {', '.join(_GATES)}.")
+        self._corpus = Corpus(self.training, self.held_out)
+        self._by_id = {task.id: task for task in self.training}
+        self._facts: dict[str, Facts] = {}
+
+    def facts(self, task: Task) -> Facts:
+        """Facts of a seed or donor, kept."""
+        known = self._facts.get(task.id)
+        if known is None:
+            if len(self._facts) >= 4096:
+                self._facts.clear()
+            known = self._facts[task.id] = Facts(self.environment, task)
+        return known
+
+    def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Verdict:
+        """Ask every gate; the first that is not passed rejects."""
+        givers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
+        case = Case(
+            seed=self.facts(seed),
+            variant=Facts(self.environment, variant),
+            ancestors=[self.facts(t) for t in dict.fromkeys([seed, *givers])],
+            corpus=self._corpus,
+            max_distance=self.max_distance,
+            seen=seen,
+        )
+        for name in self.names:
+            problem = _GATES[name](case)
+            if problem is not None:
+                recipe = variant.provenance.recipe
+                return Verdict(Rejection("gate", name, problem, recipe), 1.0)
+        return Verdict(None, distance(case.seed.profile, case.variant.profile))
+
+
+def same_value(a: Scalar, b: Scalar) -> bool:
+    """Whether two scalars read alike."""
+    return normal(a) == normal(b)

@@ -1,0 +1,97 @@
+"""Fingerprints of texts and calls: near-duplicates, and overlap with held-out tasks.
+
+Owns word shingles and call prints, and the index of what only held-out tasks have. Never judges
+structure or execution.
+
+    corpus = Corpus(training_tasks, held_out_tasks)
+    corpus.overlap(prints(variant))                         # None, or what it shares
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rods.task import Task
+
+SHINGLE = 8
+"""Words in a row that, said by held-out tasks alone, count as overlap."""
+MIN_CALLS = 2
+"""Ground truths of fewer calls are too common to tell an overlap by."""
+
+
+@dataclass(frozen=True)
+class Prints:
+    """What a task says and calls, reduced to comparable sets."""
+
+    calls: str
+    """The flattened ground truth as text."""
+    count: int
+    """Its number of calls."""
+    triples: frozenset[tuple[str, ...]]
+    shingles: frozenset[tuple[str, ...]]
+
+    def similarity(self, other: Prints) -> float:
+        """Share of common word triples (Jaccard); 1.0 for two blank texts."""
+        union = len(self.triples | other.triples)
+        return len(self.triples & other.triples) / union if union else 1.0
+
+
+def prints(task: Task) -> Prints:
+    """Fingerprints of one task."""
+    calls = [str(call) for turn in task.turns for call in turn.ground_truth]
+    texts = [re.findall(r"\w+", turn.user.lower()) for turn in task.turns]
+    return Prints(
+        calls=";".join(calls),
+        count=len(calls),
+        triples=frozenset(_grams(texts, 3)),
+        shingles=frozenset(_grams(texts, SHINGLE)),
+    )
+
+
+def _grams(texts: Iterable[Sequence[str]], size: int) -> Iterable[tuple[str, ...]]:
+    for words in texts:
+        if 0 < len(words) < size:
+            if size == SHINGLE and len(words) < 5:
+                continue
+            yield tuple(words)
+        for start in range(len(words) - size + 1):
+            yield tuple(words[start : start + size])
+
+
+class Corpus:
+    """What only held-out tasks say, call or stand for."""
+
+    def __init__(self, training: Iterable[Task], held_out: Iterable[Task]):
+        """Phrases and ground truths that both sides have are common property, not overlap."""
+        known_shingles: set[tuple[str, ...]] = set()
+        known_calls: set[str] = set()
+        known_scenarios: set[str] = set()
+        for task in training:
+            mine = prints(task)
+            known_shingles |= mine.shingles
+            known_calls.add(mine.calls)
+            known_scenarios.add(task.provenance.scenario)
+        self._shingles: set[tuple[str, ...]] = set()
+        self._calls: set[str] = set()
+        self.scenarios: set[str] = set()
+        """Scenarios that stand on the held-out side alone."""
+        for task in held_out:
+            mine = prints(task)
+            self._shingles |= mine.shingles
+            if mine.count >= MIN_CALLS:
+                self._calls.add(mine.calls)
+            self.scenarios.add(task.provenance.scenario)
+        self._shingles -= known_shingles
+        self._calls -= known_calls
+        self.scenarios -= known_scenarios
+
+    def overlap(self, mine: Prints) -> str | None:
+        """What these fingerprints share with held-out tasks alone, or None."""
+        if mine.calls in self._calls:
+            return "the whole ground truth is that of a held-out task"
+        shared = self._shingles.intersection(mine.shingles)
+        if shared:
+            return f"says as a held-out task: {' '.join(min(shared))!r}"
+        return None
