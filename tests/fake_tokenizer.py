@@ -9,9 +9,12 @@ ids `h`, `e` encodes to the id of `he`: re-tokenising history would change it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
+from jinja2 import Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 SPECIAL = ["<|pad|>", "<|im_start|>", "<|im_end|>", "<|endoftext|>"]
@@ -39,6 +42,17 @@ CHATML = (
 """ChatML as Qwen 2.5 writes it: a line end after the end-of-turn token, tool results joined."""
 
 
+@cache
+def _compile(template: str) -> Template:
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+
+    def raise_exception(message: str) -> None:
+        raise ValueError(message)
+
+    environment.globals["raise_exception"] = raise_exception
+    return environment.from_string(template)
+
+
 class FakeTokenizer:
     """Looks like a tokenizer of `transformers`."""
 
@@ -48,6 +62,7 @@ class FakeTokenizer:
     def __init__(self, chat_template: str | None = CHATML) -> None:
         self.chat_template = chat_template
         self.pieces = {text: i for i, text in enumerate([*SPECIAL, *PLAIN, *PAIRS])}
+        self._pattern = re.compile("|".join([*map(re.escape, self.pieces), "."]), re.DOTALL)
         self.texts = {i: text for text, i in self.pieces.items()}
 
     @property
@@ -56,23 +71,12 @@ class FakeTokenizer:
 
     def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> str:
         assert options.pop("tokenize") is False
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-
-        def raise_exception(message: str) -> None:
-            raise ValueError(message)
-
-        environment.globals["raise_exception"] = raise_exception
         assert self.chat_template
-        return environment.from_string(self.chat_template).render(messages=conversation, **options)
+        return _compile(self.chat_template).render(messages=conversation, **options)
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
-        ids: list[int] = []
-        at = 0
-        while at < len(text):
-            piece = next((p for p in self.pieces if text.startswith(p, at)), text[at])
-            ids.append(self.pieces.get(piece, FIRST + ord(piece[0])))
-            at += len(piece)
-        return ids
+        found = self._pattern.findall(text)
+        return [self.pieces.get(piece, FIRST + ord(piece[0])) for piece in found]
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
         return "".join(self.texts.get(i) or chr(i - FIRST) for i in token_ids)

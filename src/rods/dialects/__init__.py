@@ -4,6 +4,7 @@ Owns the words between text and calls, in both directions. Never executes or eva
 parse gives a verdict, and the verdict is data that goes back to the model as feedback.
 
 * `pythonic` - BFCL: `[cd(folder='x'), ls()]` is the whole text; anything else is an answer
+* `compact` - the same, tools described by names and parameters alone (the bundled policy)
 * `hermes` - Qwen: JSON in `<tool_call>` tags, several blocks allowed
 * `think` - EnvTuning: `<think>` and then one `<tool_call>` or one `<answer>`
 * `llama` - JSON with `name` and `parameters`, `<|python_tag|>` allowed
@@ -19,7 +20,7 @@ import difflib
 
 from rods.dialects.base import Dialect, Parsed, signature
 from rods.dialects.jsonic import Hermes, Llama
-from rods.dialects.pythonic import Pythonic
+from rods.dialects.pythonic import Compact, Pythonic
 from rods.dialects.think import Think
 from rods.errors import ConfigError
 
@@ -27,6 +28,7 @@ __all__ = ["DIALECTS", "Dialect", "Parsed", "get_dialect", "signature"]
 
 DIALECTS: dict[str, Dialect] = {
     "pythonic": Pythonic(),
+    "compact": Compact(),
     "hermes": Hermes(),
     "think": Think(),
     "llama": Llama(),

@@ -143,3 +143,15 @@ def _text(value: Value) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise TaskError(f"the pythonic dialect cannot write the number {value}.")
     return repr(value)
+
+
+class Compact(Pythonic):
+    """The pythonic dialect of the bundled policy: tools by their names and parameters alone."""
+
+    def system_prompt(self) -> str:
+        """Next to nothing: the policy was trained from scratch on this very text."""
+        return "Call [name(argument='value')] or answer."
+
+    def describe(self, specs: Sequence[ToolSpec]) -> str:
+        """One line a tool, `name(parameter,parameter)`, as the policy's chat template writes it."""
+        return "\n".join(f"{s.name}({','.join(parameter_names(s))})" for s in specs)

@@ -2,8 +2,9 @@
 
 The comparator behind `rods check --template`. For several conversations it builds ids by increments
 and lets the template render the whole. Special tokens must stand in the same order with the same
-text of the environment between them; only what the assistant wrote may differ, because templates
-rewrite history (Qwen3 strips earlier think blocks): that is reported, not an error.
+text of the environment between them; only what the assistant wrote may differ (a `<think>` that the
+template puts into its header included), because templates rewrite history: Qwen3 strips earlier
+think blocks. That is reported, not an error.
 
     report = check_template(tokenizer, "hermes")
     report.ok, report.digest, [str(finding) for finding in report.findings]
@@ -120,9 +121,10 @@ def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> lis
         if mine.ids == other.ids:
             continue
         before, after = _environment_parts(mine)
+        before = _without_thought(template, before)
         same_head = other.ids[: len(before)] == before
         same_tail = not after or other.ids[-len(after) :] == after
-        if len(before) == len(mine.ids) or not (same_head and same_tail):
+        if 1 not in mine.mask or not (same_head and same_tail):
             return [*findings, _boundary(template, place, mine, other)]
         texts = f"{_show(template, mine.ids)} is rendered as {_show(template, other.ids)}"
         findings.append(Finding("", "history", f"assistant text {texts}"))
@@ -158,6 +160,12 @@ def _environment_parts(segment: _Segment) -> tuple[list[int], list[int]]:
     first = segment.mask.index(1)
     last = len(segment.mask) - segment.mask[::-1].index(1)
     return segment.ids[:first], segment.ids[last:]
+
+
+def _without_thought(template: ChatTemplate, header: list[int]) -> list[int]:
+    """A header of the assistant up to the `<think>` that some templates put there themselves."""
+    text = template.tokenizer.decode(header, skip_special_tokens=False)
+    return template.encode(text[: text.index("<think>")]) if "<think>" in text else header
 
 
 def _boundary(template: ChatTemplate, place: int, mine: _Segment, other: _Segment) -> Finding:

@@ -1,0 +1,259 @@
+"""What models write, read back: verdicts, feedback, and writing as the inverse of reading."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rods.dialects import DIALECTS, get_dialect, signature
+from rods.errors import ConfigError, TaskError
+from rods.types import ParseVerdict, ToolCall, ToolResult, ToolSpec
+
+CP = ToolSpec(
+    "cp",
+    "Copy a file.",
+    {
+        "type": "object",
+        "properties": {"source": {"type": "string"}, "destination": {"type": "string"}},
+        "required": ["source"],
+    },
+)
+OFFERED = {"cp": CP, "ls": ToolSpec("ls", "", {"type": "object", "properties": {}})}
+PYTHONIC, HERMES = get_dialect("pythonic"), get_dialect("hermes")
+THINK, LLAMA = get_dialect("think"), get_dialect("llama")
+NAMES = st.from_regex(r"[a-z]_[a-z0-9_]{0,6}", fullmatch=True)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20)
+    | st.sampled_from(
+        ["</tool_call>", "<tool_call>{", "[x(a=1)]", "'\"\\n", "```", "; {", "<think>"]
+    )
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+CALLS = st.lists(
+    st.builds(ToolCall, NAMES, st.dictionaries(NAMES, VALUES, max_size=3)), min_size=1, max_size=3
+)
+
+
+def offer(calls: list[ToolCall]) -> dict[str, ToolSpec]:
+    names: dict[str, dict[str, object]] = {}
+    for call in calls:
+        names.setdefault(call.name, {}).update({key: {"type": "any"} for key in call.arguments})
+    return {n: ToolSpec(n, "", {"type": "object", "properties": p}) for n, p in names.items()}  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+@settings(max_examples=40, deadline=None)
+@given(calls=CALLS)
+def test_parse_is_the_inverse_of_write(name: str, calls: list[ToolCall]) -> None:
+    dialect = get_dialect(name)
+    parsed = dialect.parse(dialect.write(calls), offer(calls), truncated=False)
+    assert parsed.verdict is ParseVerdict.CALLS, parsed.feedback
+    assert list(parsed.calls) == calls
+    for read, meant in zip(parsed.calls, calls, strict=True):
+        assert repr(read) == repr(meant)  # also tells 1, 1.0 and True apart
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+@pytest.mark.parametrize("text", ["Two files.", "It is 3 > 2 { maybe }.", "I need a name."])
+def test_an_answer_is_read_back(name: str, text: str) -> None:
+    dialect = get_dialect(name)
+    parsed = dialect.parse(dialect.answer(text), OFFERED, truncated=False)
+    assert (parsed.verdict, parsed.answer, parsed.feedback) == (ParseVerdict.ANSWER, text, "")
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_a_truncated_generation_is_never_calls(name: str) -> None:
+    dialect = get_dialect(name)
+    parsed = dialect.parse(dialect.write([ToolCall("ls")]), OFFERED, truncated=True)
+    assert parsed.verdict is ParseVerdict.TRUNCATED
+    assert not parsed.calls and "nothing was executed" in parsed.feedback
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+@pytest.mark.parametrize(
+    ("call", "verdict", "words"),
+    [
+        (ToolCall("lss"), ParseVerdict.UNKNOWN_TOOL, ["no function lss", "nearest are: ls"]),
+        (ToolCall("cp"), ParseVerdict.BAD_ARGS, ["source is missing", "destination: string?"]),
+        (ToolCall("ls", {"a": 1}), ParseVerdict.BAD_ARGS, ["no argument a", "ls()"]),
+        (ToolCall("cp", {"source": 5}), ParseVerdict.CALLS, []),
+    ],
+)
+def test_names_are_checked_and_types_are_not(
+    name: str, call: ToolCall, verdict: ParseVerdict, words: list[str]
+) -> None:
+    dialect = get_dialect(name)
+    parsed = dialect.parse(dialect.write([ToolCall("ls"), call]), OFFERED, truncated=False)
+    assert parsed.verdict is verdict
+    assert parsed.calls[1] == call
+    assert all(word in parsed.feedback for word in words)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "calls"),
+    [
+        ("[cp('a', 'b')]", "calls", "[cp(source='a', destination='b')]"),
+        ("[cp('a', destination='b')]", "calls", "[cp(source='a', destination='b')]"),
+        ("```python\n[ls()]\n```", "calls", "[ls()]"),
+        ("<think>[no]</think>\n[ls()]", "calls", "[ls()]"),
+        ("[cp(source=ls())]", "calls", "[cp(source=ls())]"),
+        ("[cp('a', 'b', 'c')]", "bad_args", None),
+        ("[cp('a', source='b')]", "bad_args", None),
+        ("[cp(source=rm(x=1))]", "unknown_tool", None),
+        ("[os.system('id')]", "unknown_tool", None),
+        ("[cp(source=__import__('os').getpid())]", "malformed", None),
+        ("[cp(source=1 + 1)]", "malformed", None),
+        ("[cp(**{'source': 'a'})]", "malformed", None),
+        ("[ls() for _ in [1]]", "malformed", None),
+        ("[ls()] and then", "malformed", None),
+        ("[ls(", "malformed", None),
+        ("[]", "malformed", None),
+        ("[1, 2]", "malformed", None),
+        ("[" * 5000, "malformed", None),
+        ("ls()", "answer", None),
+        ("", "answer", None),
+    ],
+)
+def test_pythonic(text: str, verdict: str, calls: str | None) -> None:
+    parsed = PYTHONIC.parse(text, OFFERED, truncated=False)
+    assert parsed.verdict == verdict
+    assert parsed.verdict.is_error == bool(parsed.feedback)
+    if calls:
+        assert PYTHONIC.write(parsed.calls) == calls
+
+
+LS = '{"name": "ls", "arguments": {}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "count"),
+    [
+        (f"Let me look.\n<tool_call>\n{LS}\n</tool_call>", "calls", 1),
+        (f"<tool_call>{LS}</tool_call> <tool_call>{LS}</tool_call>", "calls", 2),
+        (f"<tool_call>[{LS}, {LS}]</tool_call>", "calls", 2),
+        (f"<tool_call>\n```json\n{LS}\n```\n</tool_call>", "calls", 1),
+        (f"```json\n{LS}\n```", "calls", 1),
+        (f"<think>\n<tool_call>\n</think>\n<tool_call>{LS}</tool_call>", "calls", 1),
+        (f"<tool_call>{LS}", "malformed", 0),
+        (f"{LS}</tool_call>", "malformed", 0),
+        (f"<tool_call>{LS}</tool_call></tool_call>", "malformed", 0),
+        ("<tool_call></tool_call>", "malformed", 0),
+        ("<tool_call>[]</tool_call>", "malformed", 0),
+        ('<tool_call>{"name": "ls"}</tool_call>', "malformed", 0),
+        ('<tool_call>{"name": "ls", "arguments": "{}"}</tool_call>', "malformed", 0),
+        ('<tool_call>{"name": "cp", "arguments": {"source": NaN}}</tool_call>', "malformed", 0),
+        ("<tool_call>" + "[" * 100_000 + "</tool_call>", "malformed", 0),
+        ("I would call ls.", "answer", 0),
+    ],
+)
+def test_hermes(text: str, verdict: str, count: int) -> None:
+    parsed = HERMES.parse(text, OFFERED, truncated=False)
+    assert (parsed.verdict, len(parsed.calls)) == (verdict, count)
+    assert parsed.verdict.is_error == bool(parsed.feedback)
+
+
+LP = '{"name": "ls", "parameters": {}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "count"),
+    [
+        (LP, "calls", 1),
+        (f"<|python_tag|>{LP}", "calls", 1),
+        (f"{LP}; {LP}", "calls", 2),
+        (f"{LP}\n{LP};", "calls", 2),
+        (f"[{LP}, {LP}]", "calls", 2),
+        (f"```\n{LP}\n```", "calls", 1),
+        ('{"type": "function", "name": "ls", "parameters": {}}', "calls", 1),
+        (f"{LP} done", "malformed", 0),
+        ('{"answer": 3}', "malformed", 0),
+        ("<|python_tag|>ls.call()", "malformed", 0),
+        ("<|python_tag|>", "malformed", 0),
+        ("Nothing to do.", "answer", 0),
+    ],
+)
+def test_llama(text: str, verdict: str, count: int) -> None:
+    parsed = LLAMA.parse(text, OFFERED, truncated=False)
+    assert (parsed.verdict, len(parsed.calls)) == (verdict, count)
+    assert parsed.verdict.is_error == bool(parsed.feedback)
+
+
+T = "<think>x</think>"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<answer>a</answer>", "<think></think> pair is missing"),
+        (f"{T}{T}<answer>a</answer>", "more than one <think>"),
+        (f"{T}<tool_call>{LS}</tool_call><tool_call>{LS}</tool_call>", "more than one <tool_call>"),
+        (f"{T}<answer>a</answer><answer>b</answer>", "more than one <answer>"),
+        (f"{T}<answer>a</answer><tool_call>{LS}</tool_call>", "both <tool_call> and <answer>"),
+        (f"{T}and so", "neither <tool_call> nor <answer>"),
+        (f"{T} hm <answer>a</answer>", "outside of the tags"),
+        (f"<answer>a</answer>{T}", "outside of the tags"),
+        (f"{T}<answer>a", "</answer> is missing"),
+        (f"{T}<tool_call>{{</tool_call>", "Expecting property name"),
+        (f"{T}<tool_call>{LS}{LS}</tool_call>", "several calls into one list"),
+        (f"{T}<tool_call></tool_call>", "pair is empty"),
+        (f"{T}<tool_call>[]</tool_call>", "list of calls is empty"),
+        (f'{T}<tool_call>{{"name": "ls"}}</tool_call>', 'object under "arguments", got nothing'),
+    ],
+)
+def test_think_says_what_broke_its_grammar(text: str, words: str) -> None:
+    parsed = THINK.parse(text, OFFERED, truncated=False)
+    assert parsed.verdict is ParseVerdict.MALFORMED
+    assert words in parsed.feedback
+
+
+def test_think_accepts_an_object_and_a_list() -> None:
+    for body, count in ((LS, 1), (f"[{LS}, {LS}]", 2), (f"```json\n{LS}\n```", 1)):
+        parsed = THINK.parse(f"{T}\n<tool_call>\n{body}\n</tool_call>", OFFERED, truncated=False)
+        assert (parsed.verdict, len(parsed.calls)) == (ParseVerdict.CALLS, count)
+
+
+def test_what_a_dialect_cannot_say_is_refused() -> None:
+    inner = ToolCall("cp", {"source": ToolCall("ls")})
+    for dialect in (HERMES, THINK, LLAMA):
+        with pytest.raises(TaskError, match="nested"):
+            dialect.write([inner])
+        with pytest.raises(TaskError, match="cannot write"):
+            dialect.write([ToolCall("f", {"x": float("inf")})])
+    for call in (ToolCall("f", {"from": 1}), ToolCall("f", {"x": float("nan")})):
+        with pytest.raises(TaskError, match="cannot write"):
+            PYTHONIC.write([call])
+    answers = {PYTHONIC: "[a]", HERMES: "<tool_call>", THINK: "</answer>", LLAMA: "{}"}
+    for dialect, text in answers.items():
+        with pytest.raises(TaskError, match="answer"):
+            dialect.answer(text)
+
+
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_tools_and_results_are_shown(name: str) -> None:
+    dialect = get_dialect(name)
+    text = dialect.describe([CP])
+    words = ["cp", "source", "destination"] + ["Copy a file."] * (name != "compact")
+    assert all(word in text for word in words)
+    shown = dialect.results([ToolCall("ls")] * 2, [ToolResult("a"), ToolResult("b", failed=True)])
+    assert [(m.role, m.content) for m in shown] == [("tool", "a"), ("tool", "b")]
+    assert 20 < len(dialect.system_prompt()) < 700  # short, never empty
+
+
+def test_signature_marks_optional_arguments() -> None:
+    assert signature(CP) == "cp(source: string, destination: string?)"
+
+
+def test_an_unknown_dialect_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'hermes'"):
+        get_dialect("hermis")

@@ -1,0 +1,137 @@
+"""Trajectories survive files exactly, and damaged files say where they are damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rods.env import TurnVerdict
+from rods.errors import StoreError
+from rods.tokens import Span
+from rods.trajectory import Step, Trajectory
+from rods.trajectory_codec import (
+    from_json,
+    read_jsonl,
+    read_parquet,
+    to_json,
+    write_jsonl,
+    write_parquet,
+)
+from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
+
+TEXT = st.text(max_size=8) | st.just("a\ud800\\")
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+CALL = st.builds(
+    ToolCall,
+    TEXT,
+    st.dictionaries(
+        TEXT,
+        st.integers() | TEXT | st.lists(FLOATS, max_size=2) | st.just(ToolCall("f", {"x": 1})),
+        max_size=2,
+    ),
+)
+CALLS = st.lists(CALL, max_size=2).map(tuple)
+SPAN = st.lists(st.tuples(st.integers(0, 2**31 - 1), FLOATS), max_size=4).flatmap(
+    lambda pairs: st.sampled_from(
+        [
+            Span(tuple(i for i, _ in pairs), tuple(p for _, p in pairs)),
+            Span(tuple(i for i, _ in pairs), None),
+        ]
+    )
+)
+SMALL = st.integers(0, 100)
+TRAJECTORY = st.builds(
+    Trajectory,
+    task_id=st.text("abc0", max_size=8),
+    member=SMALL,
+    policy_version=SMALL,
+    seed=st.integers(0, 2**63 - 1),
+    messages=st.lists(
+        st.builds(Message, st.sampled_from(["user", "assistant", "tool"]), TEXT, CALLS), max_size=2
+    ).map(tuple),
+    steps=st.lists(
+        st.builds(
+            Step,
+            SMALL,
+            TEXT,
+            st.sampled_from(ParseVerdict),
+            st.sampled_from(FinishReason),
+            CALLS,
+            st.lists(st.builds(ToolResult, TEXT, st.booleans()), max_size=2).map(tuple),
+            SMALL,
+        ),
+        max_size=2,
+    ).map(tuple),
+    verdicts=st.lists(st.builds(TurnVerdict, *[st.booleans()], SMALL, *[st.booleans()] * 4)).map(
+        lambda v: tuple(v[:2])
+    ),
+    n_turns=st.integers(1, 9),
+    spans=st.lists(SPAN, max_size=3).map(tuple),
+    stop=st.sampled_from(StopReason),
+    failure=st.none() | st.just("EnvError: away"),
+    seconds=FLOATS,
+    temperature=FLOATS,
+    cut_results=SMALL,
+)
+ONE = Trajectory("t", 0, 0, 1, (), (), (), 1, (Span((1,), None),), StopReason.DONE)
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(kept=st.lists(TRAJECTORY, max_size=3))
+def test_both_formats_are_exact(tmp_path: Path, kept: list[Trajectory]) -> None:
+    assert [from_json(json.loads(json.dumps(to_json(t)))) for t in kept] == kept
+    assert write_jsonl(tmp_path / "t.jsonl", kept) == len(kept)
+    assert write_parquet(tmp_path / "t.parquet", kept) == len(kept)
+    assert list(read_jsonl(tmp_path / "t.jsonl")) == kept
+    assert list(read_parquet(tmp_path / "t.parquet")) == kept
+
+
+def test_a_broken_row_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    write_jsonl(path, [ONE, ONE])
+    lines = path.read_text().splitlines()
+    path.write_text(lines[0] + "\n" + lines[1][:40] + "\n")
+    with pytest.raises(StoreError, match=r"t\.jsonl:2: not JSON"):
+        list(read_jsonl(path))
+    path.write_text(lines[0].replace('"n_turns"', '"turns"') + "\n")
+    with pytest.raises(StoreError, match=r"t\.jsonl:1: not a trajectory: key 'n_turns' is missing"):
+        list(read_jsonl(path))
+
+
+def test_another_version_is_refused() -> None:
+    with pytest.raises(StoreError, match="format version 99, this program reads 1"):
+        from_json({**to_json(ONE), "version": 99})
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    with pytest.raises(StoreError, match="no such file"):
+        list(read_parquet(path))
+    write_parquet(path, [ONE])
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(StoreError, match=r"t\.parquet: not a Parquet file"):
+        list(read_parquet(path))
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    def rows():
+        yield ONE
+        raise OSError("disk full")
+
+    for name, write, read in (
+        ("t.jsonl", write_jsonl, read_jsonl),
+        ("t.parquet", write_parquet, read_parquet),
+    ):
+        write(tmp_path / name, [ONE])
+        with pytest.raises(OSError, match="disk full"):
+            write(tmp_path / name, rows())
+        assert list(read(tmp_path / name)) == [ONE]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["t.jsonl", "t.parquet"]
