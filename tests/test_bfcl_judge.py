@@ -1,15 +1,19 @@
 """Our parity verdict equals the package's own checker, run in another process."""
 
 import random
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from bfcl_mutants import KINDS, Calls, truth
-from rods.envs.bfcl.judge import judge_calls, official_verdicts
-from rods.envs.bfcl.tasks import load_tasks
+from rods.envs.bfcl.calls import parse_call
+from rods.envs.bfcl.judge import judge_calls, official_verdicts, render
+from rods.envs.bfcl.tasks import load_tasks, specs
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.errors import EnvError
+from rods.pycall import CallSyntaxError
 from rods.task import Task, Turn
 from rods.types import ToolCall
 
@@ -49,14 +53,28 @@ def test_parity_on_a_sample_of_mutants():
 
 
 @pytest.mark.slow
-def test_parity_on_8000_mutated_trajectories(record_property: pytest.FixtureRequest):
-    """Refused expressions (unknown functions among them) are counted apart by test_pycall."""
+def test_parity_on_8000_mutated_trajectories():
+    """Shown with `pytest -rP`. Other expressions than literals and calls are counted below."""
     wrong, counts = disagreements(mutants(load_tasks(), 2))
-    for name, number in sorted(counts.items()):
-        record_property(name, number)  # pyright: ignore[reportCallIssue]
+    sys.stdout.write(f"mutants by kind and official verdict: {dict(sorted(counts.items()))}\n")
     assert wrong == []
     assert counts.total() == 8000
     assert all(counts[f"{kind} invalid"] > 100 for kind in KINDS)
+
+
+def test_expressions_are_refused_and_never_reach_a_judge():
+    expressions = ["1 + 1", "f'{x}'", "[i for i in 'ab']", "lambda: 1", "open", "().__class__"]
+    refused = 0
+    for task in load_tasks()[::8]:
+        known = specs(task.world["classes"])
+        for number, turn in enumerate(task.turns):
+            for call in turn.ground_truth:
+                key = next(iter(call.arguments), "x")
+                expression = expressions[number % len(expressions)]
+                with pytest.raises(CallSyntaxError):
+                    parse_call(f"{call.name}({key}={expression})", known)
+                refused += 1
+    assert refused > 500
 
 
 @pytest.mark.slow
@@ -100,8 +118,34 @@ def test_the_official_rewriting_of_text_is_known():
     assert not official_verdicts([(task, truth(task))])[0].valid
 
 
+def test_calls_from_a_model_cannot_attack_the_official_process(tmp_path: Path):
+    target = tmp_path / "x"
+    code = f"__import__('pathlib').Path({str(target)!r}).touch()"
+    task = load_tasks()[0]
+    turns = len(task.turns)
+    for call in (
+        ToolCall(code, {}),
+        ToolCall(f"[{code}] or cd", {"folder": "x"}),
+        ToolCall("cd", {f"folder=[{code}], x": 1}),
+        ToolCall("cd", {"folder": ToolCall(code, {})}),
+        ToolCall("cd", {"folder": [{code: ToolCall(code, {})}]}),
+        ToolCall("cd", {"folder": "' + " + code + " + '"}),
+    ):
+        assert not official_verdicts([(task, [[call]] * turns)])[0].valid
+        assert not target.exists()
+
+
+def test_rendered_calls_read_back_as_they_were():
+    known = specs(["TwitterAPI", "MathAPI"])
+    inner = ToolCall("mean", {"numbers": [1, -2.5, True, None]})
+    call = ToolCall("post_tweet", {"content": 'it\'s "so"\n\\d', "tags": [inner, {"a b": [1]}]})
+    assert parse_call(render(call, known), known) == call
+    assert render(ToolCall("divide", {"a": float("inf"), "b": 1}), known) == "divide(a=1e999, b=1)"
+
+
 def test_a_process_that_fails_says_why():
-    world = {"classes": ["Nope"], "initial_config": {}, "long_context": False}
-    task = Task("bfcl", "base", (Turn("x", (ToolCall("add", {}),)),), world)
-    with pytest.raises(EnvError, match=r"stopped after 0 verdicts.*Nope"):
+    config = {"VehicleControlAPI": 3}
+    world = {"classes": ["VehicleControlAPI"], "initial_config": config, "long_context": False}
+    task = Task("bfcl", "base", (Turn("x", (ToolCall("displayCarStatus", {}),)),), world)
+    with pytest.raises(EnvError, match=r"stopped after 0 verdicts.*'int' object"):
         official_verdicts([(task, truth(task))])

@@ -63,6 +63,17 @@ class Outcome(NamedTuple):
     failed: bool
 
 
+class Function(NamedTuple):
+    """What is known of a function before it is called."""
+
+    owner: str
+    """Name of its class."""
+    guard: Callable[[dict[str, Any]], None] | None
+    """Raises on arguments that would keep the process busy for ever."""
+    defaults: tuple[tuple[str, Any], ...]
+    """Its mutable defaults, by parameter."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prototype:
     """How to open the API objects of one task, again and again, without sharing anything."""
@@ -73,8 +84,8 @@ class Prototype:
     random_states: Mapping[str, Any]
     initial: Mapping[str, State]
     """Public state of each object at the start. Never handed out, never changed."""
-    owners: Mapping[str, str]
-    """Function name: class name."""
+    functions: Mapping[str, Function]
+    """All public functions of the classes, by name."""
 
     def open(self, name: str) -> Any:
         """A fresh object of class `name` in its initial state."""
@@ -104,7 +115,7 @@ def prototype_of(
     blobs: dict[str, bytes] = {}
     states: dict[str, Any] = {}
     initial: dict[str, State] = {}
-    owners: dict[str, str] = {}
+    functions: dict[str, Function] = {}
     for name in classes:
         if name not in assets.CLASS_NAMES:
             raise TaskError(
@@ -129,21 +140,20 @@ def prototype_of(
             states[name] = api._random.getstate()
         loaded: dict[str, Any] = pickle.loads(blobs[name])
         initial[name] = {k: v for k, v in loaded.items() if k[0] != "_"}
-        owners.update(dict.fromkeys(_functions(kind), name))
-    return Prototype(types, blobs, states, initial, owners)
+        functions.update(_functions(kind))
+    return Prototype(types, blobs, states, initial, functions)
 
 
 @functools.cache
-def _functions(kind: type[Any]) -> tuple[str, ...]:
-    members = inspect.getmembers(kind, inspect.isfunction)
-    return tuple(name for name, _ in members if not name.startswith("_"))
-
-
-@functools.cache
-def _mutable_defaults(kind: type[Any], name: str) -> tuple[tuple[str, Any], ...]:
-    parameters = inspect.signature(getattr(kind, name)).parameters.values()
-    given: list[tuple[str, Any]] = [(p.name, p.default) for p in parameters]
-    return tuple((key, value) for key, value in given if _kind(value) in (list, dict, set))
+def _functions(kind: type[Any]) -> dict[str, Function]:
+    found: dict[str, Function] = {}
+    for name, function in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_"):
+            parameters = inspect.signature(function).parameters.values()
+            given: list[tuple[str, Any]] = [(p.name, p.default) for p in parameters]
+            mutable = tuple((k, v) for k, v in given if _kind(v) in (list, dict, set))
+            found[name] = Function(kind.__name__, _GUARDS.get(name), mutable)
+    return found
 
 
 def _attributes(api: Any) -> dict[str, Any]:
@@ -168,7 +178,7 @@ class Apis:
 
     def run(self, call: ToolCall) -> Outcome:
         """Execute one call of a declared function and render its result as the benchmark does."""
-        if call.name in _PRECISE or any(map(_has_call, call.arguments.values())):
+        if call.name in _PRECISE or has_call(call):
             with _own_precision():
                 return self._run(call)
         return self._run(call)
@@ -183,14 +193,17 @@ class Apis:
             return Outcome(f"Error during execution: {error}", True)
 
     def _invoke(self, call: ToolCall) -> object:
-        owner = self.prototype.owners.get(call.name)
-        if owner is None:
+        function = self.prototype.functions.get(call.name)
+        if function is None:
             raise NameError(f"name '{call.name}' is not defined")
-        arguments = {name: self._argument(value) for name, value in call.arguments.items()}
-        guard = _GUARDS.get(call.name)
+        arguments = {
+            name: self._argument(value) if type(value) in _DEEP else value
+            for name, value in call.arguments.items()
+        }
+        owner, guard, defaults = function
         if guard is not None:
             guard(arguments)
-        for name, default in _mutable_defaults(self.prototype.types[owner], call.name):
+        for name, default in defaults:
             if name not in arguments:
                 arguments[name] = self._default(call.name, name, default)
         api = self._live.get(owner)
@@ -240,12 +253,21 @@ class Apis:
         return pickle.loads(pickle.dumps(self.live_state(name), pickle.HIGHEST_PROTOCOL))
 
 
-def _has_call(value: Value) -> bool:
-    if isinstance(value, list):
-        return any(map(_has_call, value))
-    if isinstance(value, dict):
-        return any(map(_has_call, value.values()))
-    return isinstance(value, ToolCall)
+_DEEP = frozenset({ToolCall, list, dict})
+
+
+def has_call(value: Value) -> bool:
+    """Whether a call, or a list or dictionary, has a call nested in it."""
+    if isinstance(value, ToolCall):
+        items = value.arguments.values()
+    elif isinstance(value, dict):
+        items = value.values()
+    else:
+        items = value if isinstance(value, list) else ()
+    for item in items:
+        if type(item) in _DEEP and (isinstance(item, ToolCall) or has_call(item)):
+            return True
+    return False
 
 
 def _render(result: Any) -> str:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import functools
 import json
+import keyword
+import math
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterable, Sequence
+from typing import Any, NamedTuple, cast
 
 from rods.env import TurnVerdict
-from rods.envs.bfcl import assets
+from rods.envs.bfcl import assets, tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.errors import EnvError
 from rods.task import Task
-from rods.types import ToolCall
+from rods.types import ToolCall, Value
 
 CallsByTurn = Sequence[Sequence[ToolCall]]
 """The calls of a trajectory, one sequence a turn."""
@@ -74,8 +76,8 @@ def official_verdicts(
     """Judge trajectories by the package's own executor and checker, in a separate process.
 
     Original tasks are judged against the package's own entries and ground-truth strings, variants
-    against their own. Calls are rendered from parsed values, so nothing but literals and nested
-    calls of declared functions reaches the package's `eval`.
+    against their own. Calls are rendered by `render`, so nothing but literals and nested calls of
+    declared functions reaches the package's `eval`.
 
     Args:
         cases: Tasks with the calls of a trajectory, by turn.
@@ -105,6 +107,7 @@ def official_verdicts(
 
 def _case(task: Task, calls_by_turn: CallsByTurn, wheel: str) -> dict[str, Any]:
     origin = task.provenance.origin
+    known = tasks.specs(cast("list[str]", task.world["classes"]), wheel)
     if task.is_original and origin in (entries := _entries(task.category, wheel)):
         entry, truth = entries[origin]
     else:
@@ -114,9 +117,45 @@ def _case(task: Task, calls_by_turn: CallsByTurn, wheel: str) -> dict[str, Any]:
             "initial_config": task.world["initial_config"],
             "involved_classes": task.world["classes"],
         }
-        truth = [[str(call) for call in turn.ground_truth] for turn in task.turns]
-    steps = [[[str(call) for call in calls]] if calls else [] for calls in calls_by_turn]
+        truth = [[render(call, known) for call in turn.ground_truth] for turn in task.turns]
+    steps = [[[render(call, known) for call in calls]] if calls else [] for calls in calls_by_turn]
     return {"entry": entry, "ground_truth": truth, "steps": steps}
+
+
+_UNDECLARED = "undeclared_function()"
+
+
+def render(call: ToolCall, declared: Container[str]) -> str:
+    """Write a call as the package's executor reads it, safe to be evaluated.
+
+    A call of anything but a declared function, or with an argument name that is no plain name, is
+    written as a call that fails: the package would fail on it too, or be attacked by it.
+    """
+    try:
+        return _render(call, declared)
+    except _RefusedError:
+        return _UNDECLARED
+
+
+class _RefusedError(ValueError):
+    pass
+
+
+def _render(value: Value, declared: Container[str]) -> str:
+    if isinstance(value, ToolCall):
+        plain = all(k.isidentifier() and not keyword.iskeyword(k) for k in value.arguments)
+        if value.name not in declared or not plain:
+            raise _RefusedError(value.name)
+        inner = (f"{key}={_render(item, declared)}" for key, item in value.arguments.items())
+        return f"{value.name}({', '.join(inner)})"
+    if isinstance(value, list):
+        return f"[{', '.join(_render(item, declared) for item in value)}]"
+    if isinstance(value, dict):
+        inner = (f"{key!r}: {_render(item, declared)}" for key, item in value.items())
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "1e999", -math.inf: "-1e999"}.get(value, "(1e999 - 1e999)")
+    return repr(value)
 
 
 @functools.lru_cache(maxsize=8)

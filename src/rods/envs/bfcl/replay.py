@@ -109,17 +109,17 @@ class Judge:
 
     def __init__(self, apis: Apis):
         self._apis = apis
-        self._pool: Counter[str] = Counter()
+        self._pool: dict[str, int] = {}
         self._seen: dict[str, tuple[int, int, bool]] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Take note of one result of the agent."""
-        self._pool[outcome.content] += 1
+        self._pool[outcome.content] = self._pool.get(outcome.content, 0) + 1
 
     def executed(self, turn: TurnReplay) -> bool:
         """Every ground-truth result of the turn is among all results so far, as a multiset."""
         pool = self._pool
-        return all(pool[content] >= count for content, count in turn.needed.items())
+        return all(pool.get(content, 0) >= count for content, count in turn.needed.items())
 
     def state(self, turn: TurnReplay) -> bool:
         """Every public attribute of every class equals the ground truth's."""

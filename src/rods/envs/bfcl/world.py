@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Container
 
 from rods.env import TurnVerdict
-from rods.envs.bfcl.apis import Apis
+from rods.envs.bfcl.apis import Apis, has_call
 from rods.envs.bfcl.replay import Judge, Prepared, Replay, TurnReplay, plain
 from rods.errors import EnvError, TaskError
 from rods.task import Task
@@ -198,11 +198,12 @@ def _not_offered(call: ToolCall, names: Container[str]) -> str | None:
     """The name of the first function in the call, nested ones included, that is not in `names`."""
     if call.name not in names:
         return call.name
+    if not has_call(call):
+        return None
     for value in call.arguments.values():
-        if isinstance(value, ToolCall | list | dict):
-            found = _nested_not_offered(value, names)
-            if found is not None:
-                return found
+        found = _nested_not_offered(value, names)
+        if found is not None:
+            return found
     return None
 
 
