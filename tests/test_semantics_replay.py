@@ -21,8 +21,15 @@ A test here locks a decision. Do not change one to make it pass: decide, and say
 15. Every variant names its ancestors back to an original task (invariant 7).
 """
 
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
+import pool_player
 from pool_cases import (
     FakeQueue,
     config,
@@ -37,6 +44,7 @@ from pool_cases import (
 from rods.config import ReplaySettings
 from rods.curriculum import OnlineCurriculum
 from rods.replay import ReplayBuffer
+from rods.store import RunDirectory
 
 
 @pytest.fixture
@@ -289,6 +297,33 @@ def test_11_invariant_8_the_live_file_alone_goes_on_too(curriculum_of, tmp_path)
         run.close()
         run = curriculum_of(queue, path=path)
     assert [run.buffer.drawn(e) for e in range(run.epochs)] == expected
+
+
+@pytest.mark.slow
+def test_11_invariant_8_twenty_real_kills(tmp_path):
+    """Another process trains; SIGKILL at random moments; the logs and pools must be equal."""
+    pool_player.play(tmp_path / "whole")
+    rng, path = random.Random(3), tmp_path / "killed"
+    command = [sys.executable, str(Path(pool_player.__file__)), str(path)]
+    for _ in range(20):
+        player = subprocess.Popen(command)
+        steps = len(list(path.glob("trajectories/*")))
+        while player.poll() is None and len(list(path.glob("trajectories/*"))) <= steps:
+            time.sleep(0.005)  # one step further at least
+        time.sleep(rng.random() * 0.1)
+        assert player.poll() is None, "the run ended before its 20th kill"
+        player.kill()
+        player.wait()
+    subprocess.run(command, check=True, timeout=120)
+    whole, killed = (RunDirectory.open(tmp_path / name) for name in ("whole", "killed"))
+    assert killed.metrics() == whole.metrics()
+    assert killed.manifest["finished"]
+    pools = []
+    for run in (whole, killed):
+        buffer = ReplayBuffer(run.path / "buffer.sqlite", ReplaySettings())
+        pools.append((buffer.history(), buffer.counts(), [buffer.drawn(e) for e in range(9)]))
+        buffer.close()
+    assert pools[0] == pools[1]
 
 
 def test_12_invariant_6_updates_never_wait_for_synthesis(curriculum_of):
