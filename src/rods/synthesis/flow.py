@@ -84,6 +84,8 @@ class Argument:
     source: Source
     feeder: int | None = None
     """Step whose result shows the value, where the source is a result."""
+    configured: bool = False
+    """Whether the initial configuration holds it, wherever else it stands."""
 
 
 def leaves(value: object, path: Path = ()) -> list[Leaf]:
@@ -188,6 +190,7 @@ class Shown:
     """What can be read so far: texts of turns and values of results."""
 
     def __init__(self) -> None:
+        self._said: list[str] = []
         self._lower: list[str] = []
         self._numbers: list[set[float]] = []
         self._values: dict[str, int] = {}
@@ -195,6 +198,7 @@ class Shown:
 
     def hear(self, text: str) -> None:
         """A user turn begins."""
+        self._said.append(text)
         self._lower.append(text.lower())
         self._numbers.append(numbers_in(text))
 
@@ -206,10 +210,13 @@ class Shown:
 
     def in_text(self, value: Scalar) -> Source | None:
         """Whether a user turn says it: the current one, an earlier one, or none."""
-        for back, (lower, numbers) in enumerate(
-            zip(reversed(self._lower), reversed(self._numbers), strict=True)
+        for back, (text, lower, numbers) in enumerate(
+            zip(reversed(self._said), reversed(self._lower), reversed(self._numbers), strict=True)
         ):
-            if _says(value, lower, numbers):
+            if _is_code(value):
+                if re.search(rf"(?<!\w){value}(?!\w)", text):
+                    return Source.EARLIER_TURN if back else Source.TURN
+            elif _says(value, lower, numbers):
                 return Source.EARLIER_TURN if back else Source.TURN
         return None
 
@@ -248,6 +255,11 @@ def _keys(value: object) -> Iterator[str]:
             yield from _keys(inner)
 
 
+def _is_code(value: Scalar) -> bool:
+    """Airport codes, tickers: `ZETA` is not said by `Zeta Corp`."""
+    return isinstance(value, str) and 2 < len(value) <= 5 and value.isalpha() and value.isupper()
+
+
 def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
     if isinstance(value, int | float):
         return float(value) in numbers
@@ -275,7 +287,7 @@ def sources(
     """
     shown = Shown()
     configured = {normal(leaf.value) for leaf in leaves(dict(task.world))} | {
-        key.lower() for key in _keys(dict(task.world))
+        normal(key) for key in _keys(dict(task.world))
     }
     found: list[Argument] = []
     turn = -1
@@ -287,8 +299,9 @@ def sources(
             documented = _documented(specs.get(step.call.name), name)
             for leaf in leaves(value):
                 source, feeder = _source(leaf.value, shown, documented, configured)
+                held = normal(leaf.value) in configured
                 found.append(
-                    Argument(step.turn, number, name, leaf.path, leaf.value, source, feeder)
+                    Argument(step.turn, number, name, leaf.path, leaf.value, source, feeder, held)
                 )
         shown.read(number, step)
     return tuple(found)

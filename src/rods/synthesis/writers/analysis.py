@@ -102,7 +102,9 @@ def analyse(
                 extra[fill.target] = "fuel"
                 frozen |= {TANK} if fill.target == TANK else set()
             elif argument.source is Source.DERIVED:
-                frozen |= _inputs(task, argument.turn)
+                frozen |= _inputs(task, argument.turn) | {float(argument.value)}
+        if kind == "id" and argument.source is not Source.RESULT and not argument.configured:
+            frozen.add(float(argument.value))
     limits = _limits(task, steps, arguments, domains, frozenset(pinned), frozenset(frozen))
     return Knowledge(tuple(steps), links, fills, extra, limits)
 

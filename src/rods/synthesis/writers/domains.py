@@ -47,6 +47,7 @@ class Domains:
     seeded: frozenset[str]
     constant: frozenset[str]
     keep: frozenset[str]
+    padded_names: frozenset[str]
     defaults: Mapping[str, Mapping[str, Json]]
     companies: Mapping[str, str]
     aliases: Mapping[str, str]
@@ -97,6 +98,7 @@ def _domains(data: Mapping[str, Any]) -> Domains:
         seeded=frozenset(data["seeded"]["classes"]),
         constant=frozenset(data["constant"]["functions"]),
         keep=frozenset(data["keep"]["words"]),
+        padded_names=frozenset(data["keep"]["padded_names"]),
         defaults=data["defaults"],
         companies=data["companies"],
         aliases=data["aliases"],

@@ -16,7 +16,7 @@ from typing import cast
 
 from rods.synthesis.flow import NUMBER, Scalar, leaves
 from rods.synthesis.writers.domains import NUMERIC, Domains
-from rods.task import Task
+from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value
 
 RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
@@ -183,6 +183,8 @@ class _Collector:
         return needle in self._lower or value.lower() in self._in_config or kind == "pattern"
 
     def _name(self, value: str) -> None:
+        if self._task.category == LONG_CONTEXT and value in self._domains.padded_names:
+            return
         runs = RUNS.findall(value)
         if len(runs) == 1 and value.isalpha():
             if value.lower() in self._domains.keep or len(value) < 3:

@@ -18,6 +18,16 @@ ORDERED = frozenset({"money", "fuel", "psi", "temperature", "percent"})
 """Kinds whose numbers keep their order within a task."""
 COMPARED = frozenset({"psi"})
 """Kinds that keep their side of every number that stays in the texts."""
+NUDGE = 4.0
+"""How far a compared reading moves at most."""
+SPREAD = {
+    "money": (-0.25, 0.9),
+    "price": (-0.6, 0.15),
+    "shares": (-1.2, 0.2),
+    "miles": (-0.4, 0.4),
+    "fuel": (-0.5, 0.4),
+}
+"""Bounds of the logarithm of the factor: accounts rather grow, what is paid rather shrinks."""
 KEEP = 0.06
 """Chance that a number stays as it is."""
 
@@ -95,12 +105,14 @@ def _fresh(sketch: Sketch, value: float, landmarks: Sequence[float], rng: random
     if kinds & {"priority"}:
         return float(rng.randint(int(low), int(high)))
     if kinds & COMPARED:
+        low, high = max(low, value - NUDGE), min(high, value + NUDGE)
         low = max([low, *(mark + 0.5 for mark in landmarks if mark <= value)])
         high = min([high, *(mark - 0.5 for mark in landmarks if mark > value)])
         return _round(rng.uniform(low, max(high, low)), value)
-    if high <= 120 or "change" in kinds:
+    if (high <= 120 and "fuel" not in kinds) or "change" in kinds:
         return _round(rng.uniform(low, high), value)
-    scaled = value * math.exp(rng.uniform(-0.6, 0.7))
+    shrink, grow = SPREAD.get(min(kinds), (-0.6, 0.7))
+    scaled = value * math.exp(rng.uniform(shrink, grow))
     return _round(min(max(scaled, low), high), value, rng)
 
 

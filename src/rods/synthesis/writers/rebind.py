@@ -73,7 +73,10 @@ class _Player:
                 if result.failed and not before.failed:
                     detail = f"turn {index}: {call}: {result.content[:200]}"
                     return Rejection("execute", ErrorClass.VM_EXEC_FAILED, detail)
-                self._results.append(parse_result(result))
+                parsed = parse_result(result)
+                if not self._alike(parsed):
+                    return Rejection("execute", "outcome", f"turn {index}: {call}")
+                self._results.append(parsed)
                 calls.append(call)
             done.append(tuple(calls))
         turns = tuple(
@@ -81,6 +84,16 @@ class _Player:
             for text, calls, turn in zip(self._texts, done, self._draft.turns, strict=True)
         )
         return dataclasses.replace(self._draft, turns=turns)
+
+    def _alike(self, parsed: Json) -> bool:
+        """Conditions go the same way, and as much is found."""
+        before = self._knowledge.steps[len(self._results)].leaves
+        after = leaves(parsed)
+        return len(before) == len(after) and all(
+            old.value == new.value
+            for old, new in zip(before, after, strict=True)
+            if isinstance(old.value, bool) or isinstance(new.value, bool)
+        )
 
     def _bound(self, step: int, turn: int, call: ToolCall) -> ToolCall:
         places = self._knowledge.links.get(step)

@@ -17,6 +17,7 @@ from typing import NamedTuple, cast
 
 from rods.env import Environment
 from rods.synthesis.flow import all_tools, owners, sources, trace
+from rods.synthesis.profile import Profile, distance, profile
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
@@ -32,6 +33,10 @@ from rods.types import Json
 CACHED = 4096
 """Analysed plans (a seed, or a recombination) that are kept."""
 
+PLANS = 3
+"""Recombinations that are looked at before the seed itself is renamed."""
+REDRAWS = 2
+"""Fresh draws of values after one that does not execute like its plan."""
 COURTESY = 0.12
 """How often a greeting or a closing is added to a turn."""
 
@@ -41,6 +46,7 @@ class Prepared(NamedTuple):
 
     sketch: Sketch
     knowledge: Knowledge
+    phi: Profile
 
 
 class Plan(NamedTuple):
@@ -65,6 +71,7 @@ class ResampleWriter:
         *,
         recombine_share: float = 0.35,
         cut_share: float = 0.2,
+        max_distance: float = 0.25,
     ):
         """Prepare the pool.
 
@@ -73,11 +80,13 @@ class ResampleWriter:
             environment: Opens their worlds.
             recombine_share: How often turns of another task are taken in.
             cut_share: How often turns are left out.
+            max_distance: Largest profile distance of a recombination to its seed.
         """
         self._pool = tuple(task for task in pool if task.is_original)
         self._environment = environment
         self._domains: Domains = load_domains(environment.name)
         self._shares = (recombine_share, cut_share)
+        self._max_distance = max_distance
         self._materials = Materials(Vocabulary.from_tasks(self._pool), self._donor_texts())
         self._partners = recombine.Partners(self._pool, self._facts)
         self._prepared: dict[str, Prepared | Rejection] = {}
@@ -91,24 +100,39 @@ class ResampleWriter:
             return dataclasses.replace(prepared, recipe=recipe)
         number = rng.getrandbits(31)
         draft = self._draft(prepared, random.Random(number))
+        for _ in range(REDRAWS):
+            if not isinstance(draft, Rejection):
+                break
+            number = rng.getrandbits(31)
+            draft = self._draft(prepared, random.Random(number))
         if isinstance(draft, Rejection):
             return dataclasses.replace(draft, recipe=recipe)
         provenance = self._provenance(seed, plan, recipe, number)
         return dataclasses.replace(draft, provenance=provenance)
 
     def _plan(self, seed: Task, rng: random.Random) -> Plan:
+        """The seed, or a recombination of it that is near enough to it and can be executed."""
         recombined, cut = self._shares
         draw = rng.random()
-        plan: Plan | None = None
-        if draw < recombined:
-            found = self._partners.recombine(seed, rng)
-            if found is not None:
-                plan = Plan(found.task, found.recipe, found.donors)
-        elif draw < recombined + cut:
-            shorter = recombine.cut(seed, self._partners.facts(seed), rng)
-            if shorter is not None:
-                plan = Plan(shorter, "cut")
-        return plan or Plan(seed, "")
+        for _ in range(PLANS):
+            plan: Plan | None = None
+            if draw < recombined:
+                found = self._partners.recombine(seed, rng)
+                if found is not None:
+                    plan = Plan(found.task, found.recipe, found.donors)
+            elif draw < recombined + cut:
+                shorter = recombine.cut(seed, self._partners.facts(seed), rng)
+                if shorter is not None:
+                    plan = Plan(shorter, "cut")
+            if plan is not None and self._near(seed, plan.task):
+                return plan
+        return Plan(seed, "")
+
+    def _near(self, seed: Task, task: Task) -> bool:
+        ours, theirs = self._prepare(seed), self._prepare(task)
+        if isinstance(ours, Rejection) or isinstance(theirs, Rejection):
+            return False
+        return distance(ours.phi, theirs.phi) <= self._max_distance
 
     def _facts(self, task: Task) -> recombine.Facts:
         """Which classes and which earlier turns each turn of a task depends on."""
@@ -135,10 +159,11 @@ class ResampleWriter:
             return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
         arguments = sources(task, steps, all_tools(self._environment, task))
         knowledge = analyse(task, steps, arguments, self._domains)
-        return Prepared(Sketch(task, self._domains, knowledge.extra), knowledge)
+        phi = profile(self._environment, task, steps, arguments)
+        return Prepared(Sketch(task, self._domains, knowledge.extra), knowledge, phi)
 
     def _draft(self, prepared: Prepared, rng: random.Random) -> Task | Rejection:
-        sketch, knowledge = prepared
+        sketch, knowledge, _ = prepared
         values = assign(sketch, self._materials, knowledge.limits, rng)
         numbers = {
             float(key): cast("float", new)
@@ -174,7 +199,7 @@ class ResampleWriter:
         fresh = dict(initial)
         for name, defaults in self._domains.defaults.items():
             node = cast("dict[str, Json]", initial.get(name, {}))
-            if name in classes and "user_map" not in node:
+            if name in classes:
                 fresh[name] = {**defaults, **node}
         return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
 

@@ -187,7 +187,8 @@ class Sketch:
     def _prose_template(self, text: str) -> tuple[Piece, ...]:
         spans: list[Span] = []
         lower = text.lower()
-        for body in sorted(self.found.bodies, key=len, reverse=True):
+        bodies = {*self.found.bodies, *(body.rstrip(".") for body in self.found.bodies)}
+        for body in sorted(bodies, key=lambda b: (-len(b), b)):
             start = lower.find(body.lower()) if len(body) > 3 else -1
             if start >= 0 and not _taken(spans, start, start + len(body)):
                 said = text[start : start + len(body)]
