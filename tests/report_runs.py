@@ -135,6 +135,7 @@ def _step(
         "stage": "format" if epoch == 0 else "all",
         "reward_mean": sum(j["rbar"] for j in judgements) / 16,
         "reward_std": 0.3,
+        "progress_mean": sum(j["rbar"] for j in judgements) / 16,
         "zero_variance": flat / 16,
         "groups": 16,
         "trajectories": 128,

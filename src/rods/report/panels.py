@@ -67,6 +67,12 @@ class Curve:
 
 CURVES: Sequence[tuple[str, str, Sequence[Curve], bool]] = (
     (
+        "Progress reward",
+        "Mean share of turns solved in a step's trajectories: comparable over stages.",
+        (Curve("progress_mean", "progress reward", "s-mastered"),),
+        True,
+    ),
+    (
         "Mean reward",
         "Mean training reward of a step's trajectories. Stages may use different rewards.",
         (Curve("reward_mean", "mean reward"),),

@@ -201,12 +201,13 @@ def scatter(
         [[p[0] for p in points] + [c[0] for c in curve]],
         [[p[1] for p in points] + [c[1] for c in curve]],
     )
+    growth = min(0.9, 8 / math.sqrt(max([p[2] for p in points] + [1])))
     parts = [_band(frame, band)] if band else []
     parts.append(_grid(frame))
     for name, group, css in groups:
         for x, y, count in group:
             text = f"{name}: {count} at rbar {x:.3f}, variance {y:.4f}"
-            radius = min(11.0, 1.9 + 0.9 * math.sqrt(count))
+            radius = 1.9 + growth * math.sqrt(count)
             parts.append(_dot(frame, x, y, f"point {css}", radius, text))
     if curve:
         path = _path(frame, [c[0] for c in curve], [c[1] for c in curve])
