@@ -12,7 +12,8 @@ from rich.console import Console
 from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
 from rods.report.build import build_report, span
-from rods.report.compare import compare_runs, comparison_table, write_comparison
+from rods.report.compare import compare_runs
+from rods.report.heldout import result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
@@ -21,10 +22,9 @@ from rods.report.panels import (
     pool_figures,
     synthesis_figure,
 )
-from rods.report.results import result_rows
+from rods.report.results import summary
 from rods.report.run_data import Evaluation, load_run
 from rods.report.svg import Axes, Series, histogram, line_chart, scatter, smooth, ticks
-from rods.report.tables import summary
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
 
@@ -118,7 +118,7 @@ def test_names_and_settings_of_a_run_stay_text(tmp_path: Path) -> None:
     assert not [t for t, _ in page.tags if t in ("b>run", "img")]
     assert "49" not in [w.strip() for w in page.words]
     other = write_run(tmp_path / "other")
-    compared = read(write_comparison(compare_runs([path, other]), tmp_path / "c.html"))
+    compared = read(compare_runs([path, other]).write(tmp_path / "c.html"))
     assert [t for t, _ in compared.tags].count("script") == 1
     assert not [t for t, _ in compared.tags if t == "img"]
 
@@ -358,10 +358,10 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     assert second.against.mean == pytest.approx(second.after.mean - first.after.mean)
     assert second.against.low > 0
     console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
-    console.print(comparison_table(comparison))
+    console.print(comparison.table())
     console.file.close()
     assert f"to A {second.against.mean:+.3f}" in console.export_text()
-    page = read(write_comparison(comparison, tmp_path / "compare.html"))
+    page = read(comparison.write(tmp_path / "compare.html"))
     assert [t for t, _ in page.tags].count("svg") >= 8
 
 

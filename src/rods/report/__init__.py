@@ -1,6 +1,6 @@
 """Reports: what a run did, for people. Reads run directories, never writes into their data.
 
-`build.py` makes `report.html`, `compare.py` sets runs side by side, `tables.py` prints the end of a
+`build.py` makes `report.html`, `compare.py` sets runs side by side, `results.py` prints the end of a
 training run, `live.py` shows training while it goes on.
 
     from rods.report.build import build_report

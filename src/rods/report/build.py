@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval
+from rods.report.heldout import METRICS, SETS, Cell, ResultRow, result_rows, unpaired
 from rods.report.panels import (
     boundary_band,
     boundary_without_variance,
@@ -29,7 +30,6 @@ from rods.report.panels import (
     pool_figures,
     synthesis_figure,
 )
-from rods.report.results import METRICS, SETS, Cell, ResultRow, result_rows, unpaired
 from rods.report.run_data import RunData, load_run, moment
 from rods.report.svg import whisker
 from rods.report.viewer import Decode, decoder_for, trajectory_view

@@ -4,8 +4,8 @@ The first run is the baseline. Differences after training are paired task by tas
 that both runs evaluated; without common tasks there is no difference, and the reader is told.
 
     comparison = compare_runs([Path("runs/static"), Path("runs/rods")])
-    Console().print(comparison_table(comparison))
-    write_comparison(comparison, Path("compare.html"))
+    Console().print(comparison.table(), *comparison.warnings)
+    comparison.write(Path("compare.html"))
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from rods.errors import StoreError
 from rods.evaluation.stats import Difference, Interval
 from rods.report.build import details, identity, render, write_page
+from rods.report.heldout import METRICS, SETS, ResultRow, result_rows
 from rods.report.panels import CURVES, Figure, first_visits, step_series
-from rods.report.results import METRICS, SETS, ResultRow, result_rows
+from rods.report.results import change, mean
 from rods.report.run_data import RunData, load_run
 from rods.report.svg import Axes, Series, line_chart
-from rods.report.tables import change, mean
 from rods.types import Json
 
 COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
@@ -83,6 +82,14 @@ class Comparison:
     differing: tuple[tuple[str, tuple[str, ...]], ...]
     """Settings whose values differ: dotted key, one text a run."""
 
+    def table(self) -> Table:
+        """Results and numbers for a terminal; the warnings are for the caller to say."""
+        return comparison_table(self)
+
+    def write(self, out: Path) -> Path:
+        """Write the self-contained page; see `write_comparison`."""
+        return write_comparison(self, out)
+
 
 def compare_runs(paths: Sequence[Path]) -> Comparison:
     """Read runs and set them side by side; the first is the baseline.
@@ -106,8 +113,8 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
     )
 
 
-def comparison_table(comparison: Comparison) -> Group:
-    """For a terminal: results, numbers, warnings."""
+def comparison_table(comparison: Comparison) -> Table:
+    """For a terminal: results and numbers."""
     table = Table(
         title="Held-out results after training (gain over before; difference to A)",
         caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
@@ -123,8 +130,7 @@ def comparison_table(comparison: Comparison) -> Group:
     table.add_section()
     for name, values in comparison.facts:
         table.add_row(Text(name, style="dim"), *[Text(v) for v in values])
-    warnings = [Text(f"Beware: {w}", style="yellow") for w in comparison.warnings]
-    return Group(table, *warnings)
+    return table
 
 
 def write_comparison(comparison: Comparison, out: Path) -> Path:

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from rods.report.results import CATEGORIES
+from rods.report.heldout import CATEGORIES
 from rods.report.run_data import REGIONS, EpochRow, Judged, RunData, StepRow
 from rods.report.svg import (
     Axes,

@@ -1,120 +1,115 @@
-"""Held-out results as rows: before, after and the paired difference, for each set and category.
+"""The end of a run as tables on a terminal. Owns words and columns, computes nothing new.
 
-Owns which tasks are paired with which; the intervals come from `evaluation/stats.py`.
-
-    for row in result_rows(run.evaluation("before"), run.last_evaluation):
-        row.label, row.cells["progress"].difference
+Console(stderr=True).print(summary(load_run(path), report=path / "report.html"))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import statistics
+from collections import Counter
+from pathlib import Path
 
-from rods.evaluation.stats import Difference, Interval, mean_ci, paired_difference
-from rods.report.run_data import EvalRow, Evaluation
+from rich import box
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
-METRICS: Mapping[str, str] = {
-    "progress": "Progress reward",
-    "solved": "Accuracy, our verdict",
-    "parity": "Accuracy, official parity",
-}
-SETS: Mapping[str, str] = {"variant": "Held-out variants", "original": "Held-out original tasks"}
-CATEGORIES: Mapping[str, str] = {
-    "base": "base",
-    "miss_func": "missing function",
-    "miss_param": "missing parameter",
-    "long_context": "long context",
-}
+from rods.evaluation.stats import Difference, Interval
+from rods.report.heldout import METRICS, SETS, Cell, result_rows
+from rods.report.panels import boundary_band, first_visits, words
+from rods.report.run_data import RunData, load_run
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One metric of one row. A part is `None` where it was not measured or has no interval."""
-
-    before: Interval | None
-    after: Interval | None
-    difference: Difference | None
-    paired: int
-    """Tasks that both evaluations hold."""
+def summary(run: Path | RunData, report: Path | None = None) -> Group:
+    """What `rods train` ends with: results, what the buffer did, where the report is."""
+    data = run if isinstance(run, RunData) else load_run(run)
+    lines = [Text(line) for line in summary_lines(data)]
+    notes = [Text(note, style="yellow") for note in data.notes]
+    where = [Text(f"Report: {report}")] if report else []
+    return Group(summary_table(data), *lines, *notes, *where)
 
 
-@dataclass(frozen=True, slots=True)
-class ResultRow:
-    """One set, or one category of it."""
-
-    set: str
-    category: str
-    """Empty: all categories."""
-    tasks: int
-    scenarios: int
-    cells: Mapping[str, Cell]
-
-    @property
-    def label(self) -> str:
-        """What to write in the first column."""
-        return CATEGORIES.get(self.category, self.category) if self.category else "all"
-
-
-def result_rows(before: Evaluation | None, after: Evaluation | None) -> list[ResultRow]:
-    """All rows: for each set first all tasks, then each category (unless there is but one)."""
-    first, last = _by_key(before), _by_key(after)
-    everything = {**first, **last}
-    rows: list[ResultRow] = []
-    for name in sorted({s for s, _ in everything}, key=_order(SETS)):
-        keys = [key for key in everything if key[0] == name]
-        groups = sorted({everything[key].category for key in keys}, key=_order(CATEGORIES))
-        for category in ["", *(groups if len(groups) > 1 else [])]:
-            chosen = [k for k in keys if not category or everything[k].category == category]
-            rows.append(
-                ResultRow(
-                    name,
-                    category,
-                    len(chosen),
-                    len({everything[k].scenario for k in chosen}),
-                    {m: _cell(m, chosen, first, last) for m in METRICS},
-                )
-            )
-    return rows
-
-
-def unpaired(before: Evaluation | None, after: Evaluation | None) -> int:
-    """Tasks that only one of two evaluations holds; 0 unless both exist."""
-    if before is None or after is None:
-        return 0
-    return len(_by_key(before).keys() ^ _by_key(after).keys())
-
-
-Key = tuple[str, str]
-
-
-def _by_key(evaluation: Evaluation | None) -> dict[Key, EvalRow]:
-    return {(r.set, r.task_id): r for r in evaluation.rows} if evaluation else {}
-
-
-def _cell(
-    metric: str, keys: list[Key], first: Mapping[Key, EvalRow], last: Mapping[Key, EvalRow]
-) -> Cell:
-    before = [first[k] for k in keys if k in first and metric in first[k].values]
-    after = [last[k] for k in keys if k in last and metric in last[k].values]
-    both = [
-        k
-        for k in keys
-        if k in first and k in last and metric in first[k].values and metric in last[k].values
-    ]
-    difference = paired_difference(
-        [first[k].values[metric] for k in both],
-        [last[k].values[metric] for k in both],
-        [last[k].scenario for k in both],
+def summary_table(run: Path | RunData) -> Table:
+    """Held-out results before and after, with paired 95 % intervals; fits 80 columns."""
+    data = run if isinstance(run, RunData) else load_run(run)
+    table = Table(
+        title=f"Held-out results of {escape(data.name)}",
+        caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario. Accuracy: "
+        "our verdict, abstention judged too; parity: the benchmark's own.",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
     )
-    return Cell(_mean(metric, before), _mean(metric, after), difference, len(both))
+    table.add_column("", no_wrap=True)
+    table.add_column("tasks", justify="right", no_wrap=True)
+    for name in ("progress", "accuracy", "parity"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in result_rows(data.evaluation("before"), data.last_evaluation):
+        if not row.category:
+            table.add_section()
+        name = f" {row.label}" if row.category else SETS.get(row.set, row.set)
+        cells = [_cell(row.cells[metric]) for metric in METRICS]
+        style = "" if row.category else "bold"
+        table.add_row(
+            Text(name.removeprefix("Held-out ").removesuffix(" tasks")),
+            str(row.tasks),
+            *cells,
+            style=style,
+        )
+    return table
 
 
-def _mean(metric: str, rows: list[EvalRow]) -> Interval | None:
-    return mean_ci([r.values[metric] for r in rows], [r.scenario for r in rows])
+def _cell(cell: Cell) -> Text:
+    means = f"{mean(cell.before)} \N{RIGHTWARDS ARROW} {mean(cell.after)}"
+    return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
 
 
-def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:
-    """Sort key: known names in their order, then the others by name."""
-    names = list(known)
-    return lambda name: (names.index(name) if name in names else len(names), name)
+def mean(found: Interval | None) -> str:
+    """Three digits, or a dash."""
+    return "-" if found is None else f"{found.mean:.3f}"
+
+
+def change(found: Difference | None) -> Text:
+    """`+0.112 ± 0.026`, green or red where the interval excludes zero; a dash without one."""
+    if found is None:
+        return Text("-", style="dim")
+    colour = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
+    return Text(f"{found.mean:+.3f} \N{PLUS-MINUS SIGN} {found.half_width:.3f}", style=colour)
+
+
+def summary_lines(run: RunData) -> list[str]:
+    """What training, buffer and synthesis did, a sentence each."""
+    lines: list[str] = []
+    shares = [s for r in run.steps if (s := r.numbers.get("zero_variance")) is not None]
+    if shares:
+        quarter = max(1, len(shares) // 4)
+        first, last = statistics.mean(shares[:quarter]), statistics.mean(shares[-quarter:])
+        lines.append(
+            f"{len(run.steps)} updates; groups without variance: {first:.0%} in the first quarter, "
+            f"{last:.0%} in the last."
+        )
+    if run.epochs:
+        gone: Counter[str] = Counter()
+        for epoch in run.epochs:
+            gone.update(epoch.retired)
+        reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items() if n)
+        lines.append(
+            f"Buffer: {run.epochs[-1].generated} variants active at the last epoch's start, "
+            f"{sum(e.injected for e in run.epochs)} injected, {gone.total()} retired"
+            f"{f' ({reasons})' if reasons else ''} over {len(run.epochs)} epochs."
+        )
+    if visits := first_visits(run):
+        low, high = boundary_band(run)
+        inside = sum(low <= j.rbar <= high for j in visits)
+        lines.append(
+            f"{len(visits)} new variants were judged: median rbar "
+            f"{statistics.median(j.rbar for j in visits):.2f}, {inside / len(visits):.0%} on the "
+            "boundary."
+        )
+    if run.made.tried:
+        lines.append(
+            f"Synthesis: {run.made.accepted} accepted of {run.made.tried} tried "
+            f"({run.made.accepted / run.made.tried:.0%})."
+        )
+    return lines
