@@ -35,8 +35,8 @@ class ModelSettings(Settings):
 
     name: str = "tiny"
     """`tiny` (bundled), a folder, or a Hugging Face name."""
-    dialect: Literal["pythonic", "hermes", "think", "llama"] = "pythonic"
-    """How the model writes calls; the bundled policy speaks `pythonic`."""
+    dialect: Literal["compact", "pythonic", "hermes", "think", "llama"] = "compact"
+    """How the model writes calls; the bundled policy speaks `compact`."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
@@ -219,8 +219,9 @@ class RunConfig(Settings):
     """Everything that decides what a run does."""
 
     seed: int = Field(default=0, ge=0)
-    minutes: float = Field(default=0.0, ge=0)
-    """Stop at the first step boundary after this much training time; 0: play all stages."""
+    updates: int = Field(default=0, ge=0)
+    """Stop after this many updates, so that two curricula get the same budget; 0: play all
+    stages."""
     curriculum: Literal["rods", "static"] = "rods"
     """`static`: the fixed pool, same budget, no synthesis."""
     model: ModelSettings = ModelSettings()

@@ -1,0 +1,31 @@
+"""`rods compare`: runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rods.cli.common import out, say
+
+
+def add(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("compare")(compare)
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs.")],
+    page: Annotated[Path | None, typer.Option(help="Also write an HTML page here.")] = None,
+) -> None:
+    """Compare runs: what they reached, with paired intervals, and how they got there."""
+    from rods.report.compare import compare_runs
+
+    comparison = compare_runs(runs)
+    out().print(comparison.table())
+    for warning in comparison.warnings:
+        say(f"note: {warning}")
+    if page is not None:
+        comparison.write(page)
+        say(f"page: {page}")

@@ -1,0 +1,96 @@
+"""`rods doctor`: what is installed, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+import rods
+from rods.cli.common import out
+
+EXTRAS = {
+    "core": ("pydantic", "numpy", "rich", "typer", "jinja2", "openai", "mpmath", "pip"),
+    "train": (
+        "torch",
+        "transformers",
+        "tokenizers",
+        "accelerate",
+        "peft",
+        "safetensors",
+        "pyarrow",
+    ),
+    "dev": ("pytest", "pytest-timeout", "hypothesis", "ruff", "pyright"),
+}
+
+
+def add(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("doctor")(doctor)
+
+
+def installed(name: str) -> str | None:
+    """Version of a package, None if it is missing."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def findings() -> dict[str, dict[str, str | None]]:
+    """Version of every package by extra; None: missing."""
+    return {extra: {name: installed(name) for name in names} for extra, names in EXTRAS.items()}
+
+
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Say what is installed, which extras are missing, and the line that installs them."""
+    found = findings()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if as_json:
+        out().print_json(data={"rods": rods.__version__, "cores": cores, "packages": found})
+    else:
+        _show(found, cores or 1)
+    if any(v is None for v in found["core"].values()):
+        raise typer.Exit(1)
+
+
+def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
+    console = out()
+    console.print(f"rods {rods.__version__}, Python {platform.python_version()}, {cores} cores")
+    table = Table("extra", "packages", "install")
+    for extra, packages in found.items():
+        missing = [name for name, have in packages.items() if have is None]
+        line = "pip install rods" if extra == "core" else f"pip install 'rods[{extra}]'"
+        rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
+        table.add_row(extra, ", ".join(rows), line if missing else "complete")
+    console.print(table)
+    console.print(f"benchmark: {_benchmark()}")
+    console.print(f"GPU: {_gpu()}")
+    console.print(f"free disk here: {shutil.disk_usage('.').free / 2**30:.0f} GiB")
+
+
+def _benchmark() -> str:
+    from rods.envs.bfcl.assets import cached
+
+    where = cached()
+    return where or "not fetched yet; the first `rods check` or `rods train` does it"
+
+
+def _gpu() -> str:
+    if installed("torch") is None:
+        return "unknown without torch"
+    import torch
+
+    if not torch.cuda.is_available():
+        return f"none (torch {torch.__version__}); training runs on the CPU"
+    return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+
+
+if __name__ == "__main__":
+    sys.exit(doctor())

@@ -1,0 +1,45 @@
+"""Entry point of `rods`: verbs, and how errors end.
+
+A user's error is one message and exit status 2, Ctrl-C is 130, a bug shows its traceback. Each verb
+imports what it needs when it is called, so that `rods --help` is quick and needs no torch.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from rods.cli import check, compare, doctor, evaluate, pretrain, report, synth, train
+from rods.cli.common import say
+from rods.errors import Interrupted, RodsError
+
+app = typer.Typer(
+    name="rods",
+    help="Train tool-using agents by reinforcement learning on tasks that follow the policy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for _verb in (train, evaluate, check, synth, report, compare, pretrain, doctor):
+    _verb.add(app)
+
+
+def main() -> None:
+    """Run the program."""
+    try:
+        app()
+    except Interrupted as stop:
+        say(str(stop))
+        sys.exit(130)
+    except KeyboardInterrupt:
+        say("interrupted.")
+        sys.exit(130)
+    except RodsError as error:
+        say(f"rods: {error}")
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

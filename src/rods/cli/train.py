@@ -1,0 +1,73 @@
+"""`rods train`: the closed loop, from nothing or from where a run stopped."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rods.cli.common import EXTRA, out, overrides, profile_of, say
+from rods.config import RunConfig, load_config
+from rods.errors import Interrupted
+
+
+def add(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("train", context_settings=EXTRA)(train)
+
+
+def train(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
+    profile: Annotated[
+        str, typer.Option(help="A profile of the recipe; `full` is its top level.")
+    ] = "quick",
+    curriculum: Annotated[
+        str, typer.Option(help="`rods`, or `static`: the fixed pool with the same budget.")
+    ] = "",
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    folder: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "",
+    resume: Annotated[Path | None, typer.Option(help="A run to go on with.")] = None,
+    dry_run: Annotated[bool, typer.Option(help="Print the settings and stop.")] = False,
+) -> None:
+    """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
+    asked = overrides(context.args)
+    if curriculum:
+        asked.append(f"curriculum={curriculum}")
+    if seed is not None:
+        asked.append(f"seed={seed}")
+    config = None
+    if resume is None or asked:
+        config = load_config(recipe, profile_of(profile), asked)
+    if dry_run:
+        out().print_json((config or load_config(recipe, profile_of(profile))).model_dump_json())
+        return
+    _run(config, folder, resume)
+
+
+def _run(config: RunConfig | None, folder: str, resume: Path | None) -> None:
+    from rods.cli.assemble import assemble, start_run
+    from rods.loop import train as play
+    from rods.report.build import build_report
+    from rods.report.live import TrainDisplay
+    from rods.report.results import summary_table
+    from rods.store import RunDirectory
+
+    started = time.monotonic()
+    if resume is not None:
+        run = RunDirectory.resume(resume, config)
+    else:
+        assert config is not None
+        run = start_run(config, folder)
+    say(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
+    try:
+        with assemble(run.config, run) as parts, TrainDisplay() as display:
+            play(parts, run, display)
+    except Interrupted as stop:
+        build_report(run.path)
+        raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
+    page = build_report(run.path)
+    out().print(summary_table(run.path))
+    say(f"{time.monotonic() - started:.0f} s. Report: {page}")

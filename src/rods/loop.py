@@ -1,0 +1,197 @@
+"""The closed loop, readable top to bottom.
+
+    tasks -> rollout -> reward -> update          the policy learns
+      ^                   |
+      |                boundary -> synthesis      new tasks where it can learn most
+      +---- replay buffer <--------+              the data follows the policy
+
+Owns the order of things and what is written when. It knows no model, environment or writer: those
+come in as `Parts` (`parts.py`). A step ends with a checkpoint; a kill anywhere repeats
+at most the steps since then, with the same draws and the same samples.
+
+    train(parts, run, display)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rods.config import RunConfig
+from rods.curriculum import OnlineCurriculum
+from rods.errors import Interrupted
+from rods.journal import EpochReport
+from rods.parts import Display, Parts, Trainer
+from rods.records import epoch_figures, judgement_figures, rollout_figures
+from rods.reward import get_reward, score_group
+from rods.rollout import run_groups
+from rods.store import Checkpoint, RunDirectory
+from rods.task import Task
+from rods.trajectory import Group, Trajectory
+from rods.types import Json
+
+
+def train(parts: Parts, run: RunDirectory, display: Display) -> None:
+    """Play the curriculum to its end, or until Ctrl-C.
+
+    Raises:
+        Interrupted: Ctrl-C; everything up to the last whole step is saved.
+    """
+    config = run.config
+    with _curriculum(parts, run, config) as curriculum, _ctrl_c() as stopped:
+        if run.latest_checkpoint() is None:
+            _evaluate(parts, run, display, "before", step=0)
+            _checkpoint(parts, run, curriculum, force=True)
+        while not _finished(config, curriculum, parts.trainer):
+            if curriculum.epoch_done:
+                _log_epoch(parts, run, display, curriculum, curriculum.start_epoch())
+            record = _step(parts, run, display, curriculum)
+            run.log(record)
+            display.step(record)
+            _checkpoint(parts, run, curriculum, force=stopped())
+            if stopped():
+                raise Interrupted(f"stopped after update {parts.trainer.step}.")
+        _checkpoint(parts, run, curriculum, force=True)
+        _evaluate(parts, run, display, "after", step=parts.trainer.step + 1)
+    run.finish()
+
+
+def _finished(config: RunConfig, curriculum: OnlineCurriculum, trainer: Trainer) -> bool:
+    return curriculum.done or 0 < config.updates <= trainer.step
+
+
+def _step(
+    parts: Parts, run: RunDirectory, display: Display, curriculum: OnlineCurriculum
+) -> dict[str, Json]:
+    """Draw tasks, roll out, score, judge, update: one line of the log."""
+    config, stage, epoch = run.config, curriculum.stage, curriculum.epoch
+    started = time.perf_counter()
+    tasks = curriculum.next_tasks(config.rollout.tasks_per_step)
+    groups = asyncio.run(_roll_out(parts, config, tasks, display))
+    rolled = time.perf_counter()
+    scores = [score_group(get_reward(stage.reward), group) for group in groups]
+    judged = [curriculum.observe(group, s) for group, s in zip(groups, scores, strict=True)]
+    report = parts.trainer.update(groups, scores)
+    parts.policy.sync()
+    parts.policy.version = parts.trainer.version
+    run.write_trajectories(parts.trainer.step, [t for g in groups for t in g.trajectories])
+    return {
+        **report.metrics(),
+        **rollout_figures(groups, scores, rolled - started),
+        **judgement_figures(curriculum, [j for j in judged if j is not None]),
+        "kind": "step",
+        "step": parts.trainer.step,
+        "epoch": epoch,
+        "stage": stage.name,
+        "seconds_update": report.seconds,
+        "informative_groups": report.informative,
+        "buffer": {**curriculum.metrics()},
+        "synthesis": dict(parts.synthesis.state()) if parts.synthesis else {},
+        "total_steps": config.updates,
+    }
+
+
+async def _roll_out(
+    parts: Parts, config: RunConfig, tasks: Sequence[Task], display: Display
+) -> list[Group]:
+    done, total = 0, len(tasks) * config.rollout.k
+
+    def count(_: Trajectory) -> None:
+        nonlocal done
+        done += 1
+        display.rollout(done, total)
+
+    groups = run_groups(
+        tasks,
+        parts.environment,
+        parts.policy,
+        parts.dialect,
+        parts.template,
+        config.rollout,
+        seed=config.seed,
+        on_trajectory=count,
+    )
+    return [group async for group in groups]
+
+
+def _log_epoch(
+    parts: Parts,
+    run: RunDirectory,
+    display: Display,
+    curriculum: OnlineCurriculum,
+    report: EpochReport,
+) -> None:
+    # An epoch's record counts to its first update: a resume before that update starts it anew.
+    record: dict[str, Json] = {
+        **epoch_figures(curriculum, report),
+        "step": parts.trainer.step + 1,
+        "synthesis": dict(parts.synthesis.state()) if parts.synthesis else {},
+    }
+    run.log(record)
+    display.epoch(record)
+
+
+def _evaluate(parts: Parts, run: RunDirectory, display: Display, when: str, step: int) -> None:
+    display.message(f"held-out evaluation {when} training")
+    rows = parts.evaluate(parts.policy, display.rollout)
+    run.log({"kind": "eval", "step": step, "when": when, "rows": [dict(row) for row in rows]})
+
+
+# -- checkpoints ---------------------------------------------------------------------------------
+
+
+def _checkpoint(parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, force: bool) -> None:
+    step = parts.trainer.step
+    latest = run.latest_checkpoint()
+    due = force or step % run.config.train.checkpoint_steps == 0
+    if not due or (latest is not None and latest.step == step):
+        return
+    with run.checkpoint(step) as folder:
+        parts.trainer.save(folder / "policy")
+        curriculum.buffer.snapshot(folder / "buffer.sqlite")
+        text = json.dumps(curriculum.state_dict())
+        (folder / "curriculum.json").write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator[OnlineCurriculum]:
+    """The curriculum, and all state, as the last checkpoint left it."""
+    path = run.path / "buffer.sqlite"
+    checkpoint: Checkpoint | None = run.latest_checkpoint()
+    if checkpoint is None:
+        for stale in run.path.glob("buffer.sqlite*"):
+            stale.unlink()
+    curriculum = OnlineCurriculum(config, parts.originals, path, parts.synthesis)
+    try:
+        if checkpoint is not None:
+            curriculum.buffer.restore(checkpoint.path / "buffer.sqlite")
+            text = (checkpoint.path / "curriculum.json").read_text(encoding="utf-8")
+            curriculum.load_state_dict(json.loads(text))
+            parts.trainer.load(checkpoint.path / "policy")
+            parts.policy.sync()
+            parts.policy.version = parts.trainer.version
+        yield curriculum
+    finally:
+        curriculum.close()
+
+
+@contextmanager
+def _ctrl_c() -> Generator[Any]:
+    """The first Ctrl-C asks for a stop at the step boundary, the second one stops at once."""
+    pressed: list[int] = []
+
+    def note(number: int, _frame: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    former = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, former)

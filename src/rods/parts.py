@@ -1,0 +1,98 @@
+"""What the loop drives, as protocols: a loop knows no model, environment, writer or screen.
+
+Owns the names of the seams between `loop.py` and the outside world; `rods.cli.assemble` fills them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rods.curriculum import SynthesisQueue
+from rods.dialects import Dialect
+from rods.env import Environment
+from rods.policy import Policy
+from rods.reward import Score
+from rods.task import Task
+from rods.template import ChatTemplate
+from rods.trajectory import Group
+from rods.types import Json
+
+
+class Synced(Policy, Protocol):
+    """A policy that can take over the weights that a trainer changed."""
+
+    def sync(self) -> None:
+        """Use the trainer's current weights from now on."""
+        ...
+
+
+class Trainer(Protocol):
+    """What updates the weights."""
+
+    step: int
+    version: int
+
+    def update(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Any:
+        """One update; the report has `metrics()`."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write weights and optimiser."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Read what `save` wrote."""
+        ...
+
+
+class Synthesis(SynthesisQueue, Protocol):
+    """The worker as the loop sees it."""
+
+    def state(self) -> Mapping[str, Json]:
+        """Counts so far: tried, accepted, rejected by reason, waiting, seconds."""
+        ...
+
+
+class Display(Protocol):
+    """Where the progress is shown."""
+
+    def step(self, record: Mapping[str, Any]) -> None:
+        """A step is done."""
+        ...
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """An epoch begins."""
+        ...
+
+    def rollout(self, done: int, total: int) -> None:
+        """Trajectories of the current step that are finished."""
+        ...
+
+    def message(self, text: str) -> None:
+        """Something worth a line."""
+        ...
+
+
+class Evaluation(Protocol):
+    """The held-out evaluation."""
+
+    def __call__(self, policy: Policy, progress: Any) -> list[dict[str, Json]]:
+        """One row a task: progress, solved and parity of each sample."""
+        ...
+
+
+@dataclass
+class Parts:
+    """Everything that the loop drives."""
+
+    environment: Environment
+    originals: Sequence[Task]
+    policy: Synced
+    trainer: Trainer
+    dialect: Dialect
+    template: ChatTemplate
+    synthesis: Synthesis | None
+    evaluate: Evaluation

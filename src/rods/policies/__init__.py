@@ -1,0 +1,1 @@
+"""The bundled small policy, and what makes it again: `rods pretrain`."""

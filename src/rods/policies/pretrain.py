@@ -1,0 +1,228 @@
+"""`rods pretrain`: make the bundled policy from nothing, on variants of training scenarios only.
+
+A Qwen3-architecture model with random weights learns to speak like the oracle: next-token loss on
+the oracle's tokens, and with a small weight on the rest of the conversation. Label smoothing keeps
+it uncertain, so that the K rollouts of a group differ and there is something to reinforce.
+
+    card = pretrain(folder, PretrainSettings(tokens=9_000_000), seed=0)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from rods.policies.conversations import Conversation
+from rods.policies.muon import Muon
+from rods.policies.tokenizer import END, PAD
+
+Report = Callable[[dict[str, float]], None]
+
+
+@dataclass(frozen=True)
+class PretrainSettings:
+    """Size of the model and of its schooling."""
+
+    hidden: int = 256
+    layers: int = 4
+    heads: int = 4
+    kv_heads: int = 2
+    ffn: int = 704
+    vocab: int = 3072
+    context: int = 4096
+    tokens: int = 7_000_000
+    """Tokens to train on, context included."""
+    batch_tokens: int = 6_144
+    """Tokens of one update, padding included."""
+    lr: float = 2e-3
+    """Peak rate of AdamW (embeddings, norms)."""
+    matrix_lr: float = 0.02
+    """Peak rate of Muon (hidden matrices)."""
+    context_weight: float = 0.1
+    """Weight of the loss on tokens that the oracle did not say."""
+    smoothing: float = 0.05
+    """Label smoothing on the oracle's tokens."""
+
+
+def build_model(
+    settings: PretrainSettings, tokenizer: PreTrainedTokenizerFast, seed: int
+) -> Qwen3ForCausalLM:
+    """A model of random weights."""
+    torch.manual_seed(seed)
+    config = Qwen3Config(
+        vocab_size=math.ceil(len(tokenizer) / 64) * 64,
+        hidden_size=settings.hidden,
+        intermediate_size=settings.ffn,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.kv_heads,
+        head_dim=settings.hidden // settings.heads,
+        max_position_embeddings=settings.context,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=_id(tokenizer, END),
+        pad_token_id=_id(tokenizer, PAD),
+    )
+    return Qwen3ForCausalLM(config)
+
+
+def _id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
+    found = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(found, int)
+    return found
+
+
+def batches(
+    conversations: Sequence[Conversation], batch_tokens: int, rng: random.Random
+) -> Iterator[list[Conversation]]:
+    """Endless batches of similar length, in random order, each conversation once a pass."""
+    while True:
+        order = sorted(range(len(conversations)), key=lambda i: (len(conversations[i].ids), i))
+        passes: list[list[Conversation]] = []
+        batch: list[Conversation] = []
+        for index in order:
+            row = conversations[index]
+            if batch and (len(batch) + 1) * len(row.ids) > batch_tokens:
+                passes.append(batch)
+                batch = []
+            batch.append(row)
+        passes.append(batch)
+        rng.shuffle(passes)
+        yield from passes
+
+
+def collate(batch: Sequence[Conversation], pad: int, weight: float) -> tuple[torch.Tensor, ...]:
+    """Right-padded ids (B, T), weights of the next token's loss (B, T-1), oracle mask (B, T-1)."""
+    width = max(len(row.ids) for row in batch)
+    ids = torch.full((len(batch), width), pad)
+    weights = torch.zeros(len(batch), width)
+    for i, row in enumerate(batch):
+        ids[i, : len(row.ids)] = torch.tensor(row.ids)
+        mask = torch.tensor(row.mask, dtype=torch.float32)
+        weights[i, : len(row.ids)] = mask + (1 - mask) * weight
+    return ids, weights[:, 1:]
+
+
+class Teacher:
+    """Holds model, optimisers and schedule; `step` makes one update."""
+
+    def __init__(self, model: Qwen3ForCausalLM, settings: PretrainSettings) -> None:
+        self.model, self.settings = model, settings
+        matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
+        known = {id(p) for p in matrices}
+        others = [p for p in model.parameters() if id(p) not in known]
+        self.optimisers: list[torch.optim.Optimizer] = [
+            Muon(matrices, lr=settings.matrix_lr),
+            torch.optim.AdamW(others, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.0),
+        ]
+        self.peaks = [settings.matrix_lr, settings.lr]
+        self.seen = 0
+
+    def rate(self) -> float:
+        """Share of the peak rate: linear warm-up over 2 %, flat, linear decay over 40 %."""
+        done = self.seen / self.settings.tokens
+        return min(1.0, 0.02 + done / 0.02, max(0.02, (1 - done) / 0.4))
+
+    def step(self, batch: Sequence[Conversation]) -> dict[str, float]:
+        """One update; returns loss on the oracle's tokens (nats) and share of them predicted."""
+        pad = int(self.model.config.pad_token_id or 0)
+        ids, weights = collate(batch, pad, self.settings.context_weight)
+        hidden = self.model.model(input_ids=ids).last_hidden_state[:, :-1]
+        keep = weights > 0
+        logits = self.model.lm_head(hidden[keep])
+        targets, weight = ids[:, 1:][keep], weights[keep]
+        oracle = weight == 1
+        plain = cross_entropy(logits, targets, reduction="none")
+        smooth = cross_entropy(
+            logits, targets, reduction="none", label_smoothing=self.settings.smoothing
+        )
+        loss = (torch.where(oracle, smooth, plain) * weight).sum() / weight.sum()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimiser, peak in zip(self.optimisers, self.peaks, strict=True):
+            for group in optimiser.param_groups:
+                group["lr"] = peak * self.rate()
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        self.seen += int((ids != pad).sum())
+        hits = (logits.argmax(-1) == targets)[oracle].float().mean()
+        return {
+            "loss": float(plain.detach()[oracle].mean()),
+            "accuracy": float(hits),
+            "tokens": self.seen,
+        }
+
+
+def teach(
+    model: Qwen3ForCausalLM,
+    conversations: Sequence[Conversation],
+    settings: PretrainSettings,
+    seed: int,
+    report: Report,
+) -> dict[str, Any]:
+    """Train until `settings.tokens` are seen; returns figures for the card."""
+    torch.manual_seed(seed)
+    teacher = Teacher(model, settings)
+    started, steps, recent = time.monotonic(), 0, [0.0]
+    model.train()
+    for batch in batches(conversations, settings.batch_tokens, random.Random(seed)):
+        figures = teacher.step(batch)
+        steps += 1
+        recent = [*recent[-49:], figures["loss"]] if steps > 1 else [figures["loss"]]
+        report({**figures, "step": steps, "seconds": time.monotonic() - started})
+        if teacher.seen >= settings.tokens:
+            break
+    return {
+        "steps": steps,
+        "tokens": teacher.seen,
+        "conversations": len(conversations),
+        "passes": round(teacher.seen / sum(len(c.ids) for c in conversations), 2),
+        "loss": round(sum(recent) / len(recent), 4),
+        "seconds": round(time.monotonic() - started),
+    }
+
+
+def save_policy(
+    folder: Path,
+    model: Qwen3ForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    card: dict[str, Any],
+    settings: PretrainSettings,
+) -> None:
+    """Weights as fp16 safetensors, tokenizer, and `card.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model.half().save_pretrained(folder)
+    model.float()
+    tokenizer.save_pretrained(folder)
+    card = {**card, "parameters": model.num_parameters(), "settings": asdict(settings)}
+    (folder / "card.json").write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
+
+
+def measure(
+    model: Qwen3ForCausalLM, conversations: Sequence[Conversation], batch_tokens: int
+) -> dict[str, float]:
+    """Loss (nats) and share of the oracle's tokens predicted, given the true history."""
+    loss = hits = count = 0.0
+    model.eval()
+    ordered = sorted(conversations, key=lambda c: len(c.ids))
+    size = max(1, batch_tokens // len(ordered[-1].ids))
+    with torch.inference_mode():
+        for start in range(0, len(ordered), size):
+            ids, weights = collate(ordered[start : start + size], 0, 0.0)
+            keep = weights > 0
+            hidden = model.model(input_ids=ids).last_hidden_state[:, :-1][keep]
+            logits, targets = model.lm_head(hidden), ids[:, 1:][keep]
+            loss += float(cross_entropy(logits, targets, reduction="sum"))
+            hits += float((logits.argmax(-1) == targets).sum())
+            count += len(targets)
+    return {"loss": round(loss / count, 4), "accuracy": round(hits / count, 4)}
