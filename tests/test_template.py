@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -171,6 +173,8 @@ def test_check_reports_stripped_thoughts_without_failing() -> None:
     rewritten = [f for f in report.findings if f.conversation == "earlier thoughts"]
     assert [f.kind for f in rewritten] == ["history", "history"]
     assert "I should look" in str(rewritten[0])
+    assert "turns can be joined; 10 conversations" in report.text()
+    assert json.loads(json.dumps(report.to_json()))["findings"][0]["kind"] == "history"
 
 
 def test_compare_never_tolerates_a_boundary() -> None:

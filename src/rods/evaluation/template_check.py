@@ -20,7 +20,7 @@ from rods.dialects import Dialect, get_dialect
 from rods.errors import PolicyError
 from rods.template import ChatTemplate
 from rods.tokens import Ledger
-from rods.types import Message, ToolCall, ToolResult, ToolSpec
+from rods.types import Json, Message, ToolCall, ToolResult, ToolSpec
 
 LIST = ToolSpec(
     "list_files",
@@ -57,6 +57,28 @@ class TemplateReport:
     def ok(self) -> bool:
         """Whether at least one conversation was compared and no boundary differs."""
         return self.compared > 0 and all(f.kind != "boundary" for f in self.findings)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain JSON, for `--json` and the manifest."""
+        return {
+            "ok": self.ok,
+            "digest": self.digest,
+            "end_of_turn": self.end_of_turn,
+            "compared": self.compared,
+            "findings": [
+                {"conversation": f.conversation, "kind": f.kind, "text": f.text}
+                for f in self.findings
+            ],
+        }
+
+    def text(self) -> str:
+        """A verdict in one line, then one line for each finding."""
+        verdict = "turns can be joined" if self.ok else "turns cannot be joined faithfully"
+        head = (
+            f"template {self.digest}: {verdict}; {self.compared} conversations compared, "
+            f"a turn ends with {self.end_of_turn}"
+        )
+        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
 
 
 @dataclass(frozen=True, slots=True)
