@@ -151,8 +151,6 @@ class SynthesisSettings(Settings):
     drain_seconds: float = Field(default=20.0, ge=0)
     """At an epoch's start, wait at most so long for requests of earlier epochs: it makes runs
     reproducible. Updates never wait. 0: take what is there."""
-    inline: bool = False
-    """Run the worker inside this process (tests)."""
 
 
 class TrainSettings(Settings):
@@ -343,21 +341,35 @@ def _override(data: dict[str, Any], text: str) -> None:
         value = tomllib.loads(f"value = {raw}")["value"]
     except tomllib.TOMLDecodeError:
         value = raw
-    nested: Any = value
-    for part in reversed(key.strip().split(".")):
-        nested = {part: nested}
-    _merge(data, nested)
+    *path, last = key.strip().split(".")
+    place: Any = data
+    for part in path:
+        place = _enter(place, part, text)
+    if not isinstance(place, dict):
+        raise ConfigError(f"override {text!r}: {'.'.join(path)} is no table of settings.")
+    place[last] = value
+
+
+def _enter(place: Any, part: str, text: str) -> Any:
+    if isinstance(place, list):
+        rows = cast("list[Any]", place)
+        if not part.isdigit() or int(part) >= len(rows):
+            raise ConfigError(
+                f"override {text!r}: stages.{part} is none of the {len(rows)} stages (0 to "
+                f"{len(rows) - 1})."
+            )
+        return rows[int(part)]
+    if not isinstance(place, dict):
+        raise ConfigError(f"override {text!r}: {part} stands inside a value that is no table.")
+    return cast("dict[str, Any]", place).setdefault(part, {})
 
 
 def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
     for key, value in other.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], cast("dict[str, Any]", value))
-        elif key.isdigit() or not isinstance(value, dict):
-            into[key] = value
         else:
-            into[key] = {}
-            _merge(into[key], cast("dict[str, Any]", value))
+            into[key] = value
 
 
 def _flat(data: Any, prefix: str = "") -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _log_epoch(
 
 def _evaluate(parts: Parts, run: RunDirectory, display: Display, when: str, step: int) -> None:
     display.message(f"held-out evaluation {when} training")
-    rows = parts.evaluate(parts.policy, display.rollout)
+    rows = asyncio.run(parts.evaluate(parts.policy, display.rollout))
     run.log({"kind": "eval", "step": step, "when": when, "rows": [dict(row) for row in rows]})
 
 

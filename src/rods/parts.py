@@ -5,7 +5,7 @@ Owns the names of the seams between `loop.py` and the outside world; `rods.cli.a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -79,7 +79,9 @@ class Display(Protocol):
 class Evaluation(Protocol):
     """The held-out evaluation."""
 
-    def __call__(self, policy: Policy, progress: Any) -> list[dict[str, Json]]:
+    async def __call__(
+        self, policy: Any, progress: Callable[[int, int], None]
+    ) -> list[dict[str, Any]]:
         """One row a task: progress, solved and parity of each sample."""
         ...
 

@@ -61,6 +61,17 @@ def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedToke
     return model.eval(), tokenizer
 
 
+def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:
+    """The tokenizer alone, with a chat template.
+
+    Raises:
+        PolicyError: no such folder or hub name, no tokenizer, no chat template.
+    """
+    source, local = _source(settings.name)
+    with quiet():
+        return _tokenizer(settings.name, source, local)
+
+
 def set_threads(threads: int) -> None:
     """Set torch's CPU threads; 0: as many as the cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux only

@@ -1,0 +1,133 @@
+"""The closed loop against the fixed pool: seeds x curricula, pooled figures.
+
+    python benchmarks/closed_loop.py --seeds 0 1 2 --parallel 2
+
+Runs `rods train` for every pair (a finished run is kept, an unfinished one is resumed), then prints
+one table and writes `summary.json`. Two runs at once with one thread each use two cores better than
+one run with two. Options that it does not know go to `rods train`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rods.evaluation.stats import paired_difference
+
+LAST = 0.25
+"""Share of a run's updates that counts as its end."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--curricula", nargs="+", default=["rods", "static"])
+    parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/closed_loop"))
+    options, extra = parser.parse_known_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    jobs = [(c, s) for s in options.seeds for c in options.curricula]
+    with ThreadPoolExecutor(options.parallel) as pool:
+        threads = [] if options.parallel == 1 else ["--model.threads", "1"]
+        done = pool.map(lambda job: play(options.out, *job, [*threads, *extra]), jobs)
+        for path in done:
+            print(f"finished {path}")
+    summary = {
+        c: summarise([options.out / f"{c}-{s}" for s in options.seeds]) for c in options.curricula
+    }
+    (options.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    show(summary)
+
+
+def play(out: Path, curriculum: str, seed: int, extra: list[str]) -> Path:
+    """One run, its words in a log beside it."""
+    path = out / f"{curriculum}-{seed}"
+    manifest = path / "manifest.json"
+    command = [sys.executable, "-m", "rods.cli.main", "train"]
+    if manifest.exists():
+        if json.loads(manifest.read_text())["finished"]:
+            return path
+        command += ["--resume", str(path)]
+    else:
+        command += ["--curriculum", curriculum, "--seed", str(seed), "--out", str(path), *extra]
+    with (out / f"{path.name}.log").open("a") as log:
+        subprocess.run(command, check=True, stdout=log, stderr=log)
+    return path
+
+
+def records(path: Path, kind: str) -> list[dict[str, Any]]:
+    rows = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
+    return [row for row in rows if row["kind"] == kind]
+
+
+def summarise(paths: list[Path]) -> dict[str, Any]:
+    """Figures of one curriculum, pooled over its seeds."""
+    steps = [records(path, "step") for path in paths]
+    ends = [rows[-max(1, round(LAST * len(rows))) :] for rows in steps]
+    first = [j for rows in steps for row in rows for j in row["judgements"]]
+    landed = [j for j in first if j["origin"] == "variant" and j["first_visit"]]
+    epochs = [records(path, "epoch") for path in paths]
+    return {
+        "runs": len(paths),
+        "updates": [len(rows) for rows in steps],
+        "zero_variance_end": [share(rows) for rows in ends],
+        "zero_variance_start": [
+            share(rows[: len(end)]) for rows, end in zip(steps, ends, strict=True)
+        ],
+        "variants_landed": len(landed),
+        "rbar_median": statistics.median(j["rbar"] for j in landed) if landed else None,
+        "on_boundary": sum(j["region"] == "boundary" for j in landed) / max(1, len(landed)),
+        "with_variance": sum(j["variance"] > 0 for j in landed) / max(1, len(landed)),
+        "injected": [sum(e["injected"] for e in rows) for rows in epochs],
+        "epochs_with_injection": [sum(e["injected"] > 0 for e in rows) for rows in epochs],
+        "retired": [sum(sum(e["retired"].values()) for e in rows) for rows in epochs],
+        "held_out": {kind: gains(paths, kind) for kind in ("variant", "original")},
+    }
+
+
+def share(rows: list[dict[str, Any]]) -> float:
+    """Share of groups whose rewards were all equal."""
+    return sum(r["zero_variance"] * r["groups"] for r in rows) / sum(r["groups"] for r in rows)
+
+
+def gains(paths: list[Path], kind: str) -> dict[str, Any]:
+    """Held-out progress before and after; every task averaged over samples and seeds, paired."""
+    values: dict[str, dict[str, list[float]]] = {
+        "before": defaultdict(list),
+        "after": defaultdict(list),
+    }
+    scenario: dict[str, str] = {}
+    for path in paths:
+        for record in records(path, "eval"):
+            for row in record["rows"]:
+                if row["set"] == kind:
+                    values[record["when"]][row["task_id"]].append(statistics.fmean(row["progress"]))
+                    scenario[row["task_id"]] = row["scenario"]
+    ids = sorted(values["before"])
+    before = [statistics.fmean(values["before"][i]) for i in ids]
+    after = [statistics.fmean(values["after"][i]) for i in ids]
+    found = paired_difference(before, after, [scenario[i] for i in ids])
+    return {
+        "tasks": len(ids),
+        "before": statistics.fmean(before),
+        "after": statistics.fmean(after),
+        "gain": None if found is None else [found.mean, found.low, found.high],
+    }
+
+
+def show(summary: dict[str, Any]) -> None:
+    for curriculum, figures in summary.items():
+        print(f"\n{curriculum}")
+        for name, value in figures.items():
+            print(f"  {name}: {json.dumps(value)}")
+
+
+if __name__ == "__main__":
+    main()

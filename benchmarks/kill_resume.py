@@ -1,0 +1,112 @@
+"""Kill a run at random moments, resume it, and compare it with the run that was not killed.
+
+    python benchmarks/kill_resume.py --kills 20
+
+Compares draws, rewards and the pool of both runs, step by step; exits 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+SMALL = [
+    *("--updates", "12", "--rollout.k", "2", "--rollout.tasks-per-step", "2"),
+    *("--env.train-tasks", "4", "--evaluation.tasks", "2", "--evaluation.variants", "2"),
+    *("--evaluation.samples", "1", "--boundary.low", "0.0", "--boundary.high", "1.0"),
+    *("--replay.inject", "1.0", "--replay.retire-below", "0.0", "--train.checkpoint-steps", "1"),
+    *("--stages.0.tasks", "2", "--model.threads", "1", "--boundary.cooldown-epochs", "0.0"),
+]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        whole, killed = Path(folder) / "whole", Path(folder) / "killed"
+        started = time.monotonic()
+        subprocess.run(command(whole), check=True, capture_output=True)
+        seconds = time.monotonic() - started
+        kills = kill_and_resume(killed, options.kills, seconds, random.Random(options.seed))
+        problems = differences(whole, killed)
+    print(f"{kills} kills, {len(problems)} differences; the run without kills took {seconds:.0f} s")
+    for problem in problems:
+        print(problem)
+    sys.exit(1 if problems else 0)
+
+
+def command(path: Path) -> list[str]:
+    start = [sys.executable, "-m", "rods.cli.main", "train"]
+    if (path / "manifest.json").exists():
+        return [*start, "--resume", str(path)]
+    return [*start, "--out", str(path), *SMALL]
+
+
+def kill_and_resume(path: Path, kills: int, seconds: float, rng: random.Random) -> int:
+    """Kill `kills` times at random moments, then let it end; returns the kills that hit it."""
+    hit = 0
+    for _ in range(kills):
+        process = subprocess.Popen(
+            command(path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(rng.uniform(0.15, 0.8) * seconds)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            hit += 1
+        if finished(path):
+            break
+    if not finished(path):
+        subprocess.run(command(path), check=True, capture_output=True)
+    return hit
+
+
+def finished(path: Path) -> bool:
+    manifest = path / "manifest.json"
+    return manifest.exists() and bool(json.loads(manifest.read_text())["finished"])
+
+
+def differences(one: Path, other: Path) -> list[str]:
+    """What the two runs disagree on."""
+    problems: list[str] = []
+    for kind, keys in {
+        "step": ("step", "epoch", "reward_mean", "loss", "grad_norm", "judgements"),
+        "epoch": ("step", "epoch", "active", "injected", "retired", "deferred"),
+        "eval": ("when", "rows"),
+    }.items():
+        a, b = logged(one, kind), logged(other, kind)
+        if len(a) != len(b):
+            problems.append(f"{kind}: {len(a)} records against {len(b)}")
+        for x, y in zip(a, b, strict=False):
+            problems += [f"{kind} {x['step']}: {k} differs" for k in keys if x.get(k) != y.get(k)]
+    if pool(one) != pool(other):
+        problems.append("the pools differ")
+    return problems
+
+
+def logged(path: Path, kind: str) -> list[dict[str, Any]]:
+    rows = map(json.loads, (path / "metrics.jsonl").read_text().splitlines())
+    return [row for row in rows if row["kind"] == kind]
+
+
+def pool(path: Path) -> list[tuple[Any, ...]]:
+    """Every task of the buffer with its state."""
+    with sqlite3.connect(path / "buffer.sqlite") as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(tasks)")]
+        return sorted(connection.execute(f"SELECT {', '.join(columns)} FROM tasks"), key=repr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""From settings to parts: the one place where names become objects.
+
+Owns which environment, tasks, policy, trainer, worker and evaluation a configuration means. Nothing
+here decides anything during training.
+
+    run = start_run(config, folder="")
+    with assemble(config, run) as parts:
+        train(parts, run, display)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rods.config import RunConfig
+from rods.dialects import get_dialect
+from rods.engines import HFPolicy
+from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.world import BfclEnvironment
+from rods.errors import ConfigError, StoreError
+from rods.evaluation.suite import Suite, stratified
+from rods.parts import Parts
+from rods.store import RunDirectory, new_run_dir
+from rods.synthesis.gates import Gatekeeper
+from rods.synthesis.pipeline import synthesize
+from rods.synthesis.worker import SynthesisWorker, WorkerSettings
+from rods.synthesis.writers import make_writer
+from rods.task import Task
+from rods.template import ChatTemplate
+from rods.trainers.loading import load_model, load_tokenizer, pick_device, set_threads
+from rods.trainers.local import LocalTrainer
+
+EVALUATION_SEED = 0
+"""Chooses the held-out tasks; the same for every run, so that runs can be compared."""
+
+
+class Sides(NamedTuple):
+    """Original tasks of both sides of the split."""
+
+    train: Sequence[Task]
+    """All of the training side: words and turns of variants may come from here."""
+    originals: Sequence[Task]
+    """Those of them that this run trains on."""
+    held_out: Sequence[Task]
+    digest: str
+
+
+def environment_of(config: RunConfig) -> Any:
+    """The environment that `env.name` means.
+
+    Raises:
+        ConfigError: it is no bundled environment and cannot be imported.
+    """
+    if config.env.name == "bfcl":
+        return BfclEnvironment(config.env.wheel)
+    module, _, attribute = config.env.name.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"env.name: {config.env.name!r} is neither 'bfcl' nor an importable "
+            f"module:attribute ({error})."
+        ) from error
+
+
+def sides_of(config: RunConfig) -> Sides:
+    """The benchmark's tasks, parted."""
+    parted = split(load_tasks(config.env.wheel), config.env.split)
+    originals = stratified(parted.train, config.env.train_tasks, config.seed)
+    return Sides(parted.train, originals, parted.held_out, parted.digest)
+
+
+def start_run(config: RunConfig, folder: str) -> RunDirectory:
+    """A new run directory with its manifest.
+
+    Args:
+        config: settings.
+        folder: where; empty: a new one under `runs`.
+    """
+    template = ChatTemplate(load_tokenizer(config.model))
+    sides = sides_of(config)
+    where = Path(folder)
+    path = new_run_dir(where.parent, where.name) if folder else new_run_dir()
+    return RunDirectory.create(
+        path, config, template_hash=template.digest(), split_hash=sides.digest
+    )
+
+
+def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Task]:
+    """Original held-out tasks and variants of them, the same for every run."""
+    settings = config.evaluation
+    originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
+    if not settings.variants:
+        return originals
+    writer = make_writer("resample", sides.held_out, environment)
+    keeper = Gatekeeper(environment, sides.held_out, sides.train, config.synthesis.max_distance)
+    seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
+    variants: list[Task] = []
+    for number in range(4 * settings.variants):
+        if len(variants) == settings.variants:
+            break
+        seed = seeds[number % len(seeds)]
+        made = synthesize(seed, writer, keeper, EVALUATION_SEED + number, attempts=3).variant
+        if made is not None and made not in variants:
+            variants.append(made)
+    return [*originals, *variants]
+
+
+@contextmanager
+def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
+    """Everything that the loop drives; the worker is stopped at the end."""
+    set_threads(config.model.threads)
+    environment, sides = environment_of(config), sides_of(config)
+    model, tokenizer = load_model(config.model)
+    dialect, template = get_dialect(config.model.dialect), ChatTemplate(tokenizer)
+    trainer = LocalTrainer(
+        model, tokenizer, config.train, config.model, total_steps(config), config.seed
+    )
+    policy = _engine(config, trainer.model, template)
+    suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
+
+    async def evaluate(
+        policy: HFPolicy, progress: Callable[[int, int], None]
+    ) -> list[dict[str, Any]]:
+        return await suite.run(environment, policy, dialect, template, config.rollout, progress)
+
+    with _worker(config, run, sides) as synthesis:
+        yield Parts(
+            environment=environment,
+            originals=sides.originals,
+            policy=policy,
+            trainer=trainer,
+            dialect=dialect,
+            template=template,
+            synthesis=synthesis,
+            evaluate=evaluate,
+        )
+
+
+def evaluation_of(
+    config: RunConfig, run: Path | None
+) -> Callable[[Callable[[int, int], None]], Awaitable[list[dict[str, Any]]]]:
+    """The held-out evaluation of a model, or of a run's last checkpoint.
+
+    Raises:
+        StoreError: the run has no checkpoint.
+    """
+    set_threads(config.model.threads)
+    environment, sides = environment_of(config), sides_of(config)
+    settings = config.model
+    if run is not None:
+        checkpoint = RunDirectory.open(run).latest_checkpoint()
+        if checkpoint is None:
+            raise StoreError(f"{run}: the run has no checkpoint yet.")
+        settings = settings.model_copy(update={"name": str(checkpoint.path / "policy")})
+    model, tokenizer = load_model(settings)
+    dialect, template = get_dialect(settings.dialect), ChatTemplate(tokenizer)
+    suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
+    policy = _engine(config, model, template)
+
+    def play(progress: Callable[[int, int], None]) -> Awaitable[list[dict[str, Any]]]:
+        return suite.run(environment, policy, dialect, template, config.rollout, progress)
+
+    return play
+
+
+def _engine(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy:
+    return HFPolicy(
+        model,
+        template.stop_ids,
+        rows=min(config.rollout.concurrency, config.rollout.k * config.rollout.tasks_per_step),
+        max_context=config.rollout.context_tokens,
+        device=pick_device(config.model),
+    )
+
+
+def total_steps(config: RunConfig) -> int:
+    """Updates of the whole run, for the learning rate's schedule; 0 if only the epochs say."""
+    return config.updates
+
+
+@contextmanager
+def _worker(
+    config: RunConfig, run: RunDirectory, sides: Sides
+) -> Generator[SynthesisWorker | None]:
+    if config.curriculum == "static" or not any(s.expand for s in config.stages):
+        yield None
+        return
+    worker = SynthesisWorker(
+        run.path / "synthesis.sqlite",
+        WorkerSettings.of(config, sides.train, sides.held_out),
+    )
+    try:
+        yield worker
+    finally:
+        worker.stop()

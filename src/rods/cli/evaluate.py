@@ -1,0 +1,70 @@
+"""`rods eval`: a policy on the held-out side, without training."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from rods.cli.common import EXTRA, out, overrides, profile_of
+from rods.config import load_config
+
+
+def add(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("eval", context_settings=EXTRA)(evaluate)
+
+
+def evaluate(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
+    profile: Annotated[str, typer.Option(help="A profile; `full` is the top level.")] = "quick",
+    run: Annotated[
+        Path | None, typer.Option(help="Evaluate the last checkpoint of this run.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a row a task.")] = False,
+) -> None:
+    """Evaluate a policy on held-out originals and variants. Any setting: --section.key VALUE."""
+    from rods.cli.assemble import evaluation_of
+    from rods.store import RunDirectory
+
+    asked = overrides(context.args)
+    if run is not None:
+        config = RunDirectory.open(run).config
+    else:
+        config = load_config(recipe, profile_of(profile), asked)
+    play = evaluation_of(config, run)
+    with Progress(console=Console(stderr=True)) as bar:
+        line = bar.add_task("held-out evaluation", total=None)
+        rows = asyncio.run(play(lambda done, total: bar.update(line, completed=done, total=total)))
+    if as_json:
+        out().print_json(data=rows)
+    else:
+        out().print(_table(rows))
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    from rods.evaluation.stats import mean_ci
+
+    table = Table("set", "category", "tasks", "progress", "accuracy", "parity")
+    for kind in ("variant", "original"):
+        mine = [r for r in rows if r["set"] == kind]
+        for category in ["all", *sorted({r["category"] for r in mine})]:
+            part = [r for r in mine if category in ("all", r["category"]) and r["progress"]]
+            if not part:
+                continue
+            cells = [kind, category, str(len(part))]
+            for key in ("progress", "solved", "parity"):
+                found = mean_ci(
+                    [sum(r[key]) / len(r[key]) for r in part], [r["scenario"] for r in part]
+                )
+                mean = sum(sum(r[key]) / len(r[key]) for r in part) / len(part)
+                span = f" [{found.low:.3f}, {found.high:.3f}]" if found else ""
+                cells.append(f"{mean:.3f}{span}")
+            table.add_row(*cells)
+    return table

@@ -1,0 +1,97 @@
+"""Settings: recipes, profiles, overrides, and what a wrong one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rods.config import RECIPES, RunConfig, keys, load_config, parse_config
+from rods.errors import ConfigError
+
+
+def test_full_recipe_is_the_paper() -> None:
+    config = load_config("rods")
+    assert (config.rollout.k, config.train.lr, config.train.kl) == (16, 1e-6, 0.01)
+    assert config.rollout.k * config.rollout.tasks_per_step == 512
+    assert [s.name for s in config.stages] == ["format", "base", "all"]
+    assert all(s.epochs == 5 for s in config.stages)
+    assert (config.replay.cap, config.replay.inject) == (400, 0.20)
+    assert (config.boundary.low, config.boundary.high) == (0.20, 0.85)
+
+
+def test_quick_profile_changes_what_it_names_only() -> None:
+    quick, full = load_config("rods", "quick"), load_config("rods")
+    assert quick.rollout.k == 8
+    assert quick.replay == full.replay
+    assert quick.train.clip_high == full.train.clip_high
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
+def test_every_recipe_and_profile_loads(path: Path) -> None:
+    import tomllib
+
+    load_config(path.stem)
+    for profile in tomllib.loads(path.read_text()).get("profile", {}):
+        load_config(path.stem, profile)
+
+
+def test_overrides_apply_in_order_and_keep_their_neighbours() -> None:
+    config = load_config("rods", "quick", ["train.lr=1e-3", "train.lr=2e-3", "env.split=paper"])
+    assert (config.train.lr, config.env.split) == (2e-3, "paper")
+    assert config.train.checkpoint_steps == load_config("rods", "quick").train.checkpoint_steps
+
+
+def test_one_field_of_one_stage_can_be_overridden() -> None:
+    config = load_config("rods", "quick", ["stages.2.reward=accuracy"])
+    plain = load_config("rods", "quick")
+    assert config.stages[2].reward == "accuracy"
+    assert config.stages[:2] == plain.stages[:2]
+    assert config.stages[2].epochs == plain.stages[2].epochs
+
+
+@pytest.mark.parametrize(
+    ("override", "parts"),
+    [
+        ("trian.lr=1", ["no setting 'trian", "Did you mean"]),
+        ("train.learning_rate=1", ["train.learning_rate"]),
+        ("rollout.kk=3", ["rollout.kk", "Did you mean 'rollout.k'"]),
+        ("rollout.k=1", ["rollout.k", "greater than or equal to 2", "got 1"]),
+        ("rollout.k=many", ["rollout.k", "many"]),
+        ("stages.7.reward=x", ["stages.7", "3 stages"]),
+        ("train", ["section.key=value"]),
+    ],
+)
+def test_wrong_overrides_say_what_and_where(override: str, parts: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config("rods", "quick", [override])
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_unknown_recipe_and_profile_name_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'rods'"):
+        load_config("rod")
+    with pytest.raises(ConfigError, match="Did you mean 'quick'"):
+        load_config("rods", "quik")
+
+
+def test_contradictions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"boundary\.low must be below"):
+        parse_config({"boundary": {"low": 0.9}}, "here")
+    with pytest.raises(ConfigError, match="names must differ"):
+        parse_config({"stages": [{"name": "a"}, {"name": "a"}]}, "here")
+    broken = tmp_path / "x.toml"
+    broken.write_text("a = = 1")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        load_config(str(broken))
+
+
+def test_digest_follows_the_settings() -> None:
+    one, other = RunConfig(), RunConfig(seed=1)
+    assert one.digest() == RunConfig().digest() != other.digest()
+    assert one.changed(other) == ["seed: 0 -> 1"]
+
+
+def test_the_surface_stays_small() -> None:
+    assert len(keys()) <= 80

@@ -1,0 +1,99 @@
+"""The house: sizes of files and functions, who may import whom, docstrings, no loose ends."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "rods"
+FILES = sorted(SOURCE.rglob("*.py"))
+FILE_LINES, FUNCTION_LINES, LOOP_LINES = 500, 80, 250
+
+ROWS: list[set[str]] = [
+    {"errors", "types", "config"},
+    {"task", "env", "policy", "limits", "tokens", "dialects", "template", "trajectory"}
+    | {"pycall", "trajectory_codec", "database"},
+    {"rollout", "episode"},
+    {"reward"},
+    {"boundary", "replay", "journal"},
+    {"synthesis"},
+    {"curriculum", "loop", "store", "parts", "records"},
+    {"rewards", "envs", "engines", "trainers", "evaluation", "report", "policies", "cli"},
+]
+RANK = {room: rank for rank, rooms in enumerate(ROWS) for room in rooms}
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found |= {f"{node.module}.{name.name}" for name in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return {name for name in found if name.startswith("rods")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_sizes(path: Path) -> None:
+    text = path.read_text()
+    cap = LOOP_LINES if path.name == "loop.py" else FILE_LINES
+    assert len(text.splitlines()) <= cap
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES, node.name
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_layers(path: Path) -> None:
+    mine = room_of(module_of(path))
+    if not mine:
+        return
+    assert mine in RANK, f"{mine} has no row: say who may import it"
+    for name in imports(ast.parse(path.read_text())):
+        theirs = room_of(name)
+        if theirs in RANK:
+            assert RANK[theirs] <= RANK[mine], f"{mine} must not import {theirs}"
+        assert not (mine == "synthesis" and theirs in {"replay", "journal"})
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_docstrings_and_marks(path: Path) -> None:
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text)), "every module opens with what it owns"
+    for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
+        assert mark not in text
+
+
+def test_functions_are_small() -> None:
+    lengths = sorted(
+        (node.end_lineno or 0) - node.lineno + 1
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    assert lengths[len(lengths) // 2] <= 12
+    assert lengths[int(len(lengths) * 0.9)] <= 40
+
+
+def test_import_is_light() -> None:
+    code = (
+        "import sys, time; start = time.process_time(); import rods, rods.config, rods.task;"
+        "heavy = [m for m in ('torch', 'transformers', 'pyarrow') if m in sys.modules];"
+        "assert not heavy, heavy; spent = time.process_time() - start; assert spent < 1.0, spent"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
