@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias, cast
 
-from rods.env import Environment
+from rods.env import Environment, TurnVerdict
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
@@ -108,9 +109,17 @@ def _leaves(value: object, path: Path, found: list[Leaf]) -> None:
         found.append(Leaf(path, cast("Scalar", value)))
 
 
-def parse_result(result: ToolResult) -> Json:
-    """A result's content as JSON, or the text where it is none."""
-    text = result.content
+@functools.lru_cache(maxsize=4096)
+def read_result(content: str) -> tuple[Json, tuple[Leaf, ...]]:
+    """A result's content as JSON (or the text where it is none), and its scalars.
+
+    Cached: many results, the long ones above all, come again and again. Treat it as frozen.
+    """
+    parsed = _parse(content)
+    return parsed, tuple(leaves(parsed))
+
+
+def _parse(text: str) -> Json:
     if text[:1] in '{["-0123456789ntf':
         try:
             return cast("Json", json.loads(text))
@@ -119,31 +128,49 @@ def parse_result(result: ToolResult) -> Json:
     return text
 
 
-def trace(environment: Environment, task: Task) -> tuple[Step, ...]:
-    """Execute the whole ground truth in a fresh world.
+class Trace(NamedTuple):
+    """A ground truth played in one fresh world."""
+
+    steps: tuple[Step, ...]
+    verdicts: tuple[TurnVerdict, ...]
+    """The world's judge compared it with a second fresh world, turn by turn."""
+
+
+def trace(environment: Environment, task: Task) -> Trace:
+    """Execute the whole ground truth in a fresh world and have it judged.
 
     Raises:
         TaskError: the world cannot be made. A failing call is no error: its result says so.
     """
-    # Without its ground truth: nothing needs judging here, only results are wanted.
-    bare = tuple(Turn("", (), turn.withheld) for turn in task.turns)
-    world = environment.open(dataclasses.replace(task, turns=bare))
+    world = environment.open(task)
     steps: list[Step] = []
+    verdicts: list[TurnVerdict] = []
     try:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             for call in turn.ground_truth:
                 result = world.call(call)
-                parsed = parse_result(result)
-                steps.append(Step(index, call, result, parsed, tuple(leaves(parsed))))
-            world.end_turn()
+                steps.append(Step(index, call, result, *read_result(result.content)))
+            verdicts.append(world.end_turn())
     finally:
         world.close()
-    return tuple(steps)
+    return Trace(tuple(steps), tuple(verdicts))
+
+
+_TOOLS: dict[tuple[int, str], Mapping[str, ToolSpec]] = {}
 
 
 def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
     """Every tool of a task's world, withheld ones included, by name."""
+    key = (id(environment), json.dumps(task.world.get("classes")))
+    if "classes" not in task.world:
+        return _offered(environment, task)
+    if key not in _TOOLS:
+        _TOOLS[key] = _offered(environment, task)
+    return _TOOLS[key]
+
+
+def _offered(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
     world = environment.open(dataclasses.replace(task, turns=(Turn(""),)))
     try:
         return {spec.name: spec for spec in world.offered()}
@@ -151,18 +178,13 @@ def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
         world.close()
 
 
-_OWNED: dict[tuple[int, str, str], tuple[str, ...]] = {}
-
-
 def owners(environment: Environment, task: Task) -> Mapping[str, str]:
     """Class of each function of a task's world; empty where the world names no classes."""
     result: dict[str, str] = {}
     for name in cast("list[str]", task.world.get("classes", [])):
-        key = (id(type(environment)), environment.name, name)
-        if key not in _OWNED:
-            alone = {**task.world, "classes": cast("list[Json]", [name])}
-            _OWNED[key] = tuple(all_tools(environment, dataclasses.replace(task, world=alone)))
-        result.update((function, name) for function in _OWNED[key])
+        alone = {**task.world, "classes": cast("list[Json]", [name])}
+        functions = all_tools(environment, dataclasses.replace(task, world=alone))
+        result.update((function, name) for function in functions)
     return result
 
 

@@ -21,6 +21,7 @@ from rods.synthesis.flow import (
     Scalar,
     Source,
     Step,
+    Trace,
     all_tools,
     leaves,
     sources,
@@ -50,9 +51,14 @@ class Facts:
         self.task = task
 
     @cached_property
+    def trace(self) -> Trace:
+        """The ground truth, played in one fresh world and judged against another."""
+        return trace(self.environment, self.task)
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """The executed ground truth."""
-        return trace(self.environment, self.task)
+        return self.trace.steps
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
@@ -225,21 +231,10 @@ def outcomes_are_alike(case: Case) -> str | None:
 
 @gate("replay")
 def replays(case: Case) -> str | None:
-    """Two fresh worlds give equal results, and the judge finds every turn solved."""
-    environment, task = case.variant.environment, case.variant.task
-    world = environment.open(task)
-    try:
-        step = 0
-        for index, turn in enumerate(task.turns):
-            world.begin_turn(index)
-            for call in turn.ground_truth:
-                if world.call(call) != case.variant.steps[step].result:
-                    return f"turn {index}: {call} gives different results in two worlds"
-                step += 1
-            if not world.end_turn().solved:
-                return f"turn {index}: the judge does not accept the ground truth"
-    finally:
-        world.close()
+    """Two fresh worlds agree turn by turn: results and states are equal, the judge is content."""
+    for index, verdict in enumerate(case.variant.trace.verdicts):
+        if not verdict.solved:
+            return f"turn {index}: the judge does not accept the ground truth: {verdict}"
     return None
 
 

@@ -87,7 +87,7 @@ def profile(
         steps: Its trace, where it is known already.
         arguments: Its arguments with their sources, where they are known already.
     """
-    steps = trace(environment, task) if steps is None else steps
+    steps = trace(environment, task).steps if steps is None else steps
     if arguments is None:
         arguments = sources(task, steps, all_tools(environment, task))
     owned = owners(environment, task)

@@ -15,7 +15,7 @@ from typing import cast
 
 from rods.env import Environment, World
 from rods.errors import TaskError
-from rods.synthesis.flow import NUMBER, Path, Scalar, leaves, normal, numbers_in, parse_result
+from rods.synthesis.flow import NUMBER, Leaf, Path, Scalar, leaves, normal, numbers_in, read_result
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writers.analysis import Knowledge, Link, Place
 from rods.synthesis.writers.sketch import format_number
@@ -73,8 +73,8 @@ class _Player:
                 if result.failed and not before.failed:
                     detail = f"turn {index}: {call}: {result.content[:200]}"
                     return Rejection("execute", ErrorClass.VM_EXEC_FAILED, detail)
-                parsed = parse_result(result)
-                if not self._alike(parsed):
+                parsed, shown = read_result(result.content)
+                if not self._alike(shown):
                     return Rejection("execute", "outcome", f"turn {index}: {call}")
                 self._results.append(parsed)
                 calls.append(call)
@@ -85,10 +85,9 @@ class _Player:
         )
         return dataclasses.replace(self._draft, turns=turns)
 
-    def _alike(self, parsed: Json) -> bool:
+    def _alike(self, after: Sequence[Leaf]) -> bool:
         """Conditions go the same way, and as much is found."""
         before = self._knowledge.steps[len(self._results)].leaves
-        after = leaves(parsed)
         return len(before) == len(after) and all(
             old.value == new.value
             for old, new in zip(before, after, strict=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -19,6 +20,8 @@ from rods.task import Task, Turn
 from rods.types import Json
 
 MAX_TURNS = 8
+PARTNERS = 8
+"""Tasks that one seed exchanges turns of one class with."""
 EXTEND_SHARE = 0.15
 """How often a recombination adds a class of another task instead of exchanging one."""
 
@@ -178,7 +181,9 @@ class Partners:
             for task in self._index().get((seed.category, wanted), ())
             if task.provenance.scenario != seed.provenance.scenario
         ]
-        return rng.choice(found) if found else None
+        # A few partners for each seed, always the same: plans are analysed once and used often.
+        near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:PARTNERS]
+        return rng.choice(near) if near else None
 
     def _index(self) -> dict[tuple[str, str], list[Task]]:
         if self._donors is None:

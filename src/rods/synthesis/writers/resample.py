@@ -136,7 +136,7 @@ class ResampleWriter:
 
     def _facts(self, task: Task) -> recombine.Facts:
         """Which classes and which earlier turns each turn of a task depends on."""
-        steps = trace(self._environment, task)
+        steps = trace(self._environment, task).steps
         return recombine.facts(
             task,
             sources(task, steps, all_tools(self._environment, task)),
@@ -152,7 +152,7 @@ class ResampleWriter:
         return known
 
     def _analyse(self, task: Task) -> Prepared | Rejection:
-        steps = trace(self._environment, task)
+        steps = trace(self._environment, task).steps
         failed = next((step for step in steps if step.result.failed), None)
         if failed is not None:
             detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"

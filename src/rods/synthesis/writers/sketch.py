@@ -115,7 +115,7 @@ class Sketch:
                 if name in prose or name in self.found.compounds:
                     lookup[name] = (kind, name)
         for alias, name in self.domains.aliases.items():
-            if re.search(rf"(?<!\w){re.escape(alias)}(?!\w)", prose):
+            if alias in prose and re.search(rf"(?<!\w){re.escape(alias)}(?!\w)", prose):
                 lookup[alias] = ("company" if name in self.domains.companies else "city", name)
         for table, kind in ((self.domains.airports, "airport"), (self.domains.zips, "zip")):
             for code in table.values():
