@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import time
 from collections.abc import Generator, Sequence
@@ -30,7 +31,7 @@ from rods.parts import Display, Parts, Trainer
 from rods.records import epoch_figures, judgement_figures, rollout_figures
 from rods.reward import get_reward, score_group
 from rods.rollout import run_groups
-from rods.store import Checkpoint, RunDirectory
+from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import Json
@@ -162,14 +163,14 @@ def _checkpoint(parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, f
 def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator[OnlineCurriculum]:
     """The curriculum, and all state, as the last checkpoint left it."""
     path = run.path / "buffer.sqlite"
-    checkpoint: Checkpoint | None = run.latest_checkpoint()
-    if checkpoint is None:
-        for stale in run.path.glob("buffer.sqlite*"):
-            stale.unlink()
+    checkpoint = run.latest_checkpoint()
+    for stale in run.path.glob("buffer.sqlite*"):
+        stale.unlink()
+    if checkpoint is not None:
+        shutil.copyfile(checkpoint.path / "buffer.sqlite", path)
     curriculum = OnlineCurriculum(config, parts.originals, path, parts.synthesis)
     try:
         if checkpoint is not None:
-            curriculum.buffer.restore(checkpoint.path / "buffer.sqlite")
             text = (checkpoint.path / "curriculum.json").read_text(encoding="utf-8")
             curriculum.load_state_dict(json.loads(text))
             parts.trainer.load(checkpoint.path / "policy")

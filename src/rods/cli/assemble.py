@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from rods.config import RunConfig
 from rods.dialects import get_dialect
-from rods.engines import HFPolicy
+from rods.engines.hf import HFPolicy
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.errors import ConfigError, StoreError

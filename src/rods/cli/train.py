@@ -52,7 +52,7 @@ def _run(config: RunConfig | None, folder: str, resume: Path | None) -> None:
     from rods.loop import train as play
     from rods.report.build import build_report
     from rods.report.live import TrainDisplay
-    from rods.report.results import summary_table
+    from rods.report.results import summary
     from rods.store import RunDirectory
 
     started = time.monotonic()
@@ -69,5 +69,5 @@ def _run(config: RunConfig | None, folder: str, resume: Path | None) -> None:
         build_report(run.path)
         raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
     page = build_report(run.path)
-    out().print(summary_table(run.path))
+    out().print(summary(run.path, page))
     say(f"{time.monotonic() - started:.0f} s. Report: {page}")

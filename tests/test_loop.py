@@ -1,0 +1,269 @@
+"""The closed loop with a policy that gets better, a trainer that counts, and kills in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pool_cases import config as small_config
+from rods.config import RunConfig
+from rods.dialects import get_dialect
+from rods.errors import Interrupted
+from rods.loop import train
+from rods.parts import Parts
+from rods.policy import Completion
+from rods.reward import Score
+from rods.store import RunDirectory
+from rods.task import Task
+from rods.trajectory import Group
+from rods.types import FinishReason, ToolCall
+from rollout_cases import TEMPLATE
+from worlds import NotesEnvironment, notes_task
+
+
+def task_of(number: int) -> Task:
+    turns = [(f"add {number + i}", [ToolCall("add", {"amount": number + i})]) for i in range(2)]
+    return notes_task(turns, origin=f"notes_{number}")
+
+
+class Learner:
+    """Does what the last message asks, the more often the more updates it has seen."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.synced = 0
+
+    def sync(self) -> None:
+        self.synced += 1
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> LearnerSession:
+        return LearnerSession(random.Random(seed), 0.35 + 0.03 * self.version)
+
+
+class LearnerSession:
+    def __init__(self, rng: random.Random, skill: float) -> None:
+        self._rng, self._skill = rng, skill
+
+    async def generate(
+        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+    ) -> Completion:
+        await asyncio.sleep(0)
+        read = TEMPLATE.tokenizer.decode(new_ids, skip_special_tokens=False)
+        asked = re.findall(r"add (\d+)", read)
+        text = "ok"
+        if asked:
+            wrong = self._rng.random() > self._skill
+            text = f"[add(amount={int(asked[-1]) + wrong})]"
+        ids = (*TEMPLATE.encode(text), TEMPLATE.end_id)
+        return Completion(ids, (-0.5,) * len(ids), FinishReason.STOP)
+
+    def close(self) -> None:
+        pass
+
+
+class Report:
+    seconds, informative = 0.0, 1
+
+    def __init__(self, loss: float) -> None:
+        self.loss = loss
+
+    def metrics(self) -> dict[str, Any]:
+        return {"loss": self.loss}
+
+
+class Counter:
+    """A trainer whose weights are the number of updates and the sum of all rewards."""
+
+    def __init__(self) -> None:
+        self.step = self.version = 0
+        self.total = 0.0
+
+    def update(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Report:
+        self.step += 1
+        self.version += 1
+        self.total += sum(s.value for row in scores for s in row)
+        return Report(self.total)
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir()
+        state = {"step": self.step, "version": self.version, "total": self.total}
+        (folder / "state.json").write_text(json.dumps(state))
+
+    def load(self, folder: Path) -> None:
+        for name, value in json.loads((folder / "state.json").read_text()).items():
+            setattr(self, name, value)
+
+
+class Queue:
+    """Variants at once: the same request, other numbers."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, list[Task]] = {}
+
+    def submit(
+        self, request_id: str, seed: Task, n: int, rng_seed: int, priority: float, epoch: int
+    ) -> None:
+        rng = random.Random(rng_seed)
+        variants = [task_of(rng.randrange(100, 10_000)) for _ in range(n)]
+        self.made[request_id] = [
+            replace(v, provenance=replace(v.provenance, ancestors=(seed.id,))) for v in variants
+        ]
+
+    def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
+        return True
+
+    def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
+        return [(r, i, t, 0.1) for r in request_ids for i, t in enumerate(self.made[r])]
+
+    def state(self) -> Mapping[str, Any]:
+        return {"accepted": sum(map(len, self.made.values()))}
+
+
+class Screen:
+    """Counts, and does something at a step when asked."""
+
+    def __init__(self, at: int = 0, then: Callable[[], None] = lambda: None) -> None:
+        self._at, self._then = at, then
+        self.epochs: list[Mapping[str, Any]] = []
+
+    def step(self, record: Mapping[str, Any]) -> None:
+        if record["step"] == self._at:
+            self._then()
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        self.epochs.append(record)
+
+    def rollout(self, done: int, total: int) -> None:
+        assert 0 < done <= total
+
+    def message(self, text: str) -> None:
+        assert text
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches a kill."""
+
+
+def kill() -> None:
+    raise Killed
+
+
+async def no_rows(policy: Any, progress: Callable[[int, int], None]) -> list[dict[str, Any]]:
+    return [{"version": policy.version}]
+
+
+def parts(curriculum: str) -> Parts:
+    return Parts(
+        environment=NotesEnvironment(),
+        originals=[task_of(n) for n in range(1, 9)],
+        policy=Learner(),
+        trainer=Counter(),
+        dialect=get_dialect("pythonic"),
+        template=TEMPLATE,
+        synthesis=Queue() if curriculum == "rods" else None,
+        evaluate=no_rows,
+    )
+
+
+def settings(**changes: Any) -> RunConfig:
+    return small_config(**{"train": {"checkpoint_steps": 3}, **changes})
+
+
+def start(path: Path, config: RunConfig) -> RunDirectory:
+    path.mkdir()
+    return RunDirectory.create(path, config, command=["rods", "train"])
+
+
+def played(path: Path) -> list[dict[str, Any]]:
+    """What must be the same however often a run was killed."""
+    dropped = {"seconds_rollout", "tokens_per_s", "trajectories_per_s", "synthesis"}
+    rows = RunDirectory.open(path).metrics()
+    return [{k: v for k, v in row.items() if k not in dropped} for row in rows]
+
+
+def run(path: Path, config: RunConfig, screen: Screen | None = None) -> None:
+    made = start(path, config) if not path.exists() else RunDirectory.resume(path, config)
+    train(parts(config.curriculum), made, screen or Screen())
+
+
+def test_the_loop_closes(tmp_path: Path) -> None:
+    config = settings()
+    run(tmp_path / "run", config)
+    rows = RunDirectory.open(tmp_path / "run").metrics()
+    epochs = [r for r in rows if r["kind"] == "epoch"]
+    steps = [r for r in rows if r["kind"] == "step"]
+    assert [r["when"] for r in rows if r["kind"] == "eval"] == ["before", "after"]
+    assert [e["stage"] for e in epochs] == ["plain", *["grow"] * 4]
+    assert sum(e["injected"] for e in epochs) > 0
+    assert sum(sum(e["retired"].values()) for e in epochs) > 0
+    assert [s["step"] for s in steps] == list(range(1, len(steps) + 1))
+    drawn = {j["task_id"] for s in steps for j in s["judgements"] if j["origin"] == "variant"}
+    assert drawn, "variants are trained on"
+    assert RunDirectory.open(tmp_path / "run").manifest["finished"]
+
+
+def test_the_policy_follows_the_trainer(tmp_path: Path) -> None:
+    config = settings()
+    made = parts("rods")
+    train(made, start(tmp_path / "run", config), Screen())
+    assert made.policy.version == made.trainer.version > 5
+    rows = RunDirectory.open(tmp_path / "run").metrics()
+    means = [r["progress_mean"] for r in rows if r["kind"] == "step"]
+    assert sum(means[-3:]) > sum(means[:3])
+    after = next(r for r in rows if r["kind"] == "eval" and r["when"] == "after")
+    assert after["rows"] == [{"version": made.trainer.version}]
+
+
+def test_a_fixed_pool_gets_the_same_budget_and_no_variants(tmp_path: Path) -> None:
+    for curriculum in ("rods", "static"):
+        run(tmp_path / curriculum, settings(curriculum=curriculum, updates=8))
+    rows = {c: RunDirectory.open(tmp_path / c).metrics() for c in ("rods", "static")}
+    counts = {c: sum(r["kind"] == "step" for r in rows[c]) for c in rows}
+    assert counts == {"rods": 8, "static": 8}
+    judged = [j for r in rows["static"] if r["kind"] == "step" for j in r["judgements"]]
+    assert judged and all(j["origin"] == "original" for j in judged)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 7, 9, 10])
+def test_invariant_8_a_kill_and_a_resume_change_nothing(tmp_path: Path, step: int) -> None:
+    config = settings()
+    run(tmp_path / "whole", config)
+    with pytest.raises(Killed):
+        run(tmp_path / "killed", config, Screen(step, kill))
+    run(tmp_path / "killed", config)
+    assert played(tmp_path / "killed") == played(tmp_path / "whole")
+
+
+def test_invariant_8_many_kills(tmp_path: Path) -> None:
+    config = settings()
+    run(tmp_path / "whole", config)
+    for step in (2, 2, 5, 6, 9, 11):
+        with pytest.raises(Killed):
+            run(tmp_path / "killed", config, Screen(step, kill))
+    run(tmp_path / "killed", config)
+    assert played(tmp_path / "killed") == played(tmp_path / "whole")
+
+
+def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(tmp_path: Path) -> None:
+    config = settings()
+    run(tmp_path / "whole", config)
+    press = Screen(4, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted, match="stopped after update 4"):
+        run(tmp_path / "stopped", config, press)
+    stopped = RunDirectory.open(tmp_path / "stopped")
+    checkpoint = stopped.latest_checkpoint()
+    assert checkpoint is not None and checkpoint.step == 4
+    assert not stopped.manifest["finished"]
+    run(tmp_path / "stopped", config)
+    assert played(tmp_path / "stopped") == played(tmp_path / "whole")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
