@@ -97,7 +97,7 @@ def main() -> None:
         print(
             f"{r.tokens} tokens ({r.sampled_tokens} sampled) in {r.seconds:.2f} s: "
             f"{r.tokens / r.seconds:,.0f} tokens/s; {r.microbatches} micro-batches, "
-            f"{r.padding:.1%} padding"
+            f"{r.positions} positions computed ({1 - r.positions / r.tokens:+.1%} saved)"
         )
     median = statistics.median(r.tokens / r.seconds for r in reports)
     print(f"median {median:,.0f} tokens/s on {torch.get_num_threads()} threads")

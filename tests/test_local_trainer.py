@@ -13,7 +13,9 @@ from transformers import (
     AutoTokenizer,
     GPT2Config,
     GPT2LMHeadModel,
+    LlamaConfig,
     PreTrainedTokenizerFast,
+    Qwen2Config,
     Qwen3Config,
     Qwen3ForCausalLM,
 )
@@ -27,6 +29,7 @@ from rods.trainers.forward import token_scores
 from rods.trainers.local import LocalTrainer
 from rods.trainers.optim import rate
 from rods.trainers.samples import collect, pack
+from rods.trainers.tree_attention import supports_trees
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 
@@ -61,16 +64,16 @@ def make_tokenizer():
     return tokenizer
 
 
-def make_groups(model, groups=2, k=4, seed=0, temperature=1.0):
+def make_groups(model, groups=2, k=4, seed=0, temperature=1.0, prompt=5):
     """Random trajectories whose log-probabilities are the model's own."""
     rng = np.random.default_rng(seed)
     made = []
     for index in range(groups):
         task = Task("none", "base", (Turn(f"task {seed} {index}"),), {})
-        prompt = Span(tuple(rng.integers(1, VOCABULARY, 5).tolist()), None)
+        start = Span(tuple(rng.integers(1, VOCABULARY, prompt).tolist()), None)
         members = []
         for member in range(k):
-            spans = [prompt]
+            spans = [start]
             for _ in range(2):
                 ids = tuple(rng.integers(1, VOCABULARY, int(rng.integers(1, 7))).tolist())
                 spans += [Span(ids, (0.0,) * len(ids))]
@@ -130,11 +133,13 @@ def gradients(trainer, groups):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7, 1.4])
-def test_scores_equal_a_plain_forward_pass(temperature):
+@pytest.mark.parametrize("shared", [False, True])
+def test_scores_equal_a_plain_forward_pass(temperature, shared, monkeypatch):
+    monkeypatch.setattr("rods.trainers.tree.LEAST", 2)
     model = make_model()
     groups = make_groups(model, temperature=temperature)
     samples = collect(groups, make_scores(groups), "grpo").samples
-    for micro in pack(samples, 60):
+    for micro in pack(samples, 60, shared=shared):
         got, entropy = token_scores(model, micro, False)
         assert got.tolist() == pytest.approx(micro.old.tolist(), abs=1e-5)
         at = 0
@@ -145,6 +150,43 @@ def test_scores_equal_a_plain_forward_pass(temperature):
             want = -(logs.exp() * logs).sum(-1)[np.flatnonzero(s.mask) - 1]
             assert entropy[at : at + s.sampled].tolist() == pytest.approx(want.tolist(), abs=1e-4)
             at += s.sampled
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_shared_prefixes_give_the_gradients_of_padded_rows(checkpointing):
+    groups = make_groups(make_model(), groups=3, prompt=20)
+    trainer = make_trainer(make_model(), gradient_checkpointing=checkpointing)
+    assert trainer._trees
+    shared, ours = gradients(trainer, groups)
+    padded = make_trainer(make_model(), gradient_checkpointing=checkpointing)
+    padded._trees = False
+    plain, theirs = gradients(padded, groups)
+    assert all(torch.allclose(shared[k], plain[k], atol=1e-5) for k in plain)
+    assert ours.positions < 0.7 * ours.tokens < theirs.positions
+    assert trainer.model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("family", [LlamaConfig, Qwen2Config])
+def test_shared_prefixes_in_other_families(family):
+    torch.manual_seed(0)
+    config = family(
+        vocab_size=VOCABULARY, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, initializer_range=0.3,
+    )  # fmt: skip
+    model = AutoModelForCausalLM.from_config(config).eval()
+    assert supports_trees(model)
+    groups = make_groups(model, prompt=20)
+    samples = collect(groups, make_scores(groups), "grpo").samples
+    micro = pack(samples, 1000, shared=True)[0]
+    got, _ = token_scores(model, micro, False)
+    assert len(micro.tree.nodes) > 8
+    assert got.tolist() == pytest.approx(micro.old.tolist(), abs=1e-5)
+
+
+def test_sliding_windows_are_padded():
+    assert not supports_trees(
+        make_model(use_sliding_window=True, sliding_window=8, max_window_layers=1)
+    )
 
 
 def test_an_unknown_architecture_goes_through_full_logits():

@@ -4,12 +4,15 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rods.errors import TokenError, TrainError
 from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.samples import Sample, collect, loss_weights, pack, to_sample
+from rods.trainers.tree import grow
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 
@@ -55,7 +58,7 @@ def test_invariant_1_only_sampled_tokens_are_targets():
     assert micro.targets.tolist() == [4, 5, 7, 8, 9]
     assert micro.columns.tolist() == [2, 3, 5, 6, 7]
     assert micro.old.tolist() == pytest.approx([-0.5, -1.5, -0.1, -0.2, -0.3])
-    assert micro.ids[micro.rows, micro.columns + 1].tolist() == micro.targets.tolist()
+    assert micro.samples[0].ids[micro.columns + 1].tolist() == micro.targets.tolist()
 
 
 def test_an_invalid_trajectory_is_refused():
@@ -127,7 +130,7 @@ def test_pack_sorts_by_length_and_keeps_the_bound():
     assert sorted(seen) == list(range(40))
     lengths = [len(s) for b in batches for s in b.samples]
     assert lengths == sorted(lengths, reverse=True)
-    assert all(b.ids.size <= 200 for b in batches)
+    assert all(b.padded.size == b.positions <= 200 for b in batches)
     assert [[s.member for s in b.samples] for b in pack(samples, 200)] == [
         [s.member for s in b.samples] for b in batches
     ]
@@ -141,7 +144,8 @@ def test_pack_never_cuts_a_long_sample():
 
 def test_padding_stands_on_the_right():
     micro = pack([sample(2), sample(4)], 100)[0]
-    assert micro.ids.tolist() == [[1, 2, 3, 4], [1, 2, 0, 0]]
+    # The last sampled token is a target and never an input.
+    assert micro.padded.tolist() == [[1, 2, 3], [1, 0, 0]]
 
 
 def test_weights_of_all_tokens_sum_to_one():
@@ -158,3 +162,40 @@ def test_weights_of_all_tokens_sum_to_one():
 def test_samples_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         sample(3).advantage = 2.0  # type: ignore[misc]
+
+
+def test_what_follows_the_last_sampled_token_is_not_computed():
+    assert to_sample(make(TURNS), 0.5).context.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_shared_batches_count_a_prefix_once():
+    samples = [sample(40, task_id=t, member=m) for m in range(3) for t in ("a", "b")]
+    [one] = pack(samples, 1000, shared=True)
+    assert [s.task_id for s in one.samples] == ["a"] * 3 + ["b"] * 3
+    assert one.positions == 39 and one.shared
+    assert one.tree.ids[one.places].tolist() == [39] * 6
+    assert len(pack(samples, 39, shared=True)) == 1
+    assert [len(b.samples) for b in pack([*samples, sample(50)], 39, shared=True)] == [6, 1]
+
+
+sequences = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)
+
+
+@given(sequences, st.integers(1, 5))
+def test_a_tree_gives_every_sequence_back(rows, least):
+    arrays = [np.array(r, dtype=np.int64) for r in rows]
+    tree = grow(arrays, least)
+    assert len(tree.ids) == len(tree.positions) == sum(n.length for n in tree.nodes)
+    assert len(tree.ids) <= sum(map(len, rows))
+    for row, places in zip(rows, tree.places, strict=True):
+        assert tree.ids[places].tolist() == row
+        assert tree.positions[places].tolist() == list(range(len(row)))
+    for index, node in enumerate(tree.nodes):
+        assert node.path[-1] == index and node.length > 0
+        assert node.path[:-1] == (tree.nodes[node.path[-2]].path if len(node.path) > 1 else ())
+
+
+@given(sequences)
+def test_without_a_threshold_nothing_is_computed_twice(rows):
+    tree = grow([np.array(r, dtype=np.int64) for r in rows], 1)
+    assert len(tree.ids) == len({tuple(r[: i + 1]) for r in rows for i in range(len(r))})

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from rods.trainers.samples import Microbatch
+from rods.trainers.samples import Ints, Microbatch
+from rods.trainers.tree_attention import tree_attention
 
 SPLIT = ("llama", "mistral", "qwen2", "qwen3")
 """Model types whose logits are exactly `lm_head(model(ids))`: no scaling, no soft cap."""
@@ -30,28 +31,42 @@ def token_scores(
 ) -> tuple[Tensor, Tensor]:
     """Log-probability of each sampled token, and entropy of the distribution it came from.
 
-    Samples stand right-padded, and causal attention never looks right, so no padding mask is
-    needed where the architecture is known; another architecture gets one, and full logits.
+    A shared micro-batch runs as a tree of common prefixes. In a padded one samples stand on the
+    left, and causal attention never looks right, so no padding mask is needed where the
+    architecture is known; another architecture gets one, and full logits.
 
     Args:
         model: a causal language model; runs in its present mode, under the caller's autocast.
-        micro: the samples.
+        micro: the samples; `shared` only where `supports_trees(model)`.
         entropy_gradient: whether the entropy will be differentiated.
 
     Returns:
         Two float32 tensors of shape (N,), N sampled tokens in the micro-batch's order.
     """
-    device = model.device
-    ids = torch.from_numpy(micro.ids).to(device)
-    rows, columns = (torch.from_numpy(a).to(device) for a in (micro.rows, micro.columns))
-    if model.config.model_type in SPLIT:
-        states = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
-        head = cast("torch.nn.Module", model.get_output_embeddings())
-        return select_scores(states[rows, columns], head, micro, entropy_gradient)
-    lengths = torch.tensor([len(s) for s in micro.samples], device=device)
-    mask = torch.arange(ids.shape[1], device=device)[None, :] < lengths[:, None]
-    logits = model(input_ids=ids, attention_mask=mask.long(), use_cache=False).logits
-    return select_scores(logits[rows, columns], torch.nn.Identity(), micro, entropy_gradient)
+
+    def put(array: Ints) -> Tensor:
+        return torch.from_numpy(array).to(model.device)
+
+    if model.config.model_type not in SPLIT:
+        lengths = torch.tensor([len(s.context) for s in micro.samples], device=model.device)
+        ids = put(micro.padded)
+        mask = torch.arange(ids.shape[1], device=model.device)[None, :] < lengths[:, None]
+        logits = model(input_ids=ids, attention_mask=mask.long(), use_cache=False).logits
+        picked = logits[put(micro.rows), put(micro.columns)]
+        return select_scores(picked, torch.nn.Identity(), micro, entropy_gradient)
+    decoder, head = model.get_decoder(), cast("torch.nn.Module", model.get_output_embeddings())
+    if micro.shared:
+        tree = micro.tree
+        ids, positions = put(tree.ids)[None], put(tree.positions)[None]
+        with tree_attention(model):
+            states = decoder(
+                input_ids=ids, position_ids=positions, rods_tree=tree.nodes, use_cache=False
+            ).last_hidden_state
+        picked = states[0, put(micro.places)]
+    else:
+        states = decoder(input_ids=put(micro.padded), use_cache=False).last_hidden_state
+        picked = states[put(micro.rows), put(micro.columns)]
+    return select_scores(picked, head, micro, entropy_gradient)
 
 
 def select_scores(

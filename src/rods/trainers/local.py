@@ -33,6 +33,7 @@ from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
 from rods.trainers.optim import make_optimizer, rate
 from rods.trainers.samples import Batch, Microbatch, Sample, collect, loss_weights, pack
+from rods.trainers.tree_attention import supports_trees, tree_attention
 from rods.trajectory import Group
 
 
@@ -81,8 +82,8 @@ class UpdateReport:
     """Tokens of the trained trajectories, context included, times epochs."""
     sampled_tokens: int = 0
     """Those of them that carry loss."""
-    padding: float = 0.0
-    """Share of the computed positions that are padding, 0-1."""
+    positions: int = 0
+    """Positions computed for them: fewer where prefixes are shared, more where rows are padded."""
 
     def metrics(self) -> dict[str, float | int | str | None]:
         """All fields, for the log."""
@@ -154,6 +155,7 @@ class LocalTrainer:
         self.version = 0
         """Updates that changed the weights."""
         self._autocast = uses_bfloat16(model_settings, model.device)
+        self._trees = supports_trees(model)
         self._reference: PreTrainedModel | None = None
         self._saved: nn.Module = model
         if model_settings.lora_rank:
@@ -231,7 +233,7 @@ class LocalTrainer:
         settings = self.settings
         self._optimizer.zero_grad(set_to_none=True)
         weights = loss_weights(samples, settings.aggregation)
-        for micro in pack(samples, settings.microbatch_tokens, weights):
+        for micro in pack(samples, settings.microbatch_tokens, weights, self._trees):
             terms = self._terms(micro)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
@@ -242,7 +244,7 @@ class LocalTrainer:
             tally.microbatches += 1
             tally.tokens += sum(len(s) for s in micro.samples)
             tally.sampled += len(micro.targets)
-            tally.positions += micro.ids.size
+            tally.positions += micro.positions
         norm = nn.utils.clip_grad_norm_(self._parameters, settings.grad_clip)
         self._check(norm.detach(), "gradient norm", samples)
         self._optimizer.step()
@@ -272,7 +274,7 @@ class LocalTrainer:
         model = self._reference if self._reference is not None else self.model
         found: dict[int, Sample] = {}
         with torch.no_grad(), off, self._precision():
-            for micro in pack(samples, self.settings.microbatch_tokens):
+            for micro in pack(samples, self.settings.microbatch_tokens, None, self._trees):
                 scores = token_scores(model, micro, False)[0].cpu().numpy()
                 parts = np.split(scores, np.cumsum([s.sampled for s in micro.samples])[:-1])
                 for sample, part in zip(micro.samples, parts, strict=True):
@@ -299,8 +301,11 @@ class LocalTrainer:
         # Dropout stays off, so that an unchanged policy has the ratio 1; only gradient
         # checkpointing asks for training mode.
         self.model.train(self.settings.gradient_checkpointing)
+        # Checkpointing runs forward passes again inside backward.
+        trees = tree_attention(self.model) if self._trees else nullcontext()
         try:
-            yield
+            with trees:
+                yield
         finally:
             self.model.eval()
 
@@ -335,7 +340,7 @@ class LocalTrainer:
             microbatches=tally.microbatches,
             tokens=tally.tokens,
             sampled_tokens=tally.sampled,
-            padding=1 - tally.tokens / tally.positions if tally.positions else 0.0,
+            positions=tally.positions,
         )
 
 

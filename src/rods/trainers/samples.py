@@ -6,7 +6,7 @@ every trainer can share it.
 
     batch = collect(groups, scores, "grpo")
     for micro in pack(batch.samples, max_tokens=16_384):
-        micro.ids, micro.targets, micro.advantages
+        micro.padded, micro.targets, micro.advantages
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from rods.errors import TokenError, TrainError
 from rods.reward import Score
 from rods.trainers.advantages import advantages, zero_variance
+from rods.trainers.tree import Tree, common_prefix, grow
 from rods.trajectory import Group, Trajectory
 
 Ints: TypeAlias = NDArray[np.int64]
@@ -59,6 +60,11 @@ class Sample:
     def sampled(self) -> int:
         """Tokens that carry loss."""
         return int(self.mask.sum())
+
+    @property
+    def context(self) -> Ints:
+        """The ids that some sampled token depends on: all before the last sampled one."""
+        return self.ids[: int(np.flatnonzero(self.mask)[-1])]
 
 
 def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
@@ -182,24 +188,35 @@ def loss_weights(samples: Sequence[Sample], aggregation: str) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Microbatch:
-    """Samples of one forward pass. Arrays of sampled tokens run over samples, then positions."""
+    """Samples of one forward pass. Arrays of sampled tokens run over samples, then positions.
+
+    Only the tokens that some sampled token depends on are computed (`Sample.context`).
+    """
 
     samples: tuple[Sample, ...]
     weights: tuple[float, ...]
     """Loss weight of a token of each sample; see `loss_weights`."""
-
-    @property
-    def width(self) -> int:
-        """Longest sample."""
-        return max(len(s) for s in self.samples)
+    shared: bool = False
+    """Whether it is computed as a tree of common prefixes; else as right-padded rows."""
 
     @cached_property
-    def ids(self) -> Ints:
-        """Right-padded with 0; shape (B, width)."""
-        out = np.zeros((len(self.samples), self.width), dtype=np.int64)
-        for row, sample in enumerate(self.samples):
-            out[row, : len(sample)] = sample.ids
+    def padded(self) -> Ints:
+        """Contexts as rows, right-padded with 0; shape (B, longest)."""
+        contexts = [s.context for s in self.samples]
+        out = np.zeros((len(contexts), max(map(len, contexts))), dtype=np.int64)
+        for row, context in enumerate(contexts):
+            out[row, : len(context)] = context
         return out
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Contexts as a tree; `places` says where each sample's tokens are."""
+        return grow([s.context for s in self.samples])
+
+    @property
+    def positions(self) -> int:
+        """Token positions that a forward pass computes."""
+        return len(self.tree.ids) if self.shared else self.padded.size
 
     @cached_property
     def rows(self) -> Ints:
@@ -210,6 +227,12 @@ class Microbatch:
     def columns(self) -> Ints:
         """Position whose next token is the sampled one; shape (N,)."""
         return np.concatenate([np.flatnonzero(s.mask) - 1 for s in self.samples])
+
+    @property
+    def places(self) -> Ints:
+        """Where those positions stand in the tree; shape (N,)."""
+        pairs = zip(self.tree.places, self.samples, strict=True)
+        return np.concatenate([place[np.flatnonzero(s.mask) - 1] for place, s in pairs])
 
     @cached_property
     def targets(self) -> Ints:
@@ -230,41 +253,76 @@ class Microbatch:
     @property
     def advantages(self) -> Floats:
         """Advantage of each sampled token; shape (N,)."""
-        return np.array([s.advantage for s in self.samples], dtype=np.float32)[self.rows]
+        return self._spread([s.advantage for s in self.samples])
 
     @property
     def temperatures(self) -> Floats:
         """Sampling temperature of each sampled token; shape (N,)."""
-        return np.array([s.temperature for s in self.samples], dtype=np.float32)[self.rows]
+        return self._spread([s.temperature for s in self.samples])
 
     @property
     def token_weights(self) -> Floats:
         """Loss weight of each sampled token; shape (N,)."""
-        return np.array(self.weights, dtype=np.float32)[self.rows]
+        return self._spread(self.weights)
+
+    def _spread(self, values: Sequence[float]) -> Floats:
+        return np.array(values, dtype=np.float32)[self.rows]
 
 
 def pack(
-    samples: Sequence[Sample], max_tokens: int, weights: Sequence[float] | None = None
+    samples: Sequence[Sample],
+    max_tokens: int,
+    weights: Sequence[float] | None = None,
+    shared: bool = False,
 ) -> list[Microbatch]:
-    """Micro-batches of similar length, each at most `max_tokens` with its padding.
+    """Micro-batches of at most `max_tokens` positions each; equal samples give equal batches.
 
-    Longest first, ties in the order given, so the same samples always give the same batches. A
-    sample longer than `max_tokens` is never cut: it forms a batch of its own.
+    Padded: longest first, so that neighbours are of similar length; rows times width counts.
+    Shared: by task, then in the order of their ids, so that neighbours have the longest common
+    prefixes; a prefix counts once. A sample longer than `max_tokens` is never cut: it forms a
+    batch of its own.
 
     Args:
         samples: what to pack.
-        max_tokens: rows times width of a batch at most.
+        max_tokens: positions of a batch.
         weights: loss weight of each sample's tokens; default: the mean over all tokens.
+        shared: whether common prefixes are computed once.
     """
     weights = loss_weights(samples, "token") if weights is None else weights
-    order = sorted(range(len(samples)), key=lambda i: -len(samples[i]))
+    bins = _by_prefix(samples, max_tokens) if shared else _by_length(samples, max_tokens)
+    return [
+        Microbatch(tuple(samples[i] for i in some), tuple(weights[i] for i in some), shared)
+        for some in bins
+    ]
+
+
+def _by_length(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
+    sizes = [len(s.context) for s in samples]
     bins: list[list[int]] = []
-    for index in order:
-        if bins and (len(bins[-1]) + 1) * len(samples[bins[-1][0]]) <= max_tokens:
+    for index in sorted(range(len(samples)), key=lambda i: -sizes[i]):
+        if bins and (len(bins[-1]) + 1) * sizes[bins[-1][0]] <= max_tokens:
             bins[-1].append(index)
         else:
             bins.append([index])
-    return [
-        Microbatch(tuple(samples[i] for i in members), tuple(weights[i] for i in members))
-        for members in bins
-    ]
+    return bins
+
+
+def _by_prefix(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
+    contexts = [s.context for s in samples]
+    tasks = {s.task_id: None for s in samples}
+    rank = {task: n for n, task in enumerate(tasks)}
+    order = sorted(
+        range(len(samples)), key=lambda i: (rank[samples[i].task_id], contexts[i].tolist())
+    )
+    bins: list[list[int]] = []
+    used = 0
+    for index in order:
+        size = len(contexts[index])
+        extra = size - common_prefix(contexts[bins[-1][-1]], contexts[index]) if bins else size
+        if bins and used + extra <= max_tokens:
+            bins[-1].append(index)
+            used += extra
+        else:
+            bins.append([index])
+            used = size
+    return bins
