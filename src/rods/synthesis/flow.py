@@ -120,12 +120,24 @@ def read_result(content: str) -> tuple[Json, tuple[Leaf, ...]]:
 
 
 def _parse(text: str) -> Json:
-    if text[:1] in '{["-0123456789ntf':
-        try:
-            return cast("Json", json.loads(text))
-        except ValueError:
-            return text
-    return text
+    if text[:1] not in _OPENING:
+        return text
+    try:
+        return cast("Json", json.loads(text))
+    except ValueError:
+        return _python_list(text) if text[0] in "[{" else text
+
+
+def _python_list(text: str) -> Json:
+    """Lists are shown as Python writes them."""
+    try:
+        return cast("Json", ast.literal_eval(text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+_OPENING = frozenset('{["-0123456789ntf')
+"""First characters of JSON."""
 
 
 class Trace(NamedTuple):

@@ -1,18 +1,26 @@
 """Writers: what proposes variants of a seed.
 
-Owns the protocol that every writer fulfils. A writer never decides whether its proposal is good;
-the gates do. `resample.py` needs no model.
+Owns the protocol that every writer fulfils and their short names. A writer never decides whether
+its proposal is good; the gates do. `resample.py` needs no model.
 
+    writer = make_writer("resample", training_tasks, environment)
     proposal = writer.propose(seed, random.Random(7))
 """
 
 from __future__ import annotations
 
+import importlib
 import random
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
 
+from rods.env import Environment
+from rods.errors import ConfigError
 from rods.synthesis.rejection import Rejection
 from rods.task import Task
+
+WRITERS = {"resample": "rods.synthesis.writers.resample:ResampleWriter"}
+"""Short name to `module:attribute`; each is called with the pool and the environment."""
 
 
 class Writer(Protocol):
@@ -24,3 +32,25 @@ class Writer(Protocol):
     def propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
         """One variant of `seed`, or why there is none. Draws randomness from `rng` alone."""
         ...
+
+
+def make_writer(name: str, pool: Sequence[Task], environment: Environment) -> Writer:
+    """A writer by its short name or `module:attribute`.
+
+    Args:
+        name: `resample`, or where to import a factory from.
+        pool: Tasks that may give words, texts and turns: originals of the training side.
+        environment: Opens their worlds.
+
+    Raises:
+        ConfigError: there is no such writer.
+    """
+    module, _, attribute = WRITERS.get(name, name).partition(":")
+    try:
+        factory: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"synthesis.writer: {name!r} is neither one of {', '.join(WRITERS)} nor an importable "
+            f"module:attribute ({error})."
+        ) from error
+    return cast("Writer", factory(pool, environment))

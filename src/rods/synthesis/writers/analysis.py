@@ -149,8 +149,9 @@ class _Index:
 
 
 def _rounds(leaf: Scalar, value: Scalar, decimals: int) -> bool:
-    numeric = isinstance(leaf, float) and isinstance(value, int | float)
-    return numeric and not isinstance(value, bool) and round(leaf, decimals) == value
+    if not isinstance(leaf, float) or isinstance(value, bool | str) or value is None:
+        return False
+    return round(leaf, decimals) == value
 
 
 def _token_links(argument: Argument, steps: Sequence[Step]) -> list[Link]:

@@ -27,47 +27,12 @@ SWAP_OPENER = 0.6
 REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
 
-_STOP = frozenset(
-    [
-        "this",
-        "that",
-        "with",
-        "from",
-        "have",
-        "been",
-        "will",
-        "would",
-        "could",
-        "should",
-        "about",
-        "there",
-        "their",
-        "they",
-        "them",
-        "your",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "into",
-        "than",
-        "then",
-        "just",
-        "also",
-        "some",
-        "more",
-        "most",
-        "very",
-        "over",
-        "such",
-        "only",
-        "please",
-        "thank",
-        "thanks",
-        "here",
-    ]
-)
+_COMMON = """
+this that with from have been will would could should about there their they them your what when
+where which while into than then just also some more most very over such only please thank thanks
+here
+"""
+_STOP = frozenset(_COMMON.split())
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,8 @@ import datetime
 import re
 from typing import NamedTuple
 
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+_NAMES = "January February March April May June July August September October November December"
+_MONTHS = _NAMES.split()
 _INDEX = {name[:3].lower(): number for number, name in enumerate(_MONTHS, 1)}
 _MONTH = r"(?P<month>" + "|".join(f"{m}|{m[:3]}" for m in _MONTHS) + r")\.?"
 _DAY = r"(?P<day>\d{1,2})(?P<suffix>st|nd|rd|th)?"

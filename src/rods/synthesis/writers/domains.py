@@ -19,21 +19,12 @@ from typing import Any
 from rods.errors import SynthesisError
 from rods.types import Json
 
-NUMERIC = frozenset(
-    ("money", "price", "shares", "fuel", "volume", "miles", "meters", "temperature", "percent")
-    + (
-        "psi",
-        "volts",
-        "quantity",
-        "turnover",
-        "change",
-        "id",
-        "cvv",
-        "counter",
-        "priority",
-        "lines",
-    )
-)
+_NUMERIC = """
+money price shares fuel volume miles meters temperature percent psi volts quantity turnover change
+id cvv counter priority lines
+"""
+NUMERIC = frozenset(_NUMERIC.split())
+"""Kinds whose values are numbers."""
 
 
 @dataclass(frozen=True)

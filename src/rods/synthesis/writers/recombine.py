@@ -205,7 +205,7 @@ def _separable(task: Task, known: Facts) -> dict[str, list[Unit]]:
         mine = [unit for unit in known.units if name in unit.classes]
         turns = {t for unit in mine for t in range(unit.first, unit.last + 1)}
         others = [unit for unit in known.units if name not in unit.classes]
-        pure = all(unit.classes == {name} and unit.needs <= turns for unit in mine)
+        pure = all(unit.classes <= {name} and unit.needs <= turns for unit in mine)
         if pure and not any(unit.needs & turns for unit in others):
             result[name] = mine
     return result

@@ -296,7 +296,7 @@ class _Renderer:
         kind, key = self._sketch.slots[ref.slot]
         if isinstance(new, datetime.date):
             return dates.DateMention(0, 0, 0, 0, None, ref.model, ref.form).render(new)
-        if isinstance(new, float):
+        if isinstance(new, int | float):
             return format_number(new, ref.model)
         if kind.startswith("opener"):
             return _opening(new, ref.model)
@@ -317,7 +317,7 @@ def _opening(new: str, model: str) -> str:
 def format_number(value: float, model: str) -> str:
     """Write a number as `model` is written: commas, decimals."""
     decimals = len(model.partition(".")[2])
-    if value.is_integer():
+    if float(value).is_integer():
         return f"{value:,.{decimals}f}" if "," in model else f"{value:.{decimals}f}"
     text = repr(value)
     return f"{int(value):,}.{text.partition('.')[2]}" if "," in model else text

@@ -17,7 +17,6 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import cast
 
 from rods.task import Task
 
@@ -43,7 +42,7 @@ class WordLists:
 @functools.cache
 def word_lists() -> WordLists:
     """The vocabulary that is shipped with the writer."""
-    text = files(__package__).joinpath("words.toml").read_text(encoding="utf-8")
+    text = files("rods").joinpath("synthesis", "writers", "words.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     plain = {key: tuple(words) for key, words in data.items() if key != "openers"}
     return WordLists(**plain, openers=tuple(tuple(group) for group in data["openers"]))
@@ -146,4 +145,4 @@ def in_case(word: str, model: str) -> str:
 
 def openers() -> tuple[tuple[str, ...], ...]:
     """Groups of phrases that can stand for each other."""
-    return cast("tuple[tuple[str, ...], ...]", word_lists().openers)
+    return word_lists().openers

@@ -1,0 +1,299 @@
+"""The asynchronous generator: variants are made in a process of its own, beside training.
+
+Owns that process: how it starts, what it works on, how it ends. It runs at low priority, never
+imports torch, dies with its parent, and can be killed at any moment: the queue keeps what was
+accepted. The driver's calls are millisecond operations on the queue and never wait for a variant,
+but for `drain`, which is asked to wait.
+
+    with SynthesisWorker(path, WorkerSettings.of(config, training, held_out)) as worker:
+        worker.submit("e1-0", seed, n=2, rng_seed=5, priority=1.0, epoch=1)
+        worker.drain(["e1-0"], timeout=10)
+        worker.results(["e1-0"])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from rods.config import RunConfig
+from rods.env import Environment
+from rods.errors import RodsError, SynthesisError
+from rods.synthesis.gates import Gatekeeper
+from rods.synthesis.overlap import prints
+from rods.synthesis.pipeline import synthesize
+from rods.synthesis.queue import Order, SynthesisQueue
+from rods.synthesis.writers import Writer, make_writer
+from rods.task import Task, read_tasks, write_tasks
+from rods.types import Json
+
+IDLE = 0.05
+"""Seconds between two looks at an empty or full queue."""
+RESTARTS = 3
+"""How often a worker that died is started again before it is an error."""
+BUNDLED = {"bfcl": "rods.envs.bfcl.world:BfclEnvironment"}
+"""Short names of environments; only the worker's process imports them."""
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """Everything that decides which variants come out."""
+
+    training: Sequence[Task]
+    """Originals of the training side: they may give words and turns."""
+    held_out: Sequence[Task] = ()
+    """Tasks that no variant may overlap."""
+    environment: str = "bfcl"
+    """Short name or `module:attribute`."""
+    wheel: str = ""
+    """First argument of the environment, where it is not empty."""
+    writer: str = "resample"
+    """Short name or `module:attribute`."""
+    attempts: int = 3
+    """Whole attempts for one variant, K_max."""
+    max_distance: float = 0.25
+    """Largest profile distance."""
+    max_waiting: int = 2000
+    """The worker pauses while so many accepted variants wait to be taken."""
+    inline: bool = False
+    """Work inside `drain` and `results`, without a process (tests)."""
+    niceness: int = 10
+    """How far the worker's priority is lowered."""
+
+    @classmethod
+    def of(
+        cls, config: RunConfig, training: Sequence[Task], held_out: Sequence[Task]
+    ) -> WorkerSettings:
+        """The settings that a run's configuration means."""
+        return cls(
+            training=training,
+            held_out=held_out,
+            environment=config.env.name,
+            wheel=config.env.wheel,
+            writer=config.synthesis.writer,
+            attempts=config.synthesis.attempts,
+            max_distance=config.synthesis.max_distance,
+        )
+
+    def digest(self) -> str:
+        """First 16 hex digits of a hash of all that decides the variants."""
+        ids = [[task.id for task in side] for side in (self.training, self.held_out)]
+        plain = [self.environment, self.writer, self.attempts, self.max_distance, ids]
+        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
+
+
+class Maker:
+    """Writer, gates and environment in one place; used by the process and by inline mode."""
+
+    def __init__(self, settings: WorkerSettings):
+        environment = _environment(settings)
+        self._writer: Writer = make_writer(settings.writer, settings.training, environment)
+        self._keeper = Gatekeeper(
+            environment, settings.training, settings.held_out, settings.max_distance
+        )
+        self._attempts = settings.attempts
+
+    def work(self, queue: SynthesisQueue, order: Order) -> None:
+        """Make and record the next outcome of an order."""
+        if order.made >= order.n:
+            queue.finish(order)
+            return
+        started = time.perf_counter()
+        seen = [prints(task) for task in queue.variants(order.id)]
+        rng_seed = order.rng_seed * 1009 + order.made
+        outcome = synthesize(order.seed, self._writer, self._keeper, rng_seed, self._attempts, seen)
+        queue.record(order, order.made, outcome, time.perf_counter() - started)
+
+
+def _environment(settings: WorkerSettings) -> Environment:
+    dotted = BUNDLED.get(settings.environment, settings.environment)
+    module, _, attribute = dotted.partition(":")
+    try:
+        factory: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SynthesisError(
+            f"environment {settings.environment!r} cannot be imported in the synthesis worker: "
+            f"{error}. Give a short name or module:attribute."
+        ) from error
+    made: Environment = factory(settings.wheel) if settings.wheel else factory()
+    return made
+
+
+class SynthesisWorker:
+    """The driver's end: order variants, take what is there, see how it goes."""
+
+    def __init__(self, path: Path, settings: WorkerSettings):
+        """Open the queue and start the process (inline: neither process nor waiting).
+
+        Raises:
+            StoreError: the queue's file is damaged or cannot be written.
+            SynthesisError: it belongs to other tasks or settings.
+        """
+        self._path, self._settings = path, settings
+        self._queue = SynthesisQueue(path)
+        self._queue.bind(settings.digest())
+        self._queue.put("stop", "")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._maker: Maker | None = None
+        self._starts = 0
+        if not settings.inline:
+            self._write_setup()
+            self._start()
+
+    def __enter__(self) -> SynthesisWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def submit(
+        self, request_id: str, seed: Task, n: int, rng_seed: int, priority: float, epoch: int
+    ) -> None:
+        """Order `n` variants of a seed and return at once. The same id again changes nothing.
+
+        Raises:
+            SynthesisError: the worker died again and again; the message holds its last words.
+        """
+        self._queue.submit(request_id, seed, n, rng_seed, priority, epoch)
+        self._revive()
+
+    def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
+        """Accepted variants so far: (request id, index, task, profile distance).
+
+        Ordered by the requests as given, then by index. Asking again gives them again.
+        """
+        if self._settings.inline:
+            self._work_inline(request_ids)
+        return self._queue.results(request_ids)
+
+    def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
+        """Wait at most `timeout` seconds; whether all of these requests are finished.
+
+        Raises:
+            SynthesisError: the worker died again and again.
+        """
+        if self._settings.inline:
+            self._work_inline(request_ids)
+        until = time.monotonic() + timeout
+        while self._queue.unfinished(request_ids):
+            if time.monotonic() >= until:
+                return False
+            self._revive()
+            time.sleep(min(IDLE, max(0.0, until - time.monotonic())))
+        return True
+
+    def state(self) -> Mapping[str, Json]:
+        """Counts so far: tried, accepted, rejected by reason, waiting, seconds."""
+        counts = self._queue.counts()
+        return {
+            "tried": counts.tried,
+            "accepted": counts.accepted,
+            "rejected": dict(counts.rejected),
+            "seconds": round(counts.seconds, 3),
+            "seconds_per_variant": round(counts.seconds / max(counts.accepted, 1), 4),
+            "waiting": counts.waiting,
+            "requests": counts.requests,
+            "alive": self._settings.inline or self._alive(),
+        }
+
+    def stop(self) -> None:
+        """End the process; what is unfinished is finished after the next start."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(RodsError):  # a damaged file must not keep it alive
+                self._queue.put("stop", "1")
+            try:
+                process.wait(timeout=2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._queue.close()
+
+    def _alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _revive(self) -> None:
+        if self._settings.inline or self._process is None or self._alive():
+            return
+        if self._starts > RESTARTS:
+            raise SynthesisError(
+                f"the synthesis worker ended {self._starts} times (exit code "
+                f"{self._process.returncode}); its last words, from {self._log}: {self._tail()}"
+            )
+        self._start()
+
+    def _start(self) -> None:
+        self._starts += 1
+        command = [sys.executable, "-m", "rods.synthesis.worker", str(self._path), str(os.getpid())]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    @property
+    def _log(self) -> Path:
+        return self._path.with_suffix(".log")
+
+    def _tail(self) -> str:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return " ".join(lines[-3:]) or "(nothing)"
+
+    def _write_setup(self) -> None:
+        plain = dataclasses.asdict(dataclasses.replace(self._settings, training=(), held_out=()))
+        self._queue.put("settings", json.dumps(plain))
+        for side in ("training", "held_out"):
+            tasks = cast("Sequence[Task]", getattr(self._settings, side))
+            write_tasks(_tasks_file(self._path, side), tasks)
+
+    def _work_inline(self, request_ids: Sequence[str]) -> None:
+        if self._maker is None:
+            self._maker = Maker(self._settings)
+        while self._queue.unfinished(request_ids):
+            order = self._queue.next_order()
+            if order is None:
+                return
+            self._maker.work(self._queue, order)
+
+
+def _tasks_file(queue: Path, side: str) -> Path:
+    return queue.with_name(f"{queue.stem}-{side}.jsonl")
+
+
+def run(path: Path, parent: int) -> None:
+    """The process: work until told to stop or until the parent is gone."""
+    queue = SynthesisQueue(path)
+    plain: dict[str, Any] = json.loads(queue.get("settings"))
+    for side in ("training", "held_out"):
+        plain[side] = tuple(read_tasks(_tasks_file(path, side)))
+    settings = WorkerSettings(**plain)
+    os.nice(settings.niceness)
+    maker = Maker(settings)
+    try:
+        while os.getppid() == parent and not queue.get("stop"):
+            order = queue.next_order() if queue.waiting() < settings.max_waiting else None
+            if order is None:
+                time.sleep(IDLE)
+            else:
+                maker.work(queue, order)
+    finally:
+        queue.close()
+
+
+def main() -> None:
+    """`python -m rods.synthesis.worker QUEUE PARENT_PID`."""
+    run(Path(sys.argv[1]), int(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()
