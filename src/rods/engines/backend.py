@@ -39,8 +39,11 @@ class Backend(Protocol):
     def fork(self, source: int, target: int, length: int) -> bool:
         """Make `target` a copy of the first `length` cached tokens of `source`.
 
+        If both are the same row, it is cut.
+
         Returns:
-            False if this cache cannot be cut there; `target` is then empty.
+            False if this cache cannot be cut there; `source` is then as it was, and another
+            `target` is empty.
         """
         ...
 

@@ -45,12 +45,13 @@ class TransformersCache:
     def fork(self, source: int, target: int, length: int) -> bool:
         """Copy and cut a cache, if its layers can be cut at any length."""
         cache = self._caches[source]
-        self.clear(target)
+        if source != target:
+            self.clear(target)
         if not isinstance(cache, DynamicCache) or any(
             type(layer) is not DynamicLayer for layer in cache.layers
         ):
             return False
-        forked = copy.deepcopy(cache)
+        forked = cache if source == target else copy.deepcopy(cache)
         surplus = self.lengths[source] - length
         if surplus:
             forked.crop(-surplus)

@@ -23,6 +23,9 @@ from torch import Tensor, nn
 from rods.engines.prefix import Plan, PrefixStore, attend
 from rods.engines.weights import Layer, Weights
 
+_PIECE = 1024
+"""Most tokens of one row in one pass."""
+
 
 class _Place(NamedTuple):
     """Where one row's chunk lies in a packed prefill."""
@@ -84,6 +87,10 @@ class StaticKV:
 
     def fork(self, source: int, target: int, length: int) -> bool:
         """Let `target` share the first `length` tokens of `source`; copies them at most once."""
+        if source == target:
+            kept = self._base(source) <= length <= self.lengths[source]
+            self.lengths[source] = length if kept else self.lengths[source]
+            return kept
         self.clear(target)
         if self._slots[source] is None and not self._share(source, length):
             for cache in (*self._keys, *self._values):
@@ -122,7 +129,18 @@ class StaticKV:
 
     @torch.inference_mode()
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
-        """Append chunks; float32 logits after the last token of each, (len(rows), vocabulary)."""
+        """Append chunks; float32 logits after the last token of each, (len(rows), vocabulary).
+
+        Long chunks go in pieces, because a mask grows with queries times keys.
+        """
+        rest = [list(chunk) for chunk in chunks]
+        for number, row in enumerate(rows):
+            while len(rest[number]) > _PIECE:
+                self._append([row], [rest[number][:_PIECE]])
+                rest[number] = rest[number][_PIECE:]
+        return self._append(rows, rest)
+
+    def _append(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
         w = self._w
         places = self._places(rows, chunks)
         ids = torch.tensor([i for chunk in chunks for i in chunk], device=self._device)

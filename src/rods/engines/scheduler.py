@@ -25,6 +25,8 @@ from rods.errors import PolicyError
 from rods.policy import Completion
 from rods.types import FinishReason
 
+_QUIET = 8
+"""Passes without use after which an idle row may be moved out of the way."""
 _PREFILL_TOKENS = 8192
 """Most tokens of one packed prefill (a single longer chunk still goes whole)."""
 
@@ -59,6 +61,12 @@ class Context:
     row: int | None = None
     used: int = 0
     """Number of the scheduler's pass that used it last."""
+
+    @property
+    def begins_shared(self) -> bool:
+        """Whether it really starts with the shared prompt, and that is worth sharing."""
+        count = len(self.shared)
+        return count > 1 and tuple(self.ids[:count]) == self.shared
 
 
 @dataclass(eq=False, slots=True)
@@ -98,7 +106,8 @@ class Scheduler:
         self._stop = frozenset(stop_ids)
         self._join_at, self._patience = join_at, patience
         self._owner: list[Context | None] = [None] * len(backend.lengths)
-        self._donors: dict[tuple[int, ...], int] = {}
+        self._donors: dict[tuple[int, ...], list[int]] = {}
+        """Rows whose first tokens are a shared prompt, whether or not a session owns them."""
         self._contexts: set[Context] = set()
         self._waiting: list[Request] = []
         self._running: list[Request] = []
@@ -160,6 +169,8 @@ class Scheduler:
     def _stopped(self, driver: asyncio.Task[None]) -> None:
         """The driver ended: normally nothing is left; otherwise say so to whoever waits."""
         error = None if driver.cancelled() else driver.exception()
+        if driver is not self._driver:
+            return  # a request came in between, and its driver took the queues over
         left = [*self._waiting, *self._running]
         self._waiting.clear()
         self._running.clear()
@@ -190,15 +201,18 @@ class Scheduler:
         """Let episodes run; with an idle batch, until no more of them ask for a generation."""
         await asyncio.sleep(0)
         quiet = 0
-        while not self._running and quiet < 3 and len(self._waiting) < len(self._owner):
+        while not self._running and quiet < 3 and self._ready() < len(self._owner):
             before = len(self._waiting)
             await asyncio.sleep(0)
             quiet = quiet + 1 if len(self._waiting) == before else 0
 
+    def _ready(self) -> int:
+        """Waiting requests whose session has a row."""
+        return sum(r.context.row is not None for r in self._waiting)
+
     def _should_join(self) -> bool:
-        ready = sum(r.context.row is not None for r in self._waiting)
         free = sum(owner is None for owner in self._owner)
-        able = min(len(self._waiting), ready + free)
+        able = min(len(self._waiting), self._ready() + free)
         if not self._running or able >= self._join_at:
             return bool(self._waiting)
         for request in self._waiting:
@@ -217,38 +231,52 @@ class Scheduler:
                 self._fill(batch)
 
     def _take_rows(self) -> list[Request]:
-        ready: list[Request] = []
-        for request in self._waiting:
-            if request.context.row is None:
-                row = self._free_row()
-                if row is None:
-                    continue
-                self._owner[row] = request.context
+        """Give free rows to waiting requests in order; those that have one leave the queue."""
+        homeless = [r.context for r in self._waiting if r.context.row is None]
+        wanted = {context.shared for context in homeless}
+        for context in homeless:
+            row = self._pick_row(context, wanted)
+            if row is None:
+                break
+            if not self._cut_to_prompt(context, row):
                 self._drop(row)
-                request.context.row = row
-            ready.append(request)
+            self._owner[row] = context
+            context.row = row
+        ready = [r for r in self._waiting if r.context.row is not None]
         self._waiting = [r for r in self._waiting if r.context.row is None]
         return ready
 
-    def _free_row(self) -> int | None:
-        """The lowest free row, rather one whose prompt nobody needs any more."""
-        wanted = {c.shared for c in self._contexts if c.row is None}
-        needed = {row for key, row in self._donors.items() if key in wanted}
+    def _pick_row(self, context: Context, wanted: set[tuple[int, ...]]) -> int | None:
+        """The lowest free row that holds the context's prompt, or whose content nobody wants."""
+        own = self._donors.get(context.shared, [])
+        last = {rows[0] for key, rows in self._donors.items() if key in wanted and len(rows) == 1}
         free = [row for row, owner in enumerate(self._owner) if owner is None]
-        return min(free, key=lambda row: (row in needed, row), default=None)
+        return min(free, key=lambda row: (row not in own, row in last, row), default=None)
+
+    def _cut_to_prompt(self, context: Context, row: int) -> bool:
+        """Use a free row again whose first tokens are the prompt of the context's group."""
+        if row not in self._donors.get(context.shared, []) or not context.begins_shared:
+            return False
+        length = len(context.shared) - 1
+        if not self._backend.fork(row, row, length):
+            return False
+        self.stats.forked_tokens += length
+        return True
 
     def _drop(self, row: int) -> None:
         """Forget what a row holds."""
         self._backend.clear(row)
-        for key in [key for key, donor in self._donors.items() if donor == row]:
-            del self._donors[key]
+        for rows in self._donors.values():
+            if row in rows:
+                rows.remove(row)
 
     def _evict(self) -> None:
-        """Take the row of the session that has been idle longest, for the first in the queue."""
-        idle = [c for c in self._owner if c is not None]
-        victim = min(idle, key=lambda c: (c.used, c.row))
-        self._release(victim)
-        self.stats.evictions += 1
+        """Take rows from sessions that have been idle longest; nobody else could run now."""
+        idle = sorted((c for c in self._owner if c is not None), key=lambda c: (c.used, c.row))
+        count = max(1, min(len(self._waiting), len(idle) // 2))
+        for context in idle[:count]:
+            self._release(context)
+        self.stats.evictions += count
 
     def _missing(self, request: Request) -> int:
         context = request.context
@@ -262,11 +290,10 @@ class Scheduler:
         claimed: set[tuple[int, ...]] = set()
         for request in ready:
             context = request.context
-            shared = context.shared
-            fresh = context.row is not None and self._backend.lengths[context.row] == 0
-            usable = len(shared) > 1 and tuple(context.ids[: len(shared)]) == shared
-            if fresh and usable and shared not in claimed and shared not in self._donors:
-                claimed.add(shared)
+            fresh = self._missing(request) == len(context.ids)
+            known = context.shared in claimed or bool(self._donors.get(context.shared))
+            if fresh and context.begins_shared and not known:
+                claimed.add(context.shared)
                 leaders.append(request)
             else:
                 others.append(request)
@@ -274,12 +301,12 @@ class Scheduler:
 
     def _fork(self, context: Context, row: int) -> None:
         """Copy the group's prompt into an empty row, if some row holds it."""
-        source = self._donors.get(context.shared) if self._backend.lengths[row] == 0 else None
-        if source is None or tuple(context.ids[: len(context.shared)]) != context.shared:
+        sources = self._donors.get(context.shared)
+        if not sources or self._backend.lengths[row] or not context.begins_shared:
             return
         # The same length for all, and at least one token left to compute.
         length = len(context.shared) - 1
-        if self._backend.fork(source, row, length):
+        if self._backend.fork(sources[0], row, length):
             self.stats.forked_tokens += length
 
     def _fill(self, batch: Sequence[Request]) -> None:
@@ -294,10 +321,10 @@ class Scheduler:
             chunks.append(context.ids[self._backend.lengths[context.row] :])
         logits = self._backend.prefill(rows, chunks)
         for request, row in zip(batch, rows, strict=True):
-            context = request.context
-            shared = context.shared
-            if len(shared) > 1 and tuple(context.ids[: len(shared)]) == shared:
-                self._donors.setdefault(shared, row)
+            if request.context.begins_shared:
+                holders = self._donors.setdefault(request.context.shared, [])
+                if row not in holders:
+                    holders.append(row)
         self.stats.prefill_passes += 1
         self.stats.prefill_tokens += sum(map(len, chunks))
         self.stats.prefill_seconds += time.perf_counter() - started
@@ -317,21 +344,35 @@ class Scheduler:
         self._sample(batch, logits)
 
     def _compact(self) -> None:
-        """Move running rows down when most rows below the highest of them are idle."""
-        rows = sorted(r.context.row for r in self._running if r.context.row is not None)
-        if rows[-1] + 1 < 2 * len(rows) + 8:
+        """Move running rows down where rows below them are free or have been idle for a while."""
+        running = {r.context.row for r in self._running if r.context.row is not None}
+        top = max(running) + 1
+        if top - len(running) < max(4, top // 8):
             return
-        gaps = [row for row in range(len(rows)) if row not in set(rows)]
-        for low, high in zip(gaps, reversed(rows), strict=False):
-            self._backend.swap(low, high)
-            self._owner[low], self._owner[high] = self._owner[high], self._owner[low]
-            for row in (low, high):
-                owner = self._owner[row]
-                if owner is not None:
-                    owner.row = row
-            places = {low: high, high: low}
-            self._donors = {key: places.get(row, row) for key, row in self._donors.items()}
-            self.stats.moves += 1
+        holes = [row for row in range(top) if row not in running and self._is_quiet(row)]
+        if len(holes) < max(4, top // 8):
+            return
+        for low, high in zip(holes, sorted(running, reverse=True), strict=False):
+            if high < low:
+                break
+            self._swap(low, high)
+
+    def _is_quiet(self, row: int) -> bool:
+        owner = self._owner[row]
+        return owner is None or self._pass - owner.used > _QUIET
+
+    def _swap(self, low: int, high: int) -> None:
+        self._backend.swap(low, high)
+        owners = self._owner
+        owners[low], owners[high] = owners[high], owners[low]
+        for row in (low, high):
+            owner = owners[row]
+            if owner is not None:
+                owner.row = row
+        places = {low: high, high: low}
+        for rows in self._donors.values():
+            rows[:] = [places.get(row, row) for row in rows]
+        self.stats.moves += 1
 
     def _sample(self, batch: Sequence[Request], logits: Tensor) -> None:
         started = time.perf_counter()
