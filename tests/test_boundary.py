@@ -2,7 +2,7 @@ import random
 import statistics
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pool_cases import CATEGORIES, group, judgement, original, originals
@@ -87,6 +87,7 @@ def test_scores_and_trajectories_must_match():
         judge(one, scores[:1], S, 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=16))
 def test_popoviciu_and_interval(values):
     j = judged(values)
@@ -186,6 +187,7 @@ def test_excluded_tasks_are_never_seeds():
     assert not choose(one, more={"excluded": {one[0].task_id}}).seeds
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 60),
     st.integers(1, 20),
@@ -200,8 +202,8 @@ def test_invariant_10_cooldown_and_quotas_hold_and_all_is_counted(
 ):
     judgements = pool(count, rng.randrange(1000))
     cooldown = {j.task_id: rng.randrange(20) for j in judgements if rng.random() < 0.5}
-    settings = BoundarySettings(seeds=seeds, lend_quota=lend, priority=priority, select=select)
-    chosen = select_seeds(judgements, settings, cooldown, 10, rng, limit=limit)
+    chosen_by = BoundarySettings(seeds=seeds, lend_quota=lend, priority=priority, select=select)
+    chosen = select_seeds(judgements, chosen_by, cooldown, 10, rng, limit=limit)
     ids = [s.judgement.task_id for s in chosen.seeds]
     assert len(ids) == len(set(ids)) <= min(seeds, limit)
     assert all(cooldown.get(i, 0) <= 10 for i in ids)

@@ -161,9 +161,9 @@ def test_back_pressure_limits_the_orders(curriculum_of):
     queue = FakeQueue()
     curriculum = curriculum_of(
         queue,
-        boundary={"seeds": 16},
+        boundary={"seeds": 16, "cooldown_epochs": 0},
         replay={"inject": 0.25, "retire": False},
-        synthesis={"variants_per_seed": 2, "backlog_epochs": 1.5},
+        synthesis={"variants_per_seed": 2, "backlog_epochs": 1.5, "cycles_per_epoch": 2},
     )
     for _ in range(4):
         play(curriculum, half)
