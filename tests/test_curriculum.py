@@ -215,11 +215,18 @@ def test_variants_on_the_boundary_become_seeds(curriculum_of):
 def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
     queue = FakeQueue()
     bad = original(0).id
-    curriculum = curriculum_of(queue, boundary={"select": "random", "seeds": 16})
+    every = {"select": "random", "seeds": 99, "cooldown_epochs": 0, "lend_quota": True}
+    curriculum = curriculum_of(
+        queue,
+        boundary=every,
+        replay={"inject": 1.0},
+        synthesis={"variants_per_seed": 1, "backlog_epochs": 9, "cycles_per_epoch": 1},
+    )
     play(curriculum, lambda t: [0.0] * 4 if t.id == bad else half(t), epochs=3)
     assert curriculum.metrics()["never_solved"] == 1
     third = [seed.id for seed, _, _, epoch in queue.requests.values() if epoch == 2]
-    assert third and bad not in third
+    assert len(third) > 12 and bad not in third
+    assert bad in [seed.id for seed, _, _, epoch in queue.requests.values() if epoch < 2]
 
 
 def test_metrics_and_log_rows(curriculum_of):
