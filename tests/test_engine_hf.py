@@ -299,6 +299,26 @@ def test_a_cancelled_generation_frees_its_row_and_others_go_on() -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+def test_cancelling_at_any_moment_hurts_nobody_else() -> None:
+    """The canceller runs right before the driver, which must not resolve a cancelled future."""
+    policy = HFPolicy(build("qwen3"), [], rows=2, max_context=64)
+
+    async def cancel_after(task: asyncio.Task[Any], turns: int) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+
+    async def go(turns: int) -> int:
+        victim: asyncio.Task[Any] = asyncio.Task(policy.open(1).generate([1, 2], 5, 1.0))
+        canceller = asyncio.create_task(cancel_after(victim, turns))
+        other = policy.open(2).generate([1, 2], 6, 1.0)
+        done, _, _ = await asyncio.gather(other, victim, canceller, return_exceptions=True)
+        assert not isinstance(done, BaseException), done
+        return len(done.ids)
+
+    assert [asyncio.run(go(turns)) for turns in range(16)] == [6] * 16
+
+
 def test_closing_a_session_cancels_its_generation() -> None:
     policy = HFPolicy(build("qwen3"), [], rows=1, max_context=128)
 

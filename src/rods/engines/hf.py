@@ -24,7 +24,8 @@ from rods.engines.backend import Backend
 from rods.engines.fallback import TransformersCache
 from rods.engines.kv import StaticKV
 from rods.engines.sampling import Noise
-from rods.engines.scheduler import EngineStats, Scheduler
+from rods.engines.scheduler import Scheduler
+from rods.engines.stats import EngineStats
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
 from rods.policy import Completion
