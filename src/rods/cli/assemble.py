@@ -11,7 +11,7 @@ here decides anything during training.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -143,7 +143,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
 
 def evaluation_of(
     config: RunConfig, run: Path | None
-) -> Callable[[Callable[[int, int], None]], Awaitable[list[dict[str, Any]]]]:
+) -> Callable[[Callable[[int, int], None]], Coroutine[Any, Any, list[dict[str, Any]]]]:
     """The held-out evaluation of a model, or of a run's last checkpoint.
 
     Raises:
@@ -162,7 +162,9 @@ def evaluation_of(
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
     policy = _engine(config, model, template)
 
-    def play(progress: Callable[[int, int], None]) -> Awaitable[list[dict[str, Any]]]:
+    def play(
+        progress: Callable[[int, int], None],
+    ) -> Coroutine[Any, Any, list[dict[str, Any]]]:
         return suite.run(environment, policy, dialect, template, config.rollout, progress)
 
     return play

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 
 from rods.cli.common import out
+
+if TYPE_CHECKING:
+    from rods.evaluation.check import CheckReport
 
 
 def add(app: typer.Typer) -> None:
@@ -23,6 +28,7 @@ def check(
     template: Annotated[
         str, typer.Option(help="Check the chat template of this model instead (`tiny`, a folder).")
     ] = "",
+    every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Replay every task's ground truth in a fresh world; exit 1 if any is at fault."""
@@ -37,11 +43,29 @@ def check(
     rows = list(read_tasks(tasks)) if tasks else load_tasks(wheel)
     report = check_tasks(rows, BfclEnvironment(wheel))
     if as_json:
-        out().print_json(data=report.to_json())
+        rows_shown = [row._asdict() for row in report.rows]
+        out().print_json(data={"tasks": report.tasks, **report.counts(), "rows": rows_shown})
     else:
-        out().print(report.table())
-    if report.faulty:
+        _show(report, every)
+    if not report.ok:
         raise typer.Exit(1)
+
+
+def _show(report: CheckReport, every: bool) -> None:
+    table = Table("finding", "task", "turn", "what")
+    shown = report.rows if every else [r for r in report.rows if r.finding != "ambiguous"]
+    for row in shown:
+        turn = "" if row.turn < 0 else str(row.turn)
+        table.add_row(row.finding.value, row.origin, turn, escape(row.detail))
+    console = out()
+    if shown:
+        console.print(table)
+    counts = ", ".join(f"{name} {count}" for name, count in report.counts().items())
+    console.print(
+        f"{report.tasks} tasks, {report.calls} calls replayed in {report.seconds:.1f} s: {counts}."
+    )
+    if not every and report.counts()["ambiguous"]:
+        console.print("An agent may have to guess in the ambiguous ones; --every lists them.")
 
 
 def _template(name: str, as_json: bool) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 import rods
@@ -68,7 +68,7 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
         missing = [name for name, have in packages.items() if have is None]
         line = "pip install rods" if extra == "core" else f"pip install 'rods[{extra}]'"
         rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
-        table.add_row(extra, ", ".join(rows), line if missing else "complete")
+        table.add_row(extra, ", ".join(rows), escape(line) if missing else "complete")
     console.print(table)
     console.print(f"benchmark: {_benchmark()}")
     console.print(f"GPU: {_gpu()}")
@@ -76,10 +76,9 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
 
 
 def _benchmark() -> str:
-    from rods.envs.bfcl.assets import cached
+    from rods.envs.bfcl.assets import WHEEL, ready
 
-    where = cached()
-    return where or "not fetched yet; the first `rods check` or `rods train` does it"
+    return f"{WHEEL} is {'here' if ready() else 'not here yet; the first `rods check` fetches it'}"
 
 
 def _gpu() -> str:
@@ -90,7 +89,3 @@ def _gpu() -> str:
     if not torch.cuda.is_available():
         return f"none (torch {torch.__version__}); training runs on the CPU"
     return ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-
-
-if __name__ == "__main__":
-    sys.exit(doctor())

@@ -101,6 +101,11 @@ def obtain(wheel: str = "") -> Path:
     return _downloaded()
 
 
+def ready() -> bool:
+    """Whether the benchmark is here already, so that nothing would be fetched."""
+    return _installed() is not None or (_target().exists() and _missing(_target()) is None)
+
+
 def _installed() -> Path | None:
     try:
         distribution = importlib.metadata.distribution("bfcl-eval")

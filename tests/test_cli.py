@@ -1,0 +1,117 @@
+"""The program: verbs, exit codes, and what a user's mistake says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rods.cli import main as program
+from rods.cli.common import overrides
+from rods.errors import ConfigError
+
+
+def rods(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Exit status of `rods WORDS`."""
+    monkeypatch.setattr(sys, "argv", ["rods", *words])
+    try:
+        program.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def test_dry_run_prints_the_settings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--dry-run", "--train.lr", "3e-4", "--rollout.tasks-per-step=4"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["train"]["lr"], shown["rollout"]["tasks_per_step"]) == (3e-4, 4)
+    assert shown["model"]["name"] == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--trian.lr", "1"], "no setting"),
+        (["train", "--rollout.kk", "4"], "Did you mean 'rollout.k'"),
+        (["train", "--recipe", "rodz"], "Did you mean 'rods'"),
+        (["train", "--train.lr"], "a value is missing"),
+        (["train", "--resume", "nowhere"], "there is no such run"),
+        (["report", "nowhere"], "nowhere"),
+        (["train", "--model.name", "no/such/folder", "--out", "x"], "no/such/folder"),
+        (["check", "--tasks", "absent.jsonl"], "absent.jsonl"),
+        (["check", "--wheel", "absent.whl"], "absent.whl"),
+    ],
+)
+def test_a_mistake_is_one_message_and_status_2(
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert "Traceback" not in shown.err
+    assert not any(tmp_path.iterdir()), "a mistake leaves nothing behind"
+
+
+def test_a_broken_task_row_is_named_by_file_and_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"env": "bfcl"}\n')
+    assert rods("check", "--tasks", str(path), monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "tasks.jsonl:1" in said and "category" in said.replace("\n", " ")
+
+
+def test_doctor_says_what_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("doctor", "--json", monkeypatch=monkeypatch) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["packages"]["core"]["numpy"]
+    assert set(found["packages"]) == {"core", "train", "dev"}
+
+
+def test_doctor_says_how_to_get_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rods.cli import doctor
+
+    real = doctor.installed
+    monkeypatch.setattr(doctor, "installed", lambda n: None if n == "peft" else real(n))
+    assert rods("doctor", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "peft MISSING" in shown and "pip install 'rods[train]'" in shown
+
+
+def test_overrides_take_both_forms() -> None:
+    assert overrides(["--a.b", "1", "--c-d=x"]) == ["a.b=1", "c_d=x"]
+    with pytest.raises(ConfigError, match="expected --section"):
+        overrides(["a.b"])
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "app", press)
+    assert rods("doctor", monkeypatch=monkeypatch) == 130
+
+
+def test_synth_refuses_a_file_that_exists(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "variants.jsonl"
+    path.write_text("mine")
+    assert rods("synth", "--out", str(path), monkeypatch=monkeypatch) == 2
+    assert "exists" in capsys.readouterr().err
+    assert path.read_text() == "mine"

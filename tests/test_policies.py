@@ -1,0 +1,155 @@
+"""The bundled policy's tokenizer, its supervised conversations, and its teacher."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from rods.config import load_config
+from rods.dialects import get_dialect
+from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.world import BfclEnvironment
+from rods.policies.conversations import Conversation, Maker, oracle_texts, play, steps
+from rods.policies.muon import Muon, orthogonalise
+from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
+from rods.policies.tokenizer import common_words, train_tokenizer
+from rods.task import Task, Turn
+from rods.template import ChatTemplate
+from rods.types import ToolCall, ToolResult
+
+TEXTS = [
+    "Move 'final_report.pdf' to the temp directory, then list 12 files.",
+    "[mv(source='final_report.pdf', destination='temp'), ls()]",
+    '{"current_directory_content": ["final_report.pdf"]}',
+] * 8
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer(TEXTS, ["to", "the"], vocab=400)
+
+
+def test_a_name_has_the_same_ids_in_a_sentence_and_in_a_call(tokenizer) -> None:
+    inside = tokenizer.encode("final_report.pdf")
+    for text in TEXTS[:3]:
+        ids = tokenizer.encode(text)
+        assert any(ids[i : i + len(inside)] == inside for i in range(len(ids)))
+
+
+def test_every_digit_stands_alone_and_text_survives(tokenizer) -> None:
+    assert len(tokenizer.encode("2026")) == 4
+    for text in [*TEXTS[:3], "Ünïcode 漢字 \n\t x  y"]:
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_common_words_are_words_after_a_blank() -> None:
+    assert common_words(["go to the zoo to rest"], most=1) == ["to"]
+
+
+def test_template_shows_names_and_parameters_alone(tokenizer) -> None:
+    from rods.types import Message, ToolSpec
+
+    spec = ToolSpec("cd", "long words", {"type": "object", "properties": {"folder": {}}})
+    ids = ChatTemplate(tokenizer).prompt([Message("system", "S"), Message("user", "U")], [spec])
+    text = tokenizer.decode(ids)
+    assert text == "<|system|>S\ncd(folder)<|end|><|user|>U<|end|><|assistant|>"
+
+
+def test_a_call_waits_for_the_result_it_needs() -> None:
+    turn = Turn(
+        "weather in the zip code of Rivermist?",
+        (ToolCall("zip", {"city": "Rivermist"}), ToolCall("weather", {"code": "83214"})),
+    )
+    results = (ToolResult('{"zip": "83214"}'), ToolResult("sunny"))
+    parted = list(steps(turn, results, known=turn.user))
+    assert [len(step) for step in parted] == [1, 1]
+    together = list(steps(turn, results, known=turn.user + " It is 83214."))
+    assert [len(step) for step in together] == [2]
+
+
+def test_oracle_conversations_are_solved_and_masked(tokenizer) -> None:
+    tasks = split(load_tasks()).train
+    environment, dialect = BfclEnvironment(), get_dialect("compact")
+    rollout = load_config("rods", "quick").rollout.model_copy(
+        update={"context_tokens": 20_000, "generated_tokens": 9_000, "step_tokens": 2_000}
+    )
+    template = ChatTemplate(tokenizer)
+    for task in random.Random(0).sample(tasks, 8):
+        made = play(task, environment, dialect, template, rollout)
+        assert made is not None, task.provenance.origin
+        said = tokenizer.decode([i for i, m in zip(made.ids, made.mask, strict=True) if m])
+        texts = oracle_texts(task, environment.replay(task), dialect)
+        assert said == "".join(f"{text}<|end|>" for text in texts)
+
+
+def test_variants_are_functions_of_seed_and_number() -> None:
+    tasks = split(load_tasks()).train
+    one, other, apart = Maker(tasks, "", 3), Maker(tasks, "", 3), Maker(tasks, "", 4)
+    assert one.variant(7) == other.variant(7) != apart.variant(7)
+    made: Task = one.variant(7)
+    assert made.provenance.scenario in {t.provenance.scenario for t in tasks}
+
+
+def test_orthogonalise_gives_singular_values_near_one() -> None:
+    torch.manual_seed(0)
+    for shape in ((16, 40), (40, 16)):
+        values = torch.linalg.svdvals(orthogonalise(torch.randn(shape)))
+        assert values.min() > 0.5 and values.max() < 1.4
+
+
+def test_muon_descends() -> None:
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(8, 12))
+    target, optimiser = torch.randn(8, 12), Muon([weight], lr=0.05)
+    losses = []
+    for _ in range(120):
+        loss = (weight - target).square().mean()
+        loss.backward()
+        losses.append(loss.item())
+        optimiser.step()
+        optimiser.zero_grad()
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def conversations(number: int) -> list[Conversation]:
+    rng = random.Random(number)
+    made: list[Conversation] = []
+    for _ in range(number):
+        half = [rng.randrange(10, 60) for _ in range(rng.randrange(4, 9))]
+        made.append(Conversation(half + half, [0] * len(half) + [1] * len(half)))
+    return made
+
+
+def test_batches_hold_every_conversation_once_a_pass() -> None:
+    rows = conversations(30)
+    stream = batches(rows, 64, random.Random(0))
+    seen: list[Conversation] = []
+    while len(seen) < len(rows):
+        batch = next(stream)
+        assert len(batch) * max(len(c.ids) for c in batch) <= 64 or len(batch) == 1
+        seen += batch
+    assert sorted(map(repr, seen)) == sorted(map(repr, rows))
+
+
+def test_collate_weighs_the_next_token() -> None:
+    ids, weights = collate([Conversation([5, 6, 7], [0, 0, 1]), Conversation([8], [1])], 0, 0.1)
+    assert ids.tolist() == [[5, 6, 7], [8, 0, 0]]
+    assert torch.allclose(weights, torch.tensor([[0.1, 1.0], [0.0, 0.0]]))
+
+
+def test_the_teacher_teaches_and_repeats_itself(tokenizer) -> None:
+    settings = PretrainSettings(
+        hidden=32, layers=2, heads=2, kv_heads=1, ffn=64, tokens=6_000, batch_tokens=200
+    )
+    rows = conversations(40)
+    results = []
+    for _ in range(2):
+        model = build_model(settings, tokenizer, seed=1)
+        before = measure(model, rows, 400)
+        card = teach(model, rows, settings, 1, lambda figures: None)
+        results.append((before, measure(model, rows, 400), card["steps"]))
+    assert results[0] == results[1]
+    before, after, _ = results[0]
+    assert after["loss"] < 0.8 * before["loss"]
