@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 from rods.env import Environment, TurnVerdict
 from rods.task import Task, Turn
@@ -169,17 +170,18 @@ def trace(environment: Environment, task: Task) -> Trace:
     return Trace(tuple(steps), tuple(verdicts))
 
 
-_TOOLS: dict[tuple[int, str], Mapping[str, ToolSpec]] = {}
+_TOOLS: WeakKeyDictionary[Environment, dict[str, Mapping[str, ToolSpec]]] = WeakKeyDictionary()
 
 
 def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
     """Every tool of a task's world, withheld ones included, by name."""
-    key = (id(environment), json.dumps(task.world.get("classes")))
     if "classes" not in task.world:
         return _offered(environment, task)
-    if key not in _TOOLS:
-        _TOOLS[key] = _offered(environment, task)
-    return _TOOLS[key]
+    known = _TOOLS.setdefault(environment, {})
+    key = json.dumps(task.world["classes"])
+    if key not in known:
+        known[key] = _offered(environment, task)
+    return known[key]
 
 
 def _offered(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:

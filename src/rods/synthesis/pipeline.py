@@ -10,7 +10,6 @@ function of its inputs: a repeated request gives the same variant. Never keeps s
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -94,7 +93,3 @@ class Statistics:
             self.accepted += 1
             self.recipes[outcome.variant.provenance.recipe, True] += 1
             self.distances.append(outcome.distance)
-
-    def timed(self) -> float:
-        """A clock to measure with, in seconds."""
-        return time.perf_counter()

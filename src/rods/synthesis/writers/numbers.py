@@ -18,7 +18,7 @@ ORDERED = frozenset({"money", "fuel", "psi", "temperature", "percent"})
 """Kinds whose numbers keep their order within a task."""
 COMPARED = frozenset({"psi"})
 """Kinds that keep their side of every number that stays in the texts."""
-NUDGE = 4.0
+NUDGE = 2.5
 """How far a compared reading moves at most."""
 SPREAD = {
     "money": (-0.25, 0.9),

@@ -20,6 +20,8 @@ from rods.task import Task, Turn
 from rods.types import Json
 
 MAX_TURNS = 8
+SAME_CLASS = 0.7
+"""How often turns are exchanged for turns of the same class."""
 PARTNERS = 8
 """Tasks that one seed exchanges turns of one class with."""
 EXTEND_SHARE = 0.15
@@ -138,7 +140,8 @@ class Partners:
         rest = {c for unit in self.facts(seed).units for c in unit.classes} - {old}
         if not rest:
             return None
-        wanted = old if rng.random() < 0.7 else rng.choice(sorted(self._classes(seed) - rest))
+        others = sorted(self._classes(seed) - rest)
+        wanted = rng.choice(others) if others and rng.random() > SAME_CLASS else old
         donor = self._donor(seed, wanted, rng)
         if donor is None or wanted in _classes(seed) - {old}:
             return None
@@ -147,8 +150,6 @@ class Partners:
         at = next(i for i, unit in enumerate(units) if old in unit.classes)
         parts = [(seed, unit) for unit in units if old not in unit.classes]
         parts[at:at] = [(donor, unit) for unit in given]
-        if len({(id(task), unit) for task, unit in parts}) < 1 or not parts:
-            return None
         swap = {old: (wanted, donor)}
         task = _assemble(seed, parts, swap)
         return self._checked(seed, task, "recombine", donor)

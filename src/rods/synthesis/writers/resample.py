@@ -30,7 +30,7 @@ from rods.synthesis.writers.vocabulary import Vocabulary
 from rods.task import LONG_CONTEXT, Provenance, Task
 from rods.types import Json
 
-CACHED = 4096
+CACHED = 2048
 """Analysed plans (a seed, or a recombination) that are kept."""
 
 PLANS = 3
@@ -39,6 +39,8 @@ REDRAWS = 2
 """Fresh draws of values after one that does not execute like its plan."""
 COURTESY = 0.12
 """How often a greeting or a closing is added to a turn."""
+SAME_COURTESY = 0.6
+"""The same, for a turn in which nothing else could change."""
 
 
 class Prepared(NamedTuple):
@@ -172,13 +174,17 @@ class ResampleWriter:
         }
         draft = self._reseeded(sketch.render(values), rng)
         task = rebind(self._environment, draft, knowledge, numbers)
-        return task if isinstance(task, Rejection) else self._courteous(task, rng)
+        return task if isinstance(task, Rejection) else self._courteous(task, sketch.task, rng)
 
-    def _courteous(self, task: Task, rng: random.Random) -> Task:
+    def _courteous(self, task: Task, before: Task, rng: random.Random) -> Task:
         polite = self._materials.vocabulary.courteous
-        turns = (
-            dataclasses.replace(turn, user=polite(turn.user, rng, COURTESY)) for turn in task.turns
-        )
+        turns = [
+            dataclasses.replace(
+                turn,
+                user=polite(turn.user, rng, SAME_COURTESY if turn.user == old.user else COURTESY),
+            )
+            for turn, old in zip(task.turns, before.turns, strict=True)
+        ]
         return dataclasses.replace(task, turns=tuple(turns))
 
     def _reseeded(self, task: Task, rng: random.Random) -> Task:

@@ -1,0 +1,72 @@
+"""What the tests of synthesis share: the benchmark's training side, one writer, one gatekeeper."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import random
+
+from rods.envs.bfcl.tasks import Split, load_tasks, split
+from rods.envs.bfcl.world import BfclEnvironment
+from rods.synthesis.gates import Gatekeeper
+from rods.synthesis.pipeline import synthesize
+from rods.synthesis.rejection import Rejection
+from rods.synthesis.writers.resample import ResampleWriter
+from rods.task import Task, Turn
+from rods.types import ToolCall
+
+ENVIRONMENT = BfclEnvironment()
+
+
+@functools.cache
+def sides() -> Split:
+    return split(load_tasks())
+
+
+@functools.cache
+def writer() -> ResampleWriter:
+    return ResampleWriter(sides().train, ENVIRONMENT)
+
+
+@functools.cache
+def keeper() -> Gatekeeper:
+    return Gatekeeper(ENVIRONMENT, sides().train, sides().held_out)
+
+
+def named(origin: str) -> Task:
+    return next(t for t in load_tasks() if t.provenance.origin == origin)
+
+
+@functools.cache
+def accepted(count: int = 60) -> tuple[tuple[Task, Task], ...]:
+    """(seed, variant) pairs over all categories."""
+    rng = random.Random(11)
+    pairs: list[tuple[Task, Task]] = []
+    number = 0
+    while len(pairs) < count:
+        seed = rng.choice(sides().train)
+        outcome = synthesize(seed, writer(), keeper(), number, 3)
+        number += 1
+        if outcome.variant is not None:
+            pairs.append((seed, outcome.variant))
+    return tuple(pairs)
+
+
+def renamed() -> list[tuple[Task, Task]]:
+    """Pairs whose variant has the seed's turns."""
+    return [(s, v) for s, v in accepted() if v.provenance.recipe == "resample:rename"]
+
+
+def with_turn(task: Task, index: int, turn: Turn) -> Task:
+    turns = (*task.turns[:index], turn, *task.turns[index + 1 :])
+    return dataclasses.replace(task, turns=turns)
+
+
+def with_calls(task: Task, index: int, calls: tuple[ToolCall, ...]) -> Task:
+    return with_turn(task, index, dataclasses.replace(task.turns[index], ground_truth=calls))
+
+
+def verdict(seed: Task, variant: Task) -> str:
+    """Name of the gate that rejects, empty if none does."""
+    found: Rejection | None = keeper().check(seed, variant).rejection
+    return str(found.reason) if found else ""

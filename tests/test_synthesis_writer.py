@@ -1,0 +1,181 @@
+"""The resample writer: what it changes, what it keeps, and that it is deterministic."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import re
+
+import pytest
+from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides, writer
+
+from rods.errors import ConfigError, SynthesisError
+from rods.synthesis.flow import trace
+from rods.synthesis.pipeline import Statistics, synthesize
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.writers import dates, make_writer, recombine
+from rods.synthesis.writers.domains import load_domains
+from rods.synthesis.writers.resample import ResampleWriter
+from rods.synthesis.writers.sketch import Sketch, format_number
+from rods.synthesis.writers.vocabulary import Vocabulary, in_case
+from rods.task import Task
+
+CODES = set(load_domains("bfcl").airports.values())
+
+
+def test_every_accepted_variant_replays_and_is_solved() -> None:
+    for _, variant in accepted():
+        played = trace(ENVIRONMENT, variant)
+        assert all(v.solved and v.parity for v in played.verdicts)
+        assert not any(step.result.failed for step in played.steps)
+
+
+def test_all_categories_are_varied() -> None:
+    assert {v.category for _, v in accepted()} == {t.category for t in sides().train}
+
+
+def test_a_sketch_without_new_values_is_the_task() -> None:
+    for seed in sides().train[::25]:
+        sketch = Sketch(seed, load_domains("bfcl"))
+        assert sketch.render([None] * len(sketch.slots)) == seed
+
+
+def test_variants_name_their_ancestors_and_scenarios() -> None:
+    for seed, variant in accepted():
+        origin = variant.provenance
+        assert seed.id in origin.ancestors
+        assert origin.scenario == seed.provenance.scenario
+        assert origin.recipe.startswith("resample:rename")
+        if "recombine" in origin.recipe:
+            assert len(origin.ancestors) == 2 and len(origin.scenarios) == 2
+
+
+def test_most_values_change() -> None:
+    same = total = 0
+    for seed, variant in renamed():
+        for old, new in zip(seed.turns, variant.turns, strict=True):
+            for a, b in zip(old.ground_truth, new.ground_truth, strict=True):
+                kept = [k for k in a.arguments if a.arguments[k] == b.arguments[k]]
+                same += len(kept)
+                total += len(a.arguments)
+    assert same / total < 0.35  # modes, doors, orders and booleans stay
+
+
+def test_airport_codes_exist_and_routes_are_flown() -> None:
+    for _, variant in accepted():
+        for turn in variant.turns:
+            for call in turn.ground_truth:
+                if call.name == "book_flight":
+                    assert {call.arguments["travel_from"], call.arguments["travel_to"]} <= CODES
+
+
+def test_structure_of_gaps_is_kept() -> None:
+    for seed, variant in renamed():
+        assert [not t.ground_truth for t in seed.turns] == [
+            not t.ground_truth for t in variant.turns
+        ]
+        assert [t.withheld for t in seed.turns] == [t.withheld for t in variant.turns]
+
+
+def test_same_random_state_same_variant() -> None:
+    seed = named(sides().train[3].provenance.origin)
+    first, second = (writer().propose(seed, random.Random(5)) for _ in range(2))
+    fresh = ResampleWriter(sides().train, ENVIRONMENT).propose(seed, random.Random(5))
+    assert isinstance(first, Task) and first == second == fresh
+
+
+def test_a_variant_can_be_a_seed() -> None:
+    seed, variant = renamed()[0]
+    outcome = synthesize(variant, writer(), keeper(), 1, 5)
+    assert outcome.variant is not None
+    assert {seed.id, variant.id} <= set(outcome.variant.provenance.ancestors)
+
+
+def test_constants_of_the_api_are_not_renamed() -> None:
+    seed = next(
+        t
+        for t in sides().train
+        if any(c.name == "list_all_airports" for turn in t.turns for c in turn.ground_truth)
+        and any(c.name == "get_flight_cost" for turn in t.turns for c in turn.ground_truth)
+    )
+    flown = {
+        str(c.arguments["travel_from"])
+        for turn in seed.turns
+        for c in turn.ground_truth
+        if c.name == "get_flight_cost"
+    }
+    for number in range(4):
+        variant = synthesize(seed, writer(), keeper(), number, 5).variant
+        assert variant is not None
+        calls = [c for turn in variant.turns for c in turn.ground_truth]
+        assert {
+            str(c.arguments["travel_from"]) for c in calls if c.name == "get_flight_cost"
+        } == flown
+
+
+def test_cut_never_parts_a_gap_from_its_follow_up() -> None:
+    partners = recombine.Partners(sides().train, writer()._facts)  # pyright: ignore
+    rng = random.Random(0)
+    cut = 0
+    for seed in sides().train[::7]:
+        shorter = recombine.cut(seed, partners.facts(seed), rng)
+        if shorter is None:
+            continue
+        cut += 1
+        assert recombine.gaps(shorter) == recombine.gaps(seed)
+        assert shorter.turns[-1].ground_truth or not seed.turns[-1].ground_truth
+    assert cut > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("on March 3rd, 2026", "on November 22nd, 2027"),
+        ("the 15th of December, 2026", "the 22nd of November, 2027"),
+        ("Oct 10 2026.", "Nov 22 2027."),
+        ("2026-10-10", "2027-11-22"),
+        ("on 10/12/2026", "on 11/22/2027"),
+        ("by December 15th", "by November 22nd"),
+    ],
+)
+def test_dates_keep_their_form(text: str, expected: str) -> None:
+    [mention] = dates.find_dates(text)
+    new = mention.render(datetime.date(2027, 11, 22))
+    assert text[: mention.start] + new + text[mention.end :] == expected
+
+
+def test_numbers_keep_their_form() -> None:
+    assert format_number(2500.0, "10,000") == "2,500"
+    assert format_number(2500.0, "10.0") == "2500.0"
+    assert format_number(12.5, "7.25") == "12.5"
+
+
+def test_words_keep_their_case() -> None:
+    assert (in_case("river", "FILE"), in_case("river", "File")) == ("RIVER", "River")
+    vocabulary = Vocabulary()
+    assert re.fullmatch(r"USR\d{3}", "USR" + vocabulary.like("005", random.Random(1)))
+    assert len({vocabulary.word(random.Random(i)) for i in range(200)}) > 150
+
+
+def test_unknown_writer_and_environment() -> None:
+    with pytest.raises(ConfigError, match="resample"):
+        make_writer("resampel", sides().train, ENVIRONMENT)
+    with pytest.raises(SynthesisError, match=r"domains\.toml"):
+        load_domains("nowhere")
+
+
+def test_a_seed_that_does_not_replay_is_rejected() -> None:
+    seed = sides().train[0]
+    broken = Task(seed.env, seed.category, seed.turns, {**seed.world, "initial_config": {}})
+    found = writer().propose(broken, random.Random(1))
+    assert isinstance(found, Rejection)
+    assert found.reason in (ErrorClass.CONVERSATION_CONSTRUCT_FAILED, ErrorClass.VM_EXEC_FAILED)
+
+
+def test_statistics_count_by_stage_and_recipe() -> None:
+    counted = Statistics()
+    for number, seed in enumerate(sides().train[:12]):
+        counted.add(synthesize(seed, writer(), keeper(), number, 1), 0.5)
+    assert counted.tried == 12 == counted.accepted + sum(counted.rejected.values())
+    assert counted.seconds == 6.0
+    assert sum(counted.recipes.values()) == 12
