@@ -211,6 +211,17 @@ def test_a_full_disk_is_one_clear_message_and_loses_nothing(make):
     assert buffer.waiting == kept + 10
 
 
+def test_a_failure_within_a_transaction_takes_all_of_it_back(make):
+    buffer = make()
+    buffer.start_epoch(0)
+    [task] = buffer.lease(1)
+    with pytest.raises(KeyError), buffer.atomic():
+        buffer.record(judgement(task, 0.5), 0)
+        buffer.complete([task.id])
+        raise KeyError
+    assert buffer.judgements(task.id) == [] and buffer.completed == 0
+
+
 def test_snapshot_and_restore(make, tmp_path):
     buffer = make(inject=1.0)
     offer(buffer, 2)
