@@ -1,4 +1,4 @@
-"""One SQLite file in WAL mode with one writer: transactions, atomic snapshots, clear errors.
+"""One SQLite file in WAL mode: transactions, atomic snapshots, clear errors.
 
 Owns the connection and nothing of the meaning of the rows. It never retries and never repairs: a
 file that is damaged or of another layout is refused with a `StoreError`. A killed process loses no
@@ -25,6 +25,9 @@ from rods.errors import StoreError
 Cell: TypeAlias = str | int | float | None
 Row: TypeAlias = tuple[Cell, ...]
 
+PATIENCE = 30.0
+"""Seconds to wait for another process's transaction, where two share a file."""
+
 
 class Database:
     """A connection. Threads of one process may share it; transactions exclude each other."""
@@ -49,7 +52,9 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         with self._errors("opening"):
-            connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(
+                self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
             try:
                 self._prepare(connection)
             except BaseException:
