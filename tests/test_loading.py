@@ -64,6 +64,15 @@ def test_a_missing_folder():
         load_model(settings("./no/such/model"))
 
 
+def test_a_hub_name_that_cannot_be_reached(monkeypatch):
+    def offline(*_, **__):
+        raise OSError("no connection\nlong advice")
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", offline)
+    with pytest.raises(PolicyError, match=r"some/model.*no such folder.*no connection$"):
+        load_model(settings("some/model"))
+
+
 def test_no_tokenizer(folder):
     for path in folder.glob("tokenizer*"):
         path.unlink()

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -166,8 +167,10 @@ def test_shared_prefixes_give_the_gradients_of_padded_rows(checkpointing):
     assert trainer.model.config._attn_implementation == "sdpa"
 
 
+@pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize("family", [LlamaConfig, Qwen2Config])
-def test_shared_prefixes_in_other_families(family):
+def test_shared_prefixes_in_other_families(family, grouped, monkeypatch):
+    monkeypatch.setattr("rods.trainers.tree_attention._groups_heads", lambda _: grouped)
     torch.manual_seed(0)
     config = family(
         vocab_size=VOCABULARY, hidden_size=16, intermediate_size=32, num_hidden_layers=2,
@@ -417,6 +420,28 @@ def test_a_full_disk_keeps_the_former_checkpoint(tmp_path, monkeypatch):
         trainer.save(tmp_path / "c")
     assert (tmp_path / "c" / "trainer.json").read_text() == kept
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c"]
+
+
+def test_invariant_8_a_kill_between_the_renames_loses_nothing(tmp_path, monkeypatch):
+    trainer = make_trainer(make_model())
+    trainer.step = 3
+    trainer.save(tmp_path / "c")
+    rename, done = os.replace, []
+
+    def once(*paths):
+        if done:
+            raise KeyboardInterrupt
+        done.append(paths)
+        rename(*paths)
+
+    monkeypatch.setattr("os.replace", once)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.save(tmp_path / "c")
+    monkeypatch.undo()
+    assert not (tmp_path / "c").exists()
+    resumed = make_trainer(make_model())
+    resumed.load(tmp_path / "c")
+    assert resumed.step == 3
 
 
 def test_gradient_checkpointing_gives_the_same_gradients():

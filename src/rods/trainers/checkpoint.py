@@ -48,7 +48,7 @@ def save_checkpoint(
     Raises:
         StoreError: the disk is full or not writable; what was in `folder` is still there.
     """
-    partial, former = (folder.with_name(f".{folder.name}.{tag}") for tag in ("partial", "former"))
+    partial, former = _beside(folder, "partial"), _beside(folder, "former")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(partial, ignore_errors=True)
@@ -78,6 +78,9 @@ def load_checkpoint(
     Raises:
         StoreError: a file is missing or damaged, or it belongs to another model.
     """
+    former = _beside(folder, "former")
+    if former.is_dir() and not folder.exists():  # killed between the two renames of a save
+        os.replace(former, folder)
     for name in (STATE, OPTIMIZER):
         if not (folder / name).is_file():
             raise StoreError(f"{folder / name}: missing; expected a checkpoint of the trainer.")
@@ -94,6 +97,10 @@ def load_checkpoint(
             "another model; resume from an older one."
         ) from error
     return state
+
+
+def _beside(folder: Path, tag: str) -> Path:
+    return folder.with_name(f".{folder.name}.{tag}")
 
 
 def _load_weights(folder: Path, model: nn.Module) -> None:

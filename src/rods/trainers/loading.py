@@ -146,7 +146,8 @@ def _tokenizer(name: str, source: str, local: bool) -> PreTrainedTokenizerBase:
     try:
         loaded = AutoTokenizer.from_pretrained(source, local_files_only=local)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        raise PolicyError(f"model {name!r}: no tokenizer: {_first_line(error)}") from error
+        where = "" if local else "there is no such folder, and from the hub: "
+        raise PolicyError(f"model {name!r}: {where}no tokenizer: {_first_line(error)}") from error
     tokenizer = cast("PreTrainedTokenizerBase", loaded)
     if not getattr(tokenizer, "chat_template", None):
         raise PolicyError(

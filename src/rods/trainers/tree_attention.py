@@ -56,9 +56,14 @@ def _attend(
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each node over its path; heads stand in dimension 1, tokens in 2."""
+    grouped = query.shape[1] != key.shape[1]
+    if grouped and not _groups_heads(query.device):
+        key, value = (
+            t.repeat_interleave(query.shape[1] // t.shape[1], dim=1) for t in (key, value)
+        )
+        grouped = False
     lengths = [n.length for n in rods_tree]
     queries, keys, values = (t.split(lengths, dim=2) for t in (query, key, value))
-    grouped = query.shape[1] != key.shape[1]
     outputs: list[Tensor] = []
     for node, q in zip(rods_tree, queries, strict=True):
         root = len(node.path) == 1
@@ -74,6 +79,11 @@ def _attend(
             )
         )  # fmt: skip
     return torch.cat(outputs, dim=2).transpose(1, 2).contiguous(), None
+
+
+def _groups_heads(device: torch.device) -> bool:
+    """Whether masked attention of grouped heads has a fused kernel; CUDA's takes equal heads."""
+    return device.type == "cpu"
 
 
 def _last_rows(rows: int, columns: int, device: torch.device) -> Tensor:
