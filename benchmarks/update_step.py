@@ -15,6 +15,8 @@ import sys
 
 import numpy as np
 import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.config import ModelSettings, TrainSettings
@@ -75,7 +77,7 @@ def run(options: argparse.Namespace) -> list[UpdateReport]:
     settings = TrainSettings(kl=options.kl, microbatch_tokens=options.microbatch_tokens)
     trainer = LocalTrainer(
         make_model(options.layers, options.width).to(options.device),
-        PreTrainedTokenizerFast, settings, ModelSettings(), 100, 0,
+        PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"w": 0}))), settings, ModelSettings(), 100, 0,
     )  # fmt: skip
     return [trainer.update(groups, scores) for _ in range(options.repeats + 1)][1:]
 
