@@ -77,7 +77,8 @@ def run(options: argparse.Namespace) -> list[UpdateReport]:
     settings = TrainSettings(kl=options.kl, microbatch_tokens=options.microbatch_tokens)
     trainer = LocalTrainer(
         make_model(options.layers, options.width).to(options.device),
-        PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"w": 0}))), settings, ModelSettings(), 100, 0,
+        PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"w": 0}))),
+        settings, ModelSettings(), 100, 0,
     )  # fmt: skip
     return [trainer.update(groups, scores) for _ in range(options.repeats + 1)][1:]
 
