@@ -167,6 +167,14 @@ def test_more_groups_than_slots_copy_their_prompts() -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+def test_half_precision_is_close() -> None:
+    model = build("qwen3")
+    policy = HFPolicy(model, [5], rows=8, max_context=128, dtype=torch.bfloat16)
+    played = play_many(policy, 8)
+    assert policy.stats.forked_tokens > 0
+    assert 1e-4 < worst_difference(model, played) < 0.5
+
+
 def test_long_chunks_go_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.engines.kv._PIECE", 7)
     monkeypatch.setattr("rods.engines.scheduler._PREFILL_TOKENS", 40)

@@ -65,7 +65,9 @@ class StaticKV:
         self._keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in self._w.layers]
         self._values = [torch.zeros(shape, device=device, dtype=dtype) for _ in self._w.layers]
         self.lengths = [0] * rows
-        self._store = PrefixStore(self._keys, max(1, rows // 4))
+        # Merging two softmaxes needs exact log-sum-exps, so half precision copies its prompts.
+        slots = max(1, rows // 4) if dtype is torch.float32 else 0
+        self._store = PrefixStore(self._keys, slots)
         self._slots: list[int | None] = [None] * rows
 
     def clear(self, row: int) -> None:
