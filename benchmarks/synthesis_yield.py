@@ -1,4 +1,4 @@
-"""Yield of the resample writer: how many variants a second, which gates reject, how varied they are.
+"""Yield of the resample writer: variants a second, what each gate rejects, how varied they are.
 
     python benchmarks/synthesis_yield.py [--wheel PATH] [--proposals 2000] [--warm 800] [--seed 0]
 

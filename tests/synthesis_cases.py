@@ -38,7 +38,7 @@ def named(origin: str) -> Task:
 
 
 @functools.cache
-def accepted(count: int = 60) -> tuple[tuple[Task, Task], ...]:
+def accepted(count: int = 40) -> tuple[tuple[Task, Task], ...]:
     """(seed, variant) pairs over all categories."""
     rng = random.Random(11)
     pairs: list[tuple[Task, Task]] = []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from synthesis_cases import ENVIRONMENT, named
 
 from rods.envs.bfcl.tasks import load_tasks
 from rods.synthesis.flow import Source, all_tools, numbers_in, owners, read_result, sources, trace
 from rods.synthesis.profile import Edge, Weights, depth, distance, profile, state_edges
+from synthesis_cases import ENVIRONMENT, named
 
 
 def by_name(origin: str) -> dict[tuple[int, str], Source]:

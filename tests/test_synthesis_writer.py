@@ -7,7 +7,6 @@ import random
 import re
 
 import pytest
-from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides, writer
 
 from rods.errors import ConfigError, SynthesisError
 from rods.synthesis.flow import trace
@@ -19,6 +18,7 @@ from rods.synthesis.writers.resample import ResampleWriter
 from rods.synthesis.writers.sketch import Sketch, format_number
 from rods.synthesis.writers.vocabulary import Vocabulary, in_case
 from rods.task import Task
+from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides, writer
 
 CODES = set(load_domains("bfcl").airports.values())
 

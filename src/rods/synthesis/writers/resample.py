@@ -13,10 +13,12 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, cast
 
 from rods.env import Environment
-from rods.synthesis.flow import all_tools, owners, sources, trace
+from rods.synthesis.flow import Argument, Step, all_tools, owners, sources, trace
 from rods.synthesis.profile import Profile, distance, profile
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writers import recombine
@@ -43,12 +45,25 @@ SAME_COURTESY = 0.6
 """The same, for a turn in which nothing else could change."""
 
 
-class Prepared(NamedTuple):
-    """A plan made ready to be rendered many times."""
+@dataclass
+class Prepared:
+    """A plan made ready to be rendered many times; sketched when it is rendered first."""
 
-    sketch: Sketch
-    knowledge: Knowledge
+    task: Task
+    steps: Sequence[Step]
+    arguments: Sequence[Argument]
     phi: Profile
+    domains: Domains
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What holds its values together."""
+        return analyse(self.task, self.steps, self.arguments, self.domains)
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """Its template."""
+        return Sketch(self.task, self.domains, self.knowledge.extra)
 
 
 class Plan(NamedTuple):
@@ -160,12 +175,11 @@ class ResampleWriter:
             detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
             return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
         arguments = sources(task, steps, all_tools(self._environment, task))
-        knowledge = analyse(task, steps, arguments, self._domains)
         phi = profile(self._environment, task, steps, arguments)
-        return Prepared(Sketch(task, self._domains, knowledge.extra), knowledge, phi)
+        return Prepared(task, steps, arguments, phi, self._domains)
 
     def _draft(self, prepared: Prepared, rng: random.Random) -> Task | Rejection:
-        sketch, knowledge, _ = prepared
+        sketch, knowledge = prepared.sketch, prepared.knowledge
         values = assign(sketch, self._materials, knowledge.limits, rng)
         numbers = {
             float(key): cast("float", new)

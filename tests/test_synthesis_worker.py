@@ -1,0 +1,200 @@
+"""The durable queue and the worker: idempotent, ordered, deterministic, killed at will."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rods.errors import StoreError, SynthesisError
+from rods.synthesis.flow import trace
+from rods.synthesis.pipeline import Outcome, synthesize
+from rods.synthesis.queue import SynthesisQueue
+from rods.synthesis.rejection import Rejection
+from rods.synthesis.worker import SynthesisWorker, WorkerSettings
+from synthesis_cases import ENVIRONMENT, keeper, sides, writer
+
+SETTINGS = WorkerSettings(sides().train[:48], sides().held_out[:48], inline=True)
+SEEDS = sides().train[:6]
+
+
+def ordered(worker: SynthesisWorker, n: int = 2) -> list[str]:
+    ids = [f"r{i}" for i in range(len(SEEDS))]
+    for i, (name, seed) in enumerate(zip(ids, SEEDS, strict=True)):
+        worker.submit(name, seed, n, i, float(i), 1)
+    return ids
+
+
+def test_inline_gives_verified_variants_in_order(tmp_path: Path) -> None:
+    with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
+        ids = ordered(worker)
+        assert worker.drain(ids, 0.0)
+        found = worker.results(ids)
+        assert [(r, i) for r, i, _, _ in found] == sorted((r, i) for r, i, _, _ in found)
+        assert len(found) >= 10
+        assert all(0 <= distance <= 0.25 for *_, distance in found)
+        assert worker.results(ids) == found
+        state = worker.state()
+        assert state["accepted"] == len(found) and state["requests"] == 0
+
+
+def test_same_request_same_variants_whatever_the_order(tmp_path: Path) -> None:
+    with SynthesisWorker(tmp_path / "a.sqlite", SETTINGS) as one:
+        first = one.results(ordered(one))
+    with SynthesisWorker(tmp_path / "b.sqlite", SETTINGS) as two:
+        for i in reversed(range(len(SEEDS))):
+            two.submit(f"r{i}", SEEDS[i], 2, i, 0.0, 5 - i)
+        second = two.results([f"r{i}" for i in range(len(SEEDS))])
+    assert [t.id for *_, t, _ in first] == [t.id for *_, t, _ in second]
+
+
+def test_submitting_again_changes_nothing(tmp_path: Path) -> None:
+    with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
+        worker.submit("r", SEEDS[0], 1, 0, 1.0, 1)
+        before = worker.results(["r"])
+        worker.submit("r", SEEDS[1], 5, 9, 2.0, 7)
+        assert worker.results(["r"]) == before
+
+
+def test_an_unknown_request_is_never_finished(tmp_path: Path) -> None:
+    with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
+        assert not worker.drain(["nobody"], 0.0)
+        assert worker.results(["nobody"]) == []
+
+
+def test_the_file_belongs_to_its_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "q.sqlite"
+    SynthesisWorker(path, SETTINGS).stop()
+    with pytest.raises(SynthesisError, match="other tasks or settings"):
+        SynthesisWorker(path, dataclasses.replace(SETTINGS, max_distance=0.1))
+    (tmp_path / "broken.sqlite").write_bytes(b"no database" * 200)
+    with pytest.raises(StoreError):
+        SynthesisWorker(tmp_path / "broken.sqlite", SETTINGS)
+
+
+def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:
+    queue = SynthesisQueue(tmp_path / "q.sqlite")
+    for name, priority, epoch in (("a", 0.1, 2), ("b", 0.9, 2), ("c", 0.0, 1)):
+        queue.submit(name, SEEDS[0], 1, 0, priority, epoch)
+    order: list[str] = []
+    while (current := queue.next_order()) is not None:
+        order.append(current.id)
+        queue.record(current, 0, Outcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
+    assert order == ["c", "b", "a"]
+    assert queue.counts().rejected == {"novelty": 3}
+    queue.close()
+
+
+def test_an_outcome_is_recorded_once(tmp_path: Path) -> None:
+    queue = SynthesisQueue(tmp_path / "q.sqlite")
+    queue.submit("r", SEEDS[0], 2, 0, 1.0, 1)
+    order = queue.next_order()
+    assert order is not None
+    outcome = synthesize(SEEDS[0], writer(), keeper(), 0, 5)
+    queue.record(order, 0, outcome, 0.1)
+    queue.record(order, 0, outcome, 0.1)
+    assert queue.counts().accepted == 1 and queue.waiting() == 1
+    again = queue.next_order()
+    assert again is not None and again.made == 1
+    queue.results(["r"])
+    assert queue.waiting() == 1  # not finished, so not taken
+    queue.record(again, 1, outcome, 0.1)
+    queue.results(["r"])
+    assert queue.waiting() == 0
+    queue.close()
+
+
+def test_importing_the_worker_imports_no_torch() -> None:
+    code = "import sys, rods.synthesis.worker; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_invariant_6_the_process_works_beside_and_calls_do_not_block(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, inline=False)
+    with SynthesisWorker(tmp_path / "q.sqlite", settings) as worker:
+        slowest = 0.0
+        ids = [f"r{i}" for i in range(20)]
+        for i, name in enumerate(ids):
+            started = time.perf_counter()
+            worker.submit(name, SEEDS[i % 6], 2, i, 1.0, 1)
+            worker.results(ids)
+            worker.state()
+            slowest = max(slowest, time.perf_counter() - started)
+        assert slowest < 0.5
+        assert worker.drain(ids, 120.0)
+        found = worker.results(ids)
+    with SynthesisWorker(tmp_path / "i.sqlite", SETTINGS) as inline:
+        for i, name in enumerate(ids):
+            inline.submit(name, SEEDS[i % 6], 2, i, 1.0, 1)
+        assert [t.id for *_, t, _ in inline.results(ids)] == [t.id for *_, t, _ in found]
+    assert all(v.solved for *_, t, _ in found for v in trace(ENVIRONMENT, t).verdicts)
+
+
+@pytest.mark.slow
+def test_invariant_8_kills_lose_and_double_nothing(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, inline=False)
+    rng = random.Random(4)
+    worker = SynthesisWorker(tmp_path / "q.sqlite", settings)
+    ids = [f"r{i}" for i in range(30)]
+    for i, name in enumerate(ids):
+        worker.submit(name, SEEDS[i % 6], 3, i, 1.0, 1)
+    seen: set[tuple[str, int, str]] = set()
+    for _ in range(3):  # a worker may be killed as often as it is started again
+        time.sleep(1.5 + rng.random())
+        os.kill(worker._process.pid, signal.SIGKILL)  # pyright: ignore
+        worker._process.wait()  # pyright: ignore
+        now = {(r, i, t.id) for r, i, t, _ in worker.results(ids)}
+        assert seen <= now
+        seen = now
+        worker.drain(ids, 0.1)
+    assert worker.drain(ids, 120.0)
+    found = worker.results(ids)
+    worker.stop()
+    keys = [(r, i) for r, i, _, _ in found]
+    assert len(keys) == len(set(keys))
+    with SynthesisWorker(tmp_path / "i.sqlite", SETTINGS) as inline:
+        for i, name in enumerate(ids):
+            inline.submit(name, SEEDS[i % 6], 3, i, 1.0, 1)
+        assert [t.id for *_, t, _ in inline.results(ids)] == [t.id for *_, t, _ in found]
+
+
+@pytest.mark.slow
+def test_the_worker_dies_with_its_parent(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, dataclasses, pathlib, time\n"
+        "sys.path.insert(0, sys.argv[2])\n"
+        "from test_synthesis_worker import SETTINGS\n"
+        "from rods.synthesis.worker import SynthesisWorker\n"
+        "plain = dataclasses.replace(SETTINGS, inline=False)\n"
+        "worker = SynthesisWorker(pathlib.Path(sys.argv[1]), plain)\n"
+        "print(worker._process.pid, flush=True)\n"
+        "os._exit(1)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "q.sqlite"), str(Path(__file__).parent)]
+    pid = int(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("the worker outlived its parent")
+
+
+@pytest.mark.slow
+def test_a_worker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    broken = dataclasses.replace(SETTINGS, inline=False, environment="no.such.module:World")
+    worker = SynthesisWorker(tmp_path / "q.sqlite", broken)
+    with pytest.raises(SynthesisError, match=r"no\.such\.module"):
+        worker.drain(["r"], 60.0)
+    worker.stop()
