@@ -283,6 +283,13 @@ def test_bad_sizes_are_refused() -> None:
         HFPolicy(build("qwen3"), [], rows=0, max_context=24)
 
 
+def test_a_model_without_a_cache_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("qwen3")
+    monkeypatch.setattr(model, "forward", lambda input_ids: input_ids)
+    with pytest.raises(PolicyError, match="Qwen3ForCausalLM takes no past_key_values"):
+        HFPolicy(model, [], rows=1, max_context=24, fast=False)
+
+
 def test_a_cancelled_generation_frees_its_row_and_others_go_on() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [], rows=2, max_context=128)

@@ -11,6 +11,7 @@ live weights and never samples.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 from rods.engines.weights import base_of
+from rods.errors import PolicyError
 
 
 class TransformersCache:
@@ -27,8 +29,21 @@ class TransformersCache:
     name = "transformers"
 
     def __init__(self, model: nn.Module, rows: int) -> None:
+        """Make the rows.
+
+        Raises:
+            PolicyError: the model keeps no key-value cache.
+        """
+        base: Any = base_of(model)
+        accepted = inspect.signature(base.forward).parameters
+        if "past_key_values" not in accepted:
+            raise PolicyError(
+                f"{type(base).__name__} takes no past_key_values, so the engine cannot keep its "
+                "context over turns; use a model with a key-value cache, or serve it elsewhere."
+            )
+        self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._model = model
-        self._config: Any = base_of(model).config
+        self._config: Any = base.config
         self._device = next(model.parameters()).device
         self._caches: list[Cache | None] = [None] * rows
         self.lengths = [0] * rows
@@ -87,7 +102,7 @@ class TransformersCache:
             input_ids=torch.tensor([list(chunk)], device=self._device),
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=1,
+            **self._options,
         )
         self._caches[row] = output.past_key_values
         self.lengths[row] = start + len(chunk)
