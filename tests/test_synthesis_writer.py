@@ -16,7 +16,7 @@ from rods.synthesis.writers import dates, make_writer, recombine
 from rods.synthesis.writers.domains import load_domains
 from rods.synthesis.writers.resample import ResampleWriter
 from rods.synthesis.writers.sketch import Sketch, format_number
-from rods.synthesis.writers.vocabulary import Vocabulary, in_case
+from rods.synthesis.writers.vocabulary import Vocabulary, in_case, phrases
 from rods.task import Task
 from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides, writer
 
@@ -179,3 +179,27 @@ def test_statistics_count_by_stage_and_recipe() -> None:
     assert counted.tried == 12 == counted.accepted + sum(counted.rejected.values())
     assert counted.seconds == 6.0
     assert sum(counted.recipes.values()) == 12
+
+
+def test_enumerations_stay_in_values_and_in_texts() -> None:
+    seed = named("multi_turn_base_174")
+    for number in range(4):
+        variant = synthesize(seed, writer(), keeper(), number, 5).variant
+        assert variant is not None
+        [kind] = {
+            call.arguments["insurance_type"]
+            for turn in variant.turns
+            for call in turn.ground_truth
+            if call.name == "purchase_insurance"
+        }
+        assert any(str(kind) in turn.user for turn in variant.turns)
+
+
+def test_politeness_reads_like_politeness() -> None:
+    vocabulary = Vocabulary()
+    rng = random.Random(2)
+    assert vocabulary.courteous(" ", rng, 1.0, first=True) == " "
+    said = vocabulary.courteous("Could you please kindly go?", rng, 1.0, first=True)
+    assert "please kindly" not in said and "Could you please go?" in said
+    assert all("=" not in phrase for group in phrases().values() for phrase in group)
+    assert "to" not in phrases()  # only ever put in for `in order to`

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
 import time
 from collections.abc import Generator, Sequence
@@ -164,11 +163,11 @@ def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator
     """The curriculum, and all state, as the last checkpoint left it."""
     path = run.path / "buffer.sqlite"
     checkpoint = run.latest_checkpoint()
-    for stale in run.path.glob("buffer.sqlite*"):
-        stale.unlink()
-    if checkpoint is not None:
-        shutil.copyfile(checkpoint.path / "buffer.sqlite", path)
-    curriculum = OnlineCurriculum(config, parts.originals, path, parts.synthesis)
+    if checkpoint is None:
+        for stale in run.path.glob("buffer.sqlite*"):
+            stale.unlink()
+    snapshot = None if checkpoint is None else checkpoint.path / "buffer.sqlite"
+    curriculum = OnlineCurriculum(config, parts.originals, path, parts.synthesis, snapshot)
     try:
         if checkpoint is not None:
             text = (checkpoint.path / "curriculum.json").read_text(encoding="utf-8")

@@ -58,14 +58,14 @@ def epoch_figures(curriculum: OnlineCurriculum, report: EpochReport) -> dict[str
         "kind": "epoch",
         "epoch": curriculum.epoch,
         "stage": curriculum.stage.name,
-        "active": report.active,
+        "active": report.originals + report.active,
         "injected": report.injected,
         "deferred": report.deferred,
         "retired": dict(report.retired),
         "pruned": report.pruned,
         "draws": report.draws,
-        "originals": counts.originals,
-        "generated": counts.active,
+        "originals": report.originals,
+        "generated": report.active,
         "pending": counts.pending,
     }
 

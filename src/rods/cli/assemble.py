@@ -120,7 +120,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     trainer = LocalTrainer(
         model, tokenizer, config.train, config.model, total_steps(config), config.seed
     )
-    policy = _engine(config, trainer.model, template)
+    policy = engine_of(config, trainer.model, template)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
 
     async def evaluate(
@@ -160,7 +160,7 @@ def evaluation_of(
     model, tokenizer = load_model(settings)
     dialect, template = get_dialect(settings.dialect), ChatTemplate(tokenizer)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
-    policy = _engine(config, model, template)
+    policy = engine_of(config, model, template)
 
     def play(
         progress: Callable[[int, int], None],
@@ -170,7 +170,8 @@ def evaluation_of(
     return play
 
 
-def _engine(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy:
+def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy:
+    """The in-process engine with as many rows as a step has trajectories."""
     return HFPolicy(
         model,
         template.stop_ids,

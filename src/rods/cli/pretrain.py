@@ -21,6 +21,15 @@ HELD_OUT = 120
 """Variants of held-out scenarios that the card's loss is measured on."""
 CORPUS = 2_000
 """Variants whose texts train the tokenizer."""
+DATA = (
+    "Verified variants of the training scenarios of BFCL multi-turn (grouped split, 400 of 800 "
+    "tasks), made by the resample writer; the oracle's calls, a fixed answer, a fixed abstention."
+)
+LIMITS = (
+    "It speaks the `compact` dialect only, knows the tools of the benchmark's eight classes by "
+    "name, reads no tool descriptions, cannot converse, and copies more than it understands. It "
+    "exists so that the loop is real without a GPU; it is no useful assistant."
+)
 TYPICAL = 800
 """Tokens of a conversation, to know how many are needed for one pass."""
 
@@ -32,7 +41,7 @@ def add(app: typer.Typer) -> None:
 
 def pretrain(
     folder: Annotated[Path, typer.Option("--out", help="Where the policy goes.")],
-    tokens: Annotated[int, typer.Option(help="Tokens to train on.")] = 7_000_000,
+    tokens: Annotated[int, typer.Option(help="Tokens to train on.")] = 2_400_000,
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     threads: Annotated[int, typer.Option(help="CPU threads; 0: all.")] = 0,
@@ -77,6 +86,9 @@ def pretrain(
         card: dict[str, Any] = teach(model, conversations, settings, seed, report)
     card["held_out"] = measure(model, held_out, settings.batch_tokens)
     card["chat_template"] = ChatTemplate(tokenizer).digest()
+    card["seed"] = seed
+    card["data"] = DATA
+    card["limits"] = LIMITS
     card["command"] = f"rods pretrain --tokens {tokens} --seed {seed}"
     save_policy(folder, model, tokenizer, card, settings)
     say(f"held out: {card['held_out']}; saved in {folder}")

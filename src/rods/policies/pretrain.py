@@ -24,6 +24,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.policies.conversations import Conversation
 from rods.policies.muon import Muon
+from rods.policies.start import plant_induction
 from rods.policies.tokenizer import END, PAD
 
 Report = Callable[[dict[str, float]], None]
@@ -40,24 +41,26 @@ class PretrainSettings:
     ffn: int = 704
     vocab: int = 3072
     context: int = 4096
-    tokens: int = 7_000_000
+    rope_theta: float = 1e6
+    """So large that the slower half of the frequencies can match contents at any distance."""
+    tokens: int = 2_400_000
     """Tokens to train on, context included."""
-    batch_tokens: int = 6_144
+    batch_tokens: int = 3_072
     """Tokens of one update, padding included."""
     lr: float = 2e-3
     """Peak rate of AdamW (embeddings, norms)."""
-    matrix_lr: float = 0.02
+    matrix_lr: float = 0.008
     """Peak rate of Muon (hidden matrices)."""
     context_weight: float = 0.1
     """Weight of the loss on tokens that the oracle did not say."""
-    smoothing: float = 0.05
+    smoothing: float = 0.02
     """Label smoothing on the oracle's tokens."""
 
 
 def build_model(
     settings: PretrainSettings, tokenizer: PreTrainedTokenizerFast, seed: int
 ) -> Qwen3ForCausalLM:
-    """A model of random weights."""
+    """A model of random weights with a copying circuit (`start.py`)."""
     torch.manual_seed(seed)
     config = Qwen3Config(
         vocab_size=math.ceil(len(tokenizer) / 64) * 64,
@@ -68,12 +71,15 @@ def build_model(
         num_key_value_heads=settings.kv_heads,
         head_dim=settings.hidden // settings.heads,
         max_position_embeddings=settings.context,
+        rope_parameters={"rope_type": "default", "rope_theta": settings.rope_theta},
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=_id(tokenizer, END),
         pad_token_id=_id(tokenizer, PAD),
     )
-    return Qwen3ForCausalLM(config)
+    model = Qwen3ForCausalLM(config)
+    plant_induction(model, torch.Generator().manual_seed(seed))
+    return model
 
 
 def _id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:

@@ -1,0 +1,79 @@
+"""The main job made small: the real benchmark, the bundled policy, the worker in its process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = [
+    *("--updates", "5", "--rollout.k", "4", "--rollout.tasks-per-step", "3"),
+    *("--env.train-tasks", "6", "--evaluation.tasks", "3", "--evaluation.variants", "3"),
+    *("--evaluation.samples", "2", "--model.threads", "1", "--stages.0.tasks", "3"),
+    *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
+    *("--replay.retire-below", "0.0", "--boundary.cooldown-epochs", "0.0"),
+]
+
+
+def rods(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rods.cli.main", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=500)
+
+
+def records(run: Path, kind: str) -> list[dict[str, object]]:
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [row for row in rows if row["kind"] == kind]
+
+
+@pytest.mark.slow
+def test_train_report_compare_and_evaluate(tmp_path: Path) -> None:
+    for curriculum in ("rods", "static"):
+        made = rods(
+            "train", "--out", curriculum, "--curriculum", curriculum, *SMALL, folder=tmp_path
+        )
+        assert made.returncode == 0, made.stderr
+        assert "progress" in made.stdout and "report.html" in made.stderr
+        run = tmp_path / curriculum
+        assert len(records(run, "step")) == 5
+        assert [r["when"] for r in records(run, "eval")] == ["before", "after"]
+        page = (run / "report.html").read_text()
+        assert "<svg" in page and "http://" not in page.replace("http://www.w3.org", "")
+        assert json.loads((run / "manifest.json").read_text())["finished"]
+    assert sum(e["injected"] for e in records(tmp_path / "rods", "epoch")) > 0  # type: ignore[misc]
+    assert sum(e["injected"] for e in records(tmp_path / "static", "epoch")) == 0  # type: ignore[misc]
+
+    compared = rods("compare", "rods", "static", "--page", "compare.html", folder=tmp_path)
+    assert compared.returncode == 0, compared.stderr
+    assert (tmp_path / "compare.html").is_file()
+
+    evaluated = rods("eval", "--run", "rods", "--json", folder=tmp_path)
+    assert evaluated.returncode == 0, evaluated.stderr
+    after = records(tmp_path / "rods", "eval")[-1]["rows"]
+    assert [r["progress"] for r in json.loads(evaluated.stdout)] == [r["progress"] for r in after]  # type: ignore[index, attr-defined]
+
+    again = rods("train", "--resume", "rods", "--train.lr", "1", folder=tmp_path)
+    assert again.returncode == 2 and "train.lr" in again.stderr
+
+
+@pytest.mark.slow
+def test_invariant_8_the_real_run_survives_kills(tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "benchmarks" / "kill_resume.py"
+    played = subprocess.run(
+        [sys.executable, str(script), "--kills", "3"], capture_output=True, text=True, timeout=580
+    )
+    assert played.returncode == 0, played.stdout + played.stderr
+
+
+@pytest.mark.slow
+def test_invariant_9_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        made = rods("train", "--out", name, *SMALL, "--updates", "3", folder=tmp_path)
+        assert made.returncode == 0, made.stderr
+    keys = ("reward_mean", "loss", "grad_norm", "judgements")
+    one, two = (
+        [{k: r[k] for k in keys} for r in records(tmp_path / n, "step")] for n in ("one", "two")
+    )
+    assert one == two

@@ -1,0 +1,73 @@
+"""The bundled policy: small, loadable, honest about itself, and with something left to learn."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rods.config import ModelSettings, load_config
+from rods.trainers.loading import TINY, load_model, load_tokenizer
+
+
+def test_it_is_small_and_its_card_is_complete() -> None:
+    weights = TINY / "model.safetensors"
+    assert weights.stat().st_size <= 16 * 2**20
+    card = json.loads((TINY / "card.json").read_text())
+    assert 3e6 <= card["parameters"] <= 8e6
+    for key in ("command", "steps", "tokens", "loss", "seconds", "held_out", "seed", "limits"):
+        assert key in card, key
+
+
+def test_it_loads_and_speaks_its_dialect() -> None:
+    from rods.dialects import get_dialect
+    from rods.template import ChatTemplate
+    from rods.types import Message, ToolCall
+
+    model, tokenizer = load_model(ModelSettings(name="tiny", threads=1))
+    assert model.config.model_type == "qwen3"
+    template = ChatTemplate(tokenizer)
+    text = get_dialect("compact").write([ToolCall("cd", {"folder": "temp"})])
+    assert template.decode(template.encode(text)) == text
+    assert template.prompt([Message("system", "s"), Message("user", "u")])
+
+
+def test_its_template_joins_by_increments() -> None:
+    from rods.evaluation.template_check import check_template
+
+    assert check_template(load_tokenizer(ModelSettings(name="tiny")), "compact").ok
+
+
+@pytest.mark.slow
+def test_a_third_of_the_training_tasks_have_something_to_teach() -> None:
+    import asyncio
+
+    from rods.boundary import judge
+    from rods.cli.assemble import engine_of, environment_of, sides_of
+    from rods.dialects import get_dialect
+    from rods.reward import get_reward, score_group
+    from rods.rollout import run_groups
+    from rods.template import ChatTemplate
+
+    config = load_config("rods", "quick")
+    model, tokenizer = load_model(config.model)
+    template = ChatTemplate(tokenizer)
+    tasks = sides_of(config).originals
+
+    async def roll_out():
+        groups = run_groups(
+            tasks,
+            environment_of(config),
+            engine_of(config, model, template),
+            get_dialect(config.model.dialect),
+            template,
+            config.rollout,
+            seed=1,
+        )
+        return [group async for group in groups]
+
+    groups = asyncio.run(roll_out())
+    scored = [score_group(get_reward("progress"), group) for group in groups]
+    judged = [judge(g, s, config.boundary, 0) for g, s in zip(groups, scored, strict=True)]
+    teach = [j for j in judged if j and j.region == "boundary" and j.variance > 0]
+    assert len(teach) >= len(tasks) / 3
