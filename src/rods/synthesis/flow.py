@@ -264,7 +264,7 @@ class Shown:
         needle = str(value).lower()
         if isinstance(value, str) and len(needle) >= 3:
             for index in range(len(self._texts) - 1, -1, -1):
-                if needle in self._texts[index]:
+                if _stands_in(needle, self._texts[index]):
                     return index
         if isinstance(value, float):
             return self._rounded(value)
@@ -289,6 +289,19 @@ def _keys(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in cast("list[object]", value):
             yield from _keys(inner)
+
+
+def _stands_in(needle: str, text: str) -> bool:
+    """Whether a text holds `needle`, not merely inside a longer word."""
+    at = text.find(needle)
+    while at >= 0:
+        end = at + len(needle)
+        before, after = text[at - 1 : at], text[end : end + 1]
+        inside = before.isalnum() or before == "_" or after.isalnum() or after == "_"
+        if not inside or not needle.isalnum():
+            return True
+        at = text.find(needle, end)
+    return False
 
 
 def _is_code(value: Scalar) -> bool:

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from rods.synthesis.writers.entities import RUNS
 from rods.synthesis.writers.numbers import assign_numbers
 from rods.synthesis.writers.places import assign_places
-from rods.synthesis.writers.sketch import New, Sketch, opener_group
-from rods.synthesis.writers.vocabulary import Vocabulary
+from rods.synthesis.writers.sketch import New, Sketch
+from rods.synthesis.writers.vocabulary import Vocabulary, phrases
 
 KEEP_WORD = 0.04
 """Chance that a word stays as it is."""
-KEEP_LOCAL = 0.2
+KEEP_LOCAL = 0.4
 SWAP_OPENER = 0.6
 REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
@@ -87,7 +87,7 @@ def assign(sketch: Sketch, materials: Materials, limits: Limits, rng: random.Ran
             values[index] = state.words[key]
         elif kind.startswith("opener"):
             if rng.random() < SWAP_OPENER:
-                values[index] = rng.choice(opener_group(key))
+                values[index] = rng.choice(phrases()[key])
         elif kind.startswith("free:"):
             values[index] = _free(state, kind[5:], key)
     _assign_dates(state, values)

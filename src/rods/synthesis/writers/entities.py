@@ -9,6 +9,7 @@ chooses a new value.
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from rods.types import Json, ToolCall, Value
 RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 """Runs of a compound name: words (also of CamelCase), digits, separators."""
 WORD = re.compile(r"[A-Za-z]+")
+MONTHS = frozenset(name.lower() for name in calendar.month_name if name)
 SPECIAL = frozenset({"", ".", "..", "/"})
 
 LeafMap = Callable[[str, Scalar], Scalar]
@@ -109,8 +111,12 @@ class _Collector:
         self._domains = domains
         self.found = Entities("\n".join(turn.user for turn in task.turns))
         self._lower = self.found.prose.lower()
+        self._protected: set[str] = set()
 
     def run(self) -> Entities:
+        for turn in self._task.turns:
+            for call in turn.ground_truth:
+                call_map(call, self._domains, self._protect)
         for owner, node in configurations(self._task).items():
             kind_map(node, owner, owner, self._domains, self._configured, self._key)
         self._in_config = {text.lower() for text in self.found.compounds} | {
@@ -122,6 +128,12 @@ class _Collector:
                     argument_map(value, call.name, name, self._domains, self._argument_leaf(name))
         self._shared_words()
         return self.found
+
+    def _protect(self, kind: str, value: Scalar) -> Scalar:
+        """What an enumeration is called stays, in the texts too."""
+        if not kind and isinstance(value, str):
+            self._protected.update(word.lower() for word in WORD.findall(value))
+        return value
 
     def _argument_leaf(self, name: str) -> LeafMap:
         def leaf(kind: str, value: Scalar) -> Scalar:
@@ -166,7 +178,7 @@ class _Collector:
         elif kind == "name":
             self._name(value)
         elif kind in ("tag", "mention"):
-            self._sign(kind, value)
+            self._sign(kind, value, argument=argument)
         else:
             self.found.compounds.setdefault(value, kind)
 
@@ -200,15 +212,14 @@ class _Collector:
         if run.isalpha() and len(run) >= 3 and run.lower() not in self._domains.keep:
             self.found.words.setdefault(run.lower(), "word")
 
-    def _sign(self, kind: str, value: str) -> None:
+    def _sign(self, kind: str, value: str, *, argument: bool) -> None:
+        """A tag or mention: with its sign, unless people say an argument without it."""
         bare = value.lstrip("#@")
         if len(bare) < 3:
             return
         signed = ("#" if kind == "tag" else "@") + bare
-        if signed.lower() in self._lower or bare.lower() not in self._lower:
-            self.found.compounds.setdefault(signed, kind)
-        else:
-            self.found.compounds.setdefault(bare, kind)
+        said_bare = bare.lower() in self._lower and signed.lower() not in self._lower
+        self.found.compounds.setdefault(bare if argument and said_bare else signed, kind)
 
     def _shared_words(self) -> None:
         """Local words: of written texts that are configured or quoted, unless people need them."""
@@ -225,6 +236,10 @@ class _Collector:
         found.kept_words = {w for w in loose & said if w not in found.words}
         found.local -= found.kept_words
         found.local -= self._domains.keep
+        found.local -= MONTHS
+        for word in self._protected:
+            found.words.pop(word, None)
+            found.local.discard(word)
         found.local -= found.words.keys()
 
 

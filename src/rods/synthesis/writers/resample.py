@@ -29,7 +29,7 @@ from rods.synthesis.writers.entities import collect
 from rods.synthesis.writers.rebind import rebind
 from rods.synthesis.writers.sketch import Sketch
 from rods.synthesis.writers.vocabulary import Vocabulary
-from rods.task import LONG_CONTEXT, Provenance, Task
+from rods.task import LONG_CONTEXT, Provenance, Task, Turn
 from rods.types import Json
 
 CACHED = 2048
@@ -192,13 +192,11 @@ class ResampleWriter:
 
     def _courteous(self, task: Task, before: Task, rng: random.Random) -> Task:
         polite = self._materials.vocabulary.courteous
-        turns = [
-            dataclasses.replace(
-                turn,
-                user=polite(turn.user, rng, SAME_COURTESY if turn.user == old.user else COURTESY),
-            )
-            for turn, old in zip(task.turns, before.turns, strict=True)
-        ]
+        turns: list[Turn] = []
+        for index, (turn, old) in enumerate(zip(task.turns, before.turns, strict=True)):
+            share = SAME_COURTESY if turn.user == old.user else COURTESY
+            said = polite(turn.user, rng, share, first=index == 0)
+            turns.append(dataclasses.replace(turn, user=said))
         return dataclasses.replace(task, turns=tuple(turns))
 
     def _reseeded(self, task: Task, rng: random.Random) -> Task:

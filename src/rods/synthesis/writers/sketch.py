@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias, cast
 from rods.synthesis.flow import NUMBER, Scalar
 from rods.synthesis.writers import dates, entities
 from rods.synthesis.writers.domains import NUMERIC, Domains
-from rods.synthesis.writers.vocabulary import in_case, openers
+from rods.synthesis.writers.vocabulary import in_case, phrases
 from rods.task import Task, Turn
 from rods.types import Json
 
@@ -342,13 +342,5 @@ def _cut(text: str, spans: Sequence[Span]) -> tuple[Piece, ...]:
 
 @functools.cache
 def _opener_pattern() -> re.Pattern[str]:
-    phrases = sorted((p for group in openers() for p in group), key=len, reverse=True)
-    body = "|".join(re.escape(p) for p in phrases)
+    body = "|".join(re.escape(p) for p in sorted(phrases(), key=len, reverse=True))
     return re.compile(rf"(?<![\w'])(?:{body})(?![\w'])", re.IGNORECASE)
-
-
-@functools.cache
-def opener_group(phrase: str) -> tuple[str, ...]:
-    """The group of interchangeable phrases that holds `phrase` (lower case)."""
-    groups: Mapping[str, tuple[str, ...]] = {p.lower(): g for g in openers() for p in g}
-    return groups.get(phrase, (phrase,))

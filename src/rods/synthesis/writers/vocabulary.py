@@ -14,7 +14,7 @@ import random
 import re
 import string
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -35,6 +35,7 @@ class WordLists:
     nouns: tuple[str, ...]
     extensions: tuple[str, ...]
     greetings: tuple[str, ...]
+    connectors: tuple[str, ...]
     closings: tuple[str, ...]
     openers: tuple[tuple[str, ...], ...]
 
@@ -98,12 +99,21 @@ class Vocabulary:
         """A file name extension without the dot."""
         return rng.choice(self._lists.extensions)
 
-    def courteous(self, text: str, rng: random.Random, share: float) -> str:
-        """Put a greeting before and a closing after a text, each with chance `share`."""
+    def courteous(self, text: str, rng: random.Random, share: float, *, first: bool) -> str:
+        """Open and close a text politely, each with chance `share`.
+
+        Args:
+            text: What is said; a blank text stays blank.
+            rng: The random state.
+            share: Chance of an opening, and of a closing.
+            first: A greeting opens the first turn, a connector any other.
+        """
         if not text.strip():
             return text
+        text = re.sub(r"\b(please|kindly) (?:please|kindly)\b", r"\1", text)
         if rng.random() < share:
-            text = f"{rng.choice(self._lists.greetings)} {text}"
+            opening = self._lists.greetings if first else self._lists.connectors
+            text = f"{rng.choice(opening)} {text}"
         if rng.random() < share:
             text = f"{text.rstrip()} {rng.choice(self._lists.closings)}"
         return text
@@ -143,6 +153,11 @@ def in_case(word: str, model: str) -> str:
     return word
 
 
-def openers() -> tuple[tuple[str, ...], ...]:
-    """Groups of phrases that can stand for each other."""
-    return word_lists().openers
+@functools.cache
+def phrases() -> Mapping[str, tuple[str, ...]]:
+    """Each phrase that may be replaced, in lower case, to the phrases that can stand for it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for group in word_lists().openers:
+        plain = tuple(phrase.lstrip("=") for phrase in group)
+        found.update({p.lower(): plain for p in group if not p.startswith("=")})
+    return found
