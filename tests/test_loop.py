@@ -18,10 +18,10 @@ import pytest
 from pool_cases import config as small_config
 from rods.config import RunConfig
 from rods.dialects import get_dialect
-from rods.errors import Interrupted
+from rods.errors import Interrupted, PolicyError
 from rods.loop import train
 from rods.parts import Parts
-from rods.policy import Completion
+from rods.policy import Completion, ScriptedPolicy
 from rods.reward import Score
 from rods.store import RunDirectory
 from rods.task import Task
@@ -69,6 +69,14 @@ class LearnerSession:
 
     def close(self) -> None:
         pass
+
+
+class Mute(Learner):
+    """Says hello to everything."""
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Any:
+        ids = [*TEMPLATE.encode("hello"), TEMPLATE.end_id]
+        return ScriptedPolicy([ids] * 9).open(seed)
 
 
 class Report:
@@ -234,7 +242,15 @@ def test_a_fixed_pool_gets_the_same_budget_and_no_variants(tmp_path: Path) -> No
     assert judged and all(j["origin"] == "original" for j in judged)
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4, 7, 9, 10])
+def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path: Path) -> None:
+    config, made = settings(), parts("rods")
+    made.policy = Mute()  # type: ignore[assignment]
+    with pytest.raises(PolicyError, match=r"'hello' was read as answer.*model\.dialect"):
+        train(made, start(tmp_path / "run", config), Screen())
+    assert made.trainer.step == 0
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 10])
 def test_invariant_8_a_kill_and_a_resume_change_nothing(tmp_path: Path, step: int) -> None:
     config = settings()
     run(tmp_path / "whole", config)
@@ -244,6 +260,7 @@ def test_invariant_8_a_kill_and_a_resume_change_nothing(tmp_path: Path, step: in
     assert played(tmp_path / "killed") == played(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_invariant_8_many_kills(tmp_path: Path) -> None:
     config = settings()
     run(tmp_path / "whole", config)

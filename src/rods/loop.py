@@ -24,7 +24,7 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.curriculum import OnlineCurriculum
-from rods.errors import Interrupted
+from rods.errors import Interrupted, PolicyError
 from rods.journal import EpochReport
 from rods.parts import Display, Parts, Trainer
 from rods.records import epoch_figures, judgement_figures, rollout_figures
@@ -33,7 +33,7 @@ from rods.rollout import run_groups
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
-from rods.types import Json
+from rods.types import Json, ParseVerdict
 
 
 def train(parts: Parts, run: RunDirectory, display: Display) -> None:
@@ -74,6 +74,8 @@ def _step(
     tasks = curriculum.next_tasks(config.rollout.tasks_per_step)
     groups = asyncio.run(_roll_out(parts, config, tasks, display))
     rolled = time.perf_counter()
+    if parts.trainer.step == 0:
+        preflight(groups)
     scores = [score_group(get_reward(stage.reward), group) for group in groups]
     judged = [curriculum.observe(group, s) for group, s in zip(groups, scores, strict=True)]
     report = parts.trainer.update(groups, scores)
@@ -94,6 +96,25 @@ def _step(
         "synthesis": dict(parts.synthesis.state()) if parts.synthesis else {},
         "total_steps": config.updates,
     }
+
+
+def preflight(groups: Sequence[Group]) -> None:
+    """Refuse to train a policy whose calls nobody understands.
+
+    Raises:
+        PolicyError: not one call was parsed in the first step; the message shows what was read.
+    """
+    steps = [s for g in groups for t in g.trajectories if t.valid for s in t.steps]
+    if not any(s.verdict is ParseVerdict.CALLS for s in steps):
+        seen = next((s for s in steps if s.verdict.is_error), steps[0] if steps else None)
+        what = (
+            f"{seen.text[:200]!r} was read as {seen.verdict}" if seen else "nothing was generated"
+        )
+        raise PolicyError(
+            f"not one tool call was parsed in the {len(steps)} generations of the first step; "
+            f"{what}. Is model.dialect the one that this model speaks? `rods check --template` "
+            "compares its chat template with ours."
+        )
 
 
 async def _roll_out(

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from rods.config import RunConfig
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy
@@ -31,7 +33,13 @@ from rods.synthesis.worker import SynthesisWorker, WorkerSettings
 from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.template import ChatTemplate
-from rods.trainers.loading import load_model, load_tokenizer, pick_device, set_threads
+from rods.trainers.loading import (
+    load_model,
+    load_tokenizer,
+    pick_device,
+    set_threads,
+    uses_bfloat16,
+)
 from rods.trainers.local import LocalTrainer
 
 EVALUATION_SEED = 0
@@ -172,12 +180,15 @@ def evaluation_of(
 
 def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy:
     """The in-process engine with as many rows as a step has trajectories."""
+    device = pick_device(config.model)
+    half = uses_bfloat16(config.model, device)
     return HFPolicy(
         model,
         template.stop_ids,
         rows=min(config.rollout.concurrency, config.rollout.k * config.rollout.tasks_per_step),
         max_context=config.rollout.context_tokens,
-        device=pick_device(config.model),
+        device=device,
+        dtype=torch.bfloat16 if half else torch.float32,
     )
 
 
