@@ -250,7 +250,7 @@ def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path
     assert made.trainer.step == 0
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 7, 10])
+@pytest.mark.parametrize("step", [2, 7])
 def test_invariant_8_a_kill_and_a_resume_change_nothing(tmp_path: Path, step: int) -> None:
     config = settings()
     run(tmp_path / "whole", config)

@@ -35,12 +35,13 @@ def plant_induction(model: Qwen3ForCausalLM, noise: torch.Generator) -> None:
     Needs tied embeddings, at least two layers, and a rotary base so large that the slower half of
     the frequencies barely turns within the context.
     """
-    embeddings = model.get_input_embeddings().weight
+    inner: Any = model.model
+    embeddings: Tensor = inner.embed_tokens.weight
     width = embeddings.shape[1]
     embeddings.copy_(torch.randn(embeddings.shape, generator=noise) / width**0.5)
     embeddings[:, CONSTANT] = SHARE
-    first, second = model.model.layers[0].self_attn, model.model.layers[1].self_attn
-    size = first.head_dim
+    first, second = inner.layers[0].self_attn, inner.layers[1].self_attn
+    size: int = first.head_dim
     reads = _rows(size, width, noise)
     writes = _rows(size, width, noise).T
     _look_back(first, size)
