@@ -143,18 +143,17 @@ def test_invariant_8_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     settings = dataclasses.replace(SETTINGS, inline=False)
     rng = random.Random(4)
     worker = SynthesisWorker(tmp_path / "q.sqlite", settings)
-    ids = [f"r{i}" for i in range(30)]
-    for i, name in enumerate(ids):
-        worker.submit(name, SEEDS[i % 6], 3, i, 1.0, 1)
+    ids = [f"r{i}" for i in range(120)]
     seen: set[tuple[str, int, str]] = set()
-    for _ in range(3):  # a worker may be killed as often as it is started again
-        time.sleep(1.5 + rng.random())
+    for kill in range(3):  # a worker may be killed as often as it is started again
+        for i in range(40 * kill, 40 * kill + 40):  # an order starts a dead worker again
+            worker.submit(ids[i], SEEDS[i % 6], 3, i, 1.0, 1)
+        time.sleep(0.7 + rng.random())
         os.kill(worker._process.pid, signal.SIGKILL)  # pyright: ignore
         worker._process.wait()  # pyright: ignore
         now = {(r, i, t.id) for r, i, t, _ in worker.results(ids)}
         assert seen <= now
         seen = now
-        worker.drain(ids, 0.1)
     assert worker.drain(ids, 120.0)
     found = worker.results(ids)
     worker.stop()
