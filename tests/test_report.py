@@ -396,3 +396,12 @@ def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
     assert "run/report.html" in text and "missing parameter" in text
     assert ("±" in text.split("Accuracy")[0].rsplit("±: half", 1)[0]) is after
     assert ("no evaluation after training" in text) is not after
+
+
+def test_names_of_short_stages_stand_below_each_other() -> None:
+    series = [Series("a", [0.0, 100.0], [0.0, 1.0], "s-1")]
+    far = str(line_chart(series, Axes(), [(0.0, "format"), (60.0, "base")]))
+    near = str(line_chart(series, Axes(), [(0.0, "format"), (2.0, "base"), (3.0, "all")]))
+    rows = r'class="label" x="[0-9.]+" y="([0-9.]+)">(?:format|base|all)<'
+    assert len(set(re.findall(rows, far))) == 1
+    assert len(set(re.findall(rows, near))) == 3

@@ -114,7 +114,7 @@ def line_chart(
     """Lines over a common x axis; `marks` are x values with a text, drawn as thin uprights."""
     frame = _fit(axes, [s.xs for s in series], [[*s.ys, *(s.faint or ())] for s in series])
     parts = [_grid(frame)]
-    parts.extend(_upright(frame, x, text) for x, text in marks)
+    parts.extend(_uprights(frame, marks))
     for s in series:
         if s.faint is not None:
             parts.append(f'<path class="line faint {s.css}" d="{_path(frame, s.xs, s.faint)}"/>')
@@ -362,11 +362,23 @@ def _marker(frame: Frame, value: float, text: str) -> str:
     )
 
 
-def _upright(frame: Frame, value: float, text: str) -> str:
+def _uprights(frame: Frame, marks: Sequence[tuple[float, str]]) -> list[str]:
+    """One line a mark; a text that would run into the one before stands a row lower."""
+    drawn: list[str] = []
+    row, free = 0, float("-inf")
+    for value, text in marks:
+        row = row + 1 if frame.x(value) < free else 0
+        free = frame.x(value) + 7 * len(text) + 8
+        drawn.append(_upright(frame, value, text, row))
+    return drawn
+
+
+def _upright(frame: Frame, value: float, text: str, row: int) -> str:
     a, x = frame.axes, frame.x(value)
+    y = a.top + 4 + 11 * row
     return (
         f'<line class="upright" x1="{x:.1f}" x2="{x:.1f}" y1="{a.top}" '
-        f'y2="{a.height - a.bottom}"/><text class="label" x="{x + 4:.1f}" y="{a.top + 4}">'
+        f'y2="{a.height - a.bottom}"/><text class="label" x="{x + 4:.1f}" y="{y}">'
         f"{escape(text)}</text>"
     )
 
