@@ -1,7 +1,7 @@
 """Muon in float32, for pre-training the bundled policy on a CPU.
 
 torch has a Muon since 2.9, but it orthogonalises in bfloat16, which a CPU without such arithmetic
-emulates: an update took 8 s in place of 1.5 s. The method is Jordan's (2024): momentum, then the
+emulates slowly. The method is Jordan's (2024): momentum, then the
 nearest orthogonal matrix by five Newton-Schulz iterations.
 
     optimiser = Muon(matrices, lr=0.02)
