@@ -139,6 +139,8 @@ class SynthesisSettings(Settings):
 
     writer: str = "resample"
     """Short name or `module:attribute` of a writer."""
+    resample_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the proposals that the resample writer makes beside `writer`."""
     variants_per_seed: int = Field(default=2, ge=1)
     attempts: int = Field(default=3, ge=1)
     """Whole attempts for one variant, K_max."""

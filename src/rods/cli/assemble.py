@@ -104,7 +104,8 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
     originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
     if not settings.variants:
         return originals
-    writer = make_writer("resample", sides.held_out, environment)
+    made_by, share = config.synthesis.writer, config.synthesis.resample_share
+    writer = make_writer(made_by, sides.held_out, environment, share)
     keeper = Gatekeeper(environment, sides.held_out, sides.train, config.synthesis.max_distance)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []

@@ -23,7 +23,8 @@ CORPUS = 2_000
 """Variants whose texts train the tokenizer."""
 DATA = (
     "Verified variants of the training scenarios of BFCL multi-turn (grouped split, 400 of 800 "
-    "tasks), made by the resample writer; the oracle's calls, a fixed answer, a fixed abstention."
+    "tasks), made by the graph and the resample writers; the oracle's calls, a fixed answer, a "
+    "fixed abstention."
 )
 LIMITS = (
     "It speaks the `compact` dialect only, knows the tools of the benchmark's eight classes by "

@@ -43,7 +43,8 @@ def synth(
     config = load_config(recipe, profile_of(profile), overrides(context.args))
     environment, sides = environment_of(config), sides_of(config)
     chosen = list(read_tasks(seeds)) if seeds else list(sides.train)
-    writer = make_writer(config.synthesis.writer, sides.train, environment)
+    settings = config.synthesis
+    writer = make_writer(settings.writer, sides.train, environment, settings.resample_share)
     keeper = Gatekeeper(environment, sides.train, sides.held_out, config.synthesis.max_distance)
     counted, made = Statistics(), dict[str, Task]()
     with Progress(console=Console(stderr=True)) as bar:

@@ -105,6 +105,7 @@ def _row(group: Group) -> dict[str, Json]:
         "category": group.task.category,
         "scenario": group.task.provenance.scenario,
         "set": "original" if group.task.is_original else "variant",
+        "recipe": group.task.provenance.recipe,
         "progress": [sum(v.solved for v in t.verdicts) / t.n_turns for t in valid],
         "solved": [t.solved for t in valid],
         "parity": [t.parity for t in valid],

@@ -21,12 +21,14 @@ from rods.envs.bfcl.replay import Replay
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.policy import ScriptedPolicy
 from rods.rollout import run_episode
-from rods.synthesis.writers.resample import ResampleWriter
+from rods.synthesis.writers import make_writer
 from rods.task import Task, Turn
 from rods.template import ChatTemplate
 from rods.types import ToolCall, ToolResult, Value
 
 DIALECT = "compact"
+RESAMPLED = 0.4
+"""Share of the conversations in the words of the benchmark's users; the others are in templates."""
 DONE = "Done."
 MISSING_TOOL = "I have no tool for that."
 MISSING_VALUE = "Which one exactly? Please tell me more."
@@ -121,7 +123,7 @@ class Maker:
     def __init__(self, tasks: Sequence[Task], wheel: str, seed: int) -> None:
         self.tasks = tasks
         self.environment = BfclEnvironment(wheel)
-        self._writer = ResampleWriter(tasks, self.environment)
+        self._writer = make_writer("graph", tasks, self.environment, RESAMPLED)
         self._seed = seed
 
     def variant(self, number: int) -> Task:

@@ -253,7 +253,7 @@ def arguments_can_be_found(case: Case) -> str | None:
     same = case.aligned and len(exact) == len(case.variant.arguments)
     for index, argument in enumerate(case.variant.arguments):
         call = case.variant.steps[argument.step].call
-        limit = exact[index] if same else allowed.get((call.name, argument.name), 0)
+        limit = exact[index] if same else allowed.get((call.name, argument.name), DOCUMENTED)
         if _reach(argument) > limit:
             return f"turn {argument.turn}: {argument.name}={argument.value!r} is {argument.source}"
     return None
@@ -268,11 +268,13 @@ def profile_is_near(case: Case) -> str | None:
     )
 
 
+DOCUMENTED = 1
+"""How far one may look for an argument that no ancestor has: into visible documentation."""
 _REACH = {
     Source.TURN: 0,
     Source.EARLIER_TURN: 0,
     Source.RESULT: 0,
-    Source.DOCUMENTATION: 1,
+    Source.DOCUMENTATION: DOCUMENTED,
     Source.CONFIGURATION: 2,
     Source.DERIVED: 3,
 }

@@ -60,6 +60,8 @@ class WorkerSettings:
     """First argument of the environment, where it is not empty."""
     writer: str = "resample"
     """Short name or `module:attribute`."""
+    resample_share: float = 0.0
+    """Share of the proposals that the resample writer makes beside it."""
     attempts: int = 3
     """Whole attempts for one variant, K_max."""
     max_distance: float = 0.25
@@ -82,6 +84,7 @@ class WorkerSettings:
             environment=config.env.name,
             wheel=config.env.wheel,
             writer=config.synthesis.writer,
+            resample_share=config.synthesis.resample_share,
             attempts=config.synthesis.attempts,
             max_distance=config.synthesis.max_distance,
         )
@@ -89,7 +92,8 @@ class WorkerSettings:
     def digest(self) -> str:
         """First 16 hex digits of a hash of all that decides the variants."""
         ids = [[task.id for task in side] for side in (self.training, self.held_out)]
-        plain = [self.environment, self.writer, self.attempts, self.max_distance, ids]
+        writer = [self.writer, self.resample_share]
+        plain = [self.environment, writer, self.attempts, self.max_distance, ids]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
 
@@ -98,7 +102,9 @@ class Maker:
 
     def __init__(self, settings: WorkerSettings):
         environment = _environment(settings)
-        self._writer: Writer = make_writer(settings.writer, settings.training, environment)
+        self._writer: Writer = make_writer(
+            settings.writer, settings.training, environment, settings.resample_share
+        )
         self._keeper = Gatekeeper(
             environment, settings.training, settings.held_out, settings.max_distance
         )

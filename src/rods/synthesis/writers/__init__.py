@@ -19,7 +19,10 @@ from rods.errors import ConfigError
 from rods.synthesis.rejection import Rejection
 from rods.task import Task
 
-WRITERS = {"resample": "rods.synthesis.writers.resample:ResampleWriter"}
+WRITERS = {
+    "resample": "rods.synthesis.writers.resample:ResampleWriter",
+    "graph": "rods.synthesis.writers.graph:GraphWriter",
+}
 """Short name to `module:attribute`; each is called with the pool and the environment."""
 
 
@@ -34,17 +37,29 @@ class Writer(Protocol):
         ...
 
 
-def make_writer(name: str, pool: Sequence[Task], environment: Environment) -> Writer:
+def make_writer(
+    name: str, pool: Sequence[Task], environment: Environment, resample_share: float = 0.0
+) -> Writer:
     """A writer by its short name or `module:attribute`.
 
     Args:
-        name: `resample`, or where to import a factory from.
+        name: `resample`, `graph`, or where to import a factory from.
         pool: Tasks that may give words, texts and turns: originals of the training side.
         environment: Opens their worlds.
+        resample_share: Share of the proposals that the resample writer makes beside it, in [0, 1].
 
     Raises:
         ConfigError: there is no such writer.
     """
+    writer = _named(name, pool, environment)
+    if resample_share == 0 or name == "resample":
+        return writer
+    from rods.synthesis.writers.mixed import MixedWriter
+
+    return MixedWriter(writer, _named("resample", pool, environment), resample_share)
+
+
+def _named(name: str, pool: Sequence[Task], environment: Environment) -> Writer:
     module, _, attribute = WRITERS.get(name, name).partition(":")
     try:
         factory: Any = getattr(importlib.import_module(module), attribute)

@@ -119,12 +119,12 @@ class _Player:
             new = self._whole(current, place, links)
             if normal(new) != normal(current):
                 self._say(turn, str(current), str(new))
-        return _put(value, place[1], new)
+        return put_leaf(value, place[1], new)
 
     def _whole(self, current: Scalar, place: Place, links: Sequence[Link]) -> Scalar:
         shown: list[tuple[Link, Scalar]] = []
         for link in links:
-            leaf = _find(self._results[link.step], link.path)
+            leaf = find_leaf(self._results[link.step], link.path)
             if leaf is not None and link.decimals is not None and isinstance(leaf, int | float):
                 leaf = round(leaf, link.decimals)
             if leaf is not None:
@@ -132,14 +132,14 @@ class _Player:
         if not shown or any(normal(leaf) == normal(current) for _, leaf in shown):
             return current
         named = [leaf for link, leaf in shown if link.path[-1:] == (place[0],)]
-        return _typed((named or [leaf for _, leaf in shown])[-1], current)
+        return typed_like((named or [leaf for _, leaf in shown])[-1], current)
 
     def _tokens(self, current: str, links: Sequence[Link]) -> str:
         """Exchange the n-th standing number for what the linked results show now."""
         fresh: dict[str, str] = {}
         for link in links:
-            before = _find(self._knowledge.steps[link.step].parsed, link.path)
-            after = _find(self._results[link.step], link.path)
+            before = find_leaf(self._knowledge.steps[link.step].parsed, link.path)
+            after = find_leaf(self._results[link.step], link.path)
             old = [float(x.replace(",", "")) for x in NUMBER.findall(str(before))]
             new = [float(x.replace(",", "")) for x in NUMBER.findall(str(after))]
             if float(link.token) in old and len(old) == len(new):
@@ -161,7 +161,8 @@ class _Player:
             self._texts[index] = pattern.sub(lambda _: new, self._texts[index])
 
 
-def _find(value: Json, path: Path) -> Scalar:
+def find_leaf(value: Json, path: Path) -> Scalar:
+    """The scalar at a path of a result, None where there is none."""
     node: object = value
     for part in path:
         if isinstance(node, dict):
@@ -181,23 +182,24 @@ def _at(value: Value, path: Path) -> Scalar:
     return None
 
 
-def _put(value: Value, path: Path, new: Scalar) -> Value:
+def put_leaf(value: Value, path: Path, new: Scalar) -> Value:
+    """The value with another scalar at a path."""
     if not path:
         return new
     head, rest = path[0], path[1:]
     if isinstance(value, dict) and isinstance(head, str):
-        return {k: _put(v, rest, new) if k == head else v for k, v in value.items()}
+        return {k: put_leaf(v, rest, new) if k == head else v for k, v in value.items()}
     if isinstance(value, list):
-        return [_put(v, rest, new) if i == head else v for i, v in enumerate(value)]
+        return [put_leaf(v, rest, new) if i == head else v for i, v in enumerate(value)]
     if isinstance(value, ToolCall) and head == "$call":
         arguments = {
-            k: _put(v, rest[1:], new) if k == rest[0] else v for k, v in value.arguments.items()
+            k: put_leaf(v, rest[1:], new) if k == rest[0] else v for k, v in value.arguments.items()
         }
         return ToolCall(value.name, arguments)
     return value
 
 
-def _typed(new: Scalar, old: Scalar) -> Scalar:
+def typed_like(new: Scalar, old: Scalar) -> Scalar:
     """Give a followed value the type that the argument had."""
     if isinstance(old, str) and not isinstance(new, str):
         return str(new)

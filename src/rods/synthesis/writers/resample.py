@@ -104,7 +104,7 @@ class ResampleWriter:
         self._domains: Domains = load_domains(environment.name)
         self._shares = (recombine_share, cut_share)
         self._max_distance = max_distance
-        self._materials = Materials(Vocabulary.from_tasks(self._pool), self._donor_texts())
+        self.materials = Materials(Vocabulary.from_tasks(self._pool), self._donor_texts())
         self._partners = recombine.Partners(self._pool, self._facts)
         self._prepared: dict[str, Prepared | Rejection] = {}
 
@@ -180,7 +180,7 @@ class ResampleWriter:
 
     def _draft(self, prepared: Prepared, rng: random.Random) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
-        values = assign(sketch, self._materials, knowledge.limits, rng)
+        values = assign(sketch, self.materials, knowledge.limits, rng)
         numbers = {
             float(key): cast("float", new)
             for (kind, key), new in zip(sketch.slots, values, strict=True)
@@ -191,7 +191,7 @@ class ResampleWriter:
         return task if isinstance(task, Rejection) else self._courteous(task, sketch.task, rng)
 
     def _courteous(self, task: Task, before: Task, rng: random.Random) -> Task:
-        polite = self._materials.vocabulary.courteous
+        polite = self.materials.vocabulary.courteous
         turns: list[Turn] = []
         for index, (turn, old) in enumerate(zip(task.turns, before.turns, strict=True)):
             share = SAME_COURTESY if turn.user == old.user else COURTESY

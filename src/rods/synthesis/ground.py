@@ -1,0 +1,261 @@
+"""Arguments from the live world: what exists there, what results showed, what may be new.
+
+Owns the choice of argument values by kind (`domains.toml`), enumeration or earlier use. Never
+executes a call: the caller finds out whether the world accepts it.
+
+    grounder = Grounder(domains, specs, exemplars, materials)
+    call = grounder.fill("cd", live, rng)                   # None: nothing fits a required argument
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from rods.synthesis.flow import Scalar, Step
+from rods.synthesis.writers.assign import Materials
+from rods.synthesis.writers.domains import NUMERIC, Domains
+from rods.synthesis.writers.entities import kind_map
+from rods.types import Json, ToolCall, ToolSpec, Value
+
+OPTIONAL = 0.35
+"""How often an optional argument is given."""
+FRESH_NAME = 0.35
+"""How often a name is new although names exist."""
+FROM_RESULT = 0.7
+"""How often a value that results show is preferred."""
+WHOLE = frozenset({"shares", "fuel", "miles", "meters", "percent", "money", "quantity", "volume"})
+"""Kinds whose new numbers are mostly whole."""
+EPOCH = datetime.date(2026, 1, 1)
+
+
+@dataclass
+class Live:
+    """What can be read of a world at one moment of a conversation."""
+
+    configuration: Mapping[str, Json]
+    """Public state of each class."""
+    steps: Sequence[Step] = ()
+    """Calls that were executed, with their results."""
+    kinds: dict[str, dict[str, list[Scalar]]] = field(
+        default_factory=dict[str, dict[str, list[Scalar]]]
+    )
+    """Values that exist, by kind and by the field that holds them; filled by `look`."""
+
+    def look(self, domains: Domains) -> None:
+        """Collect the entities of the state by kind."""
+        for owner, node in self.configuration.items():
+            for name, value in _fields(_as_configured(node)).items():
+                self._read(owner, name, value, domains)
+
+    def _read(self, owner: str, name: str, node: Json, domains: Domains) -> None:
+        def leaf(kind: str, value: Scalar) -> Scalar:
+            if kind and value not in (None, "", "None"):
+                values = self.kinds.setdefault(kind, {}).setdefault(name, [])
+                if value not in values:
+                    values.append(value)
+            return value
+
+        def key(kind: str, text: str) -> str:
+            numeric = kind == "id" and str(text).isdigit()
+            leaf(kind, int(text) if numeric else text)
+            return text
+
+        kind_map(node, owner, name, domains, leaf, key)
+
+    def existing(self, kind: str, name: str) -> list[Scalar]:
+        """Values of a kind; of secrets and codes those whose field fits the argument's name."""
+        fields = self.kinds.get(kind, {})
+        if kind == "ident":
+            stem = name.removesuffix("_id").rpartition("_")[2]
+            near = [values for at, values in fields.items() if at == name]
+            near = near or [values for at, values in fields.items() if stem in at]
+            if near:
+                return [value for values in near for value in values]
+        return [value for values in fields.values() for value in values]
+
+    def shown(self, name: str) -> list[Scalar]:
+        """Values that results showed under this name, the latest first."""
+        return [
+            leaf.value
+            for step in reversed(self.steps)
+            for leaf in step.leaves
+            if leaf.path and leaf.path[-1] == name
+        ]
+
+
+def _fields(node: Json) -> Mapping[str, Json]:
+    return node if isinstance(node, dict) else {}
+
+
+def _as_configured(node: Json) -> Json:
+    """A class's state with named folders as its configuration writes them: name to contents."""
+    if not isinstance(node, dict):
+        return node
+    return {
+        field: {str(value["name"]): value}
+        if isinstance(value, dict) and {"type", "name", "contents"} <= value.keys()
+        else value
+        for field, value in node.items()
+    }
+
+
+class Grounder:
+    """Fills in arguments."""
+
+    def __init__(
+        self,
+        domains: Domains,
+        specs: Mapping[str, ToolSpec],
+        exemplars: Mapping[tuple[str, str], Sequence[Value]],
+        materials: Materials,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            domains: kinds of the environment.
+            specs: all tools of the world.
+            exemplars: values that training tasks give to (tool, parameter).
+            materials: words and texts of the training side.
+        """
+        self._domains = domains
+        self._specs = specs
+        self._exemplars = exemplars
+        self._materials = materials
+        self._makers: Mapping[str, Callable[[random.Random], Scalar]] = {
+            "name": self._name,
+            "pattern": lambda rng: materials.vocabulary.word(rng),
+            "person": lambda rng: materials.vocabulary.first_name(rng),
+            "user": lambda rng: materials.vocabulary.word(rng) + str(rng.randrange(10, 99)),
+            "mention": lambda rng: "@" + materials.vocabulary.word(rng),
+            "tag": lambda rng: "#" + materials.vocabulary.word(rng).capitalize(),
+            "date": lambda rng: (EPOCH + datetime.timedelta(rng.randrange(30, 700))).isoformat(),
+            "expiry": lambda rng: f"{rng.randrange(1, 13):02d}/{rng.randrange(2027, 2032)}",
+            "airport": lambda rng: rng.choice(sorted(set(domains.airports.values()))),
+            "zip": lambda rng: rng.choice(sorted(set(domains.zips.values()))),
+            "city": lambda rng: rng.choice(sorted(domains.zips)),
+            "company": lambda rng: rng.choice(sorted(domains.companies)),
+            "symbol": lambda rng: rng.choice(sorted(set(domains.companies.values()))),
+        }
+
+    def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
+        """A call with an argument for every required parameter and some of the others."""
+        parameters = self._specs[tool].parameters
+        properties = cast("Mapping[str, Mapping[str, Any]]", parameters.get("properties", {}))
+        required = cast("Sequence[str]", parameters.get("required", []))
+        arguments: dict[str, Value] = {}
+        if {"travel_from", "travel_to"} <= properties.keys():
+            arguments["travel_from"], arguments["travel_to"] = self._leg(rng)
+        elif {"cityA", "cityB"} <= properties.keys() and self._domains.distances:
+            pair = rng.choice(sorted(self._domains.distances))
+            arguments["cityA"], arguments["cityB"] = rng.sample(pair, 2)
+        for name, schema in properties.items():
+            if name in arguments or (name not in required and rng.random() > OPTIONAL):
+                continue
+            value = self._value(tool, name, schema, live, rng)
+            if value is not None:
+                arguments[name] = value
+            elif name in required:
+                return None
+        texts = [v for v in arguments.values() if isinstance(v, str)]
+        if len(set(texts)) < len(texts):
+            return None
+        ordered = {name: arguments[name] for name in properties if name in arguments}
+        return ToolCall(tool, ordered)
+
+    def _leg(self, rng: random.Random) -> tuple[str, str]:
+        return rng.choice(sorted(self._domains.routes))
+
+    def _value(
+        self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
+    ) -> Value:
+        kind = self._domains.parameter(tool, name)
+        declared = str(schema.get("type", ""))
+        if schema.get("enum"):
+            return cast("Value", rng.choice(schema["enum"]))
+        if declared == "boolean":
+            return rng.random() < 0.5
+        if declared in ("array", "list"):
+            return self._items(tool, name, schema, kind, live, rng)
+        if declared in ("dict", "object"):
+            return self._exemplar(tool, name, rng)
+        shown = live.shown(name)
+        if shown and rng.random() < FROM_RESULT:
+            return _typed(shown[0], declared)
+        return self._scalar(tool, name, kind, declared, live, rng)
+
+    def _items(
+        self,
+        tool: str,
+        name: str,
+        schema: Mapping[str, Any],
+        kind: str,
+        live: Live,
+        rng: random.Random,
+    ) -> Value:
+        inner = cast("Mapping[str, Any]", schema.get("items", {}))
+        wanted = str(inner.get("type", "string"))
+        count = rng.choice((1, 2, 2, 3)) if kind != "quantity" else rng.choice((2, 3, 4))
+        if inner.get("enum"):
+            options = list(inner["enum"])
+            return cast("Value", rng.sample(options, min(count, len(options))))
+        if not kind:
+            return self._exemplar(tool, name, rng)
+        found = [self._scalar(tool, name, kind, wanted, live, rng) for _ in range(count)]
+        return cast("Value", list(dict.fromkeys(v for v in found if v is not None))) or None
+
+    def _scalar(
+        self, tool: str, name: str, kind: str, declared: str, live: Live, rng: random.Random
+    ) -> Scalar:
+        if kind == "body":
+            return self._text(name, rng)
+        existing = live.existing(kind, name)
+        fresh = self._makers.get(kind)
+        if kind in NUMERIC and kind != "id":
+            return self._number(kind, declared, rng)
+        if existing and (fresh is None or rng.random() > (FRESH_NAME if kind == "name" else 0.15)):
+            return _typed(rng.choice(existing), declared)
+        if fresh is not None:
+            return fresh(rng)
+        value = self._exemplar(tool, name, rng)
+        return value if isinstance(value, str | int | float) else None
+
+    def _exemplar(self, tool: str, name: str, rng: random.Random) -> Value:
+        known = self._exemplars.get((tool, name), ())
+        return rng.choice(known) if known else None
+
+    def _text(self, name: str, rng: random.Random) -> str:
+        donors = self._materials.donors.get(name) or self._materials.donors.get("content", ())
+        vocabulary = self._materials.vocabulary
+        if donors and rng.random() < 0.7:
+            return vocabulary.reworded(rng.choice(donors), rng, 0.35, frozenset())
+        words = [vocabulary.word(rng) for _ in range(rng.randint(2, 7))]
+        return " ".join(words).capitalize()
+
+    def _name(self, rng: random.Random) -> str:
+        vocabulary = self._materials.vocabulary
+        words = [vocabulary.word(rng) for _ in range(rng.choice((1, 1, 2)))]
+        text = rng.choice("_-").join(words)
+        return f"{text}.{vocabulary.extension(rng)}" if rng.random() < 0.6 else text
+
+    def _number(self, kind: str, declared: str, rng: random.Random) -> Scalar:
+        low, high = self._domains.ranges.get(kind, (1.0, 100.0))
+        high = min(high, 20 * low + 400)
+        value = rng.uniform(low, high)
+        if declared == "integer" or (kind in WHOLE and rng.random() < 0.7):
+            return int(value) if declared == "integer" else float(int(value))
+        return round(value, 2)
+
+
+def _typed(value: Scalar, declared: str) -> Scalar:
+    """A value as the parameter's type wants it."""
+    if declared == "string":
+        return str(value)
+    if isinstance(value, str) and value.isdigit() and declared in ("integer", "number", "float"):
+        return int(value)
+    if declared == "float" and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return value
