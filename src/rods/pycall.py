@@ -62,11 +62,8 @@ def _statements(text: str) -> list[ast.expr]:
         )
     _check_depth(text)
     try:
-        if "\\" in text:  # '\d' in a model's string is not our warning
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                body = ast.parse(text.strip()).body
-        else:
+        with warnings.catch_warnings():  # '\d' or 5in in a model's text is not our warning
+            warnings.simplefilter("ignore")
             body = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be parsed"

@@ -42,7 +42,7 @@ def add(app: typer.Typer) -> None:
 
 def pretrain(
     folder: Annotated[Path, typer.Option("--out", help="Where the policy goes.")],
-    tokens: Annotated[int, typer.Option(help="Tokens to train on.")] = 2_400_000,
+    tokens: Annotated[int, typer.Option(help="Tokens to train on.")] = 4_800_000,
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     threads: Annotated[int, typer.Option(help="CPU threads; 0: all.")] = 0,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, get_dialect
-from rods.envs.bfcl.replay import Replay
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.envs.judge import Replay
 from rods.policy import ScriptedPolicy
 from rods.rollout import run_episode
 from rods.synthesis.writers import make_writer

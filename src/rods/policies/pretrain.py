@@ -43,7 +43,7 @@ class PretrainSettings:
     context: int = 4096
     rope_theta: float = 1e6
     """So large that the slower half of the frequencies can match contents at any distance."""
-    tokens: int = 2_400_000
+    tokens: int = 4_800_000
     """Tokens to train on, context included."""
     batch_tokens: int = 3_072
     """Tokens of one update, padding included."""
