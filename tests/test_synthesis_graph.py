@@ -6,6 +6,7 @@ import random
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from importlib.resources import files
 
 import pytest
@@ -112,13 +113,17 @@ def test_mixed_writer_keeps_its_share(writer: GraphWriter) -> None:
     class Other:
         name = "other"
 
-        def propose(self, seed: Task, rng: random.Random) -> Rejection:
+        def propose(
+            self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+        ) -> Rejection:
             return Rejection("write", "other")
 
     class Main(Other):
         name = "main"
 
-        def propose(self, seed: Task, rng: random.Random) -> Rejection:
+        def propose(
+            self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+        ) -> Rejection:
             return Rejection("write", "main")
 
     mixed, rng = MixedWriter(Main(), Other(), 0.25), random.Random(0)

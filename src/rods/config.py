@@ -138,7 +138,29 @@ class SynthesisSettings(Settings):
     """How variants are made."""
 
     writer: str = "resample"
-    """Short name or `module:attribute` of a writer."""
+    """`resample`, `graph`, `llm`, or `module:attribute` of a writer."""
+    url: str = ""
+    """Base URL of an OpenAI-compatible chat server, for the writer `llm`."""
+    model: str = ""
+    """Model of that server; empty: the first one that it lists."""
+    models: dict[str, str] = Field(default_factory=dict[str, str])
+    """Other models for single stages: plan, execute, critic, rewrite, coherence, judge."""
+    temperature: float = Field(default=1.0, ge=0, le=2)
+    temperatures: dict[str, float] = Field(default_factory=dict[str, float])
+    """Other temperatures for single stages."""
+    top_p: float = Field(default=0.7, gt=0, le=1)
+    planner: Literal["model", "graph"] = "model"
+    """`graph`: plan and execute by walking the API graph; the model writes messages alone."""
+    narrative: bool = True
+    """False: the ablation whose plans tell no story."""
+    coherence: bool = True
+    """False: the ablation that does not rewrite the whole conversation once."""
+    feedback: bool = True
+    """False: the ablation in which a failed attempt teaches the next one nothing."""
+    concurrency: int = Field(default=8, ge=1)
+    """Requests in flight at the chat server."""
+    timeout: float = Field(default=120.0, gt=0)
+    """Seconds of one request."""
     resample_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the proposals that the resample writer makes beside `writer`."""
     variants_per_seed: int = Field(default=2, ge=1)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from rods.synthesis.gates import Gatekeeper
 from rods.synthesis.overlap import Prints
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers import Writer
+from rods.synthesis.writers import Reviewer, Writer
 from rods.task import Task
 
 
@@ -58,11 +58,18 @@ def synthesize(
     rejections: list[Rejection] = []
     for attempt in range(attempts):
         rng = random.Random(f"{seed.id}:{rng_seed}:{attempt}")
-        proposal = writer.propose(seed, rng)
+        proposal = writer.propose(seed, rng, rejections)
         if isinstance(proposal, Rejection):
             rejections.append(proposal)
             continue
         verdict = keeper.check(seed, proposal, seen)
+        if verdict.rejection is None and isinstance(writer, Reviewer):
+            reviewed = writer.review(seed, proposal, rng)
+            if isinstance(reviewed, Rejection):
+                rejections.append(reviewed)
+                continue
+            if reviewed != proposal:
+                proposal, verdict = reviewed, keeper.check(seed, reviewed, seen)
         if verdict.rejection is None:
             return Outcome(proposal, verdict.distance, tuple(rejections))
         rejections.append(verdict.rejection)

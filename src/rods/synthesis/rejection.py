@@ -8,8 +8,11 @@ section on the error critic) and, beside them, the names of gates. Never raises.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from rods.types import Json
 
 
 class ErrorClass(StrEnum):
@@ -51,3 +54,9 @@ class Rejection:
     """What happened, for people (turn, call, value)."""
     recipe: str = ""
     """Recipe that made the proposal, where there was one."""
+    tool: str = ""
+    """The tool to blame: not planned again in the next attempts at the same variant."""
+    patch: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """Dotted paths of the initial configuration to new values, for the next attempt."""
+    base: int = 0
+    """Number of the renamed world of the attempt: a patch fits the next one if it has it too."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from rods.env import Environment
 from rods.errors import ConfigError
@@ -32,8 +32,25 @@ class Writer(Protocol):
     name: str
     """Short name, the first part of `provenance.recipe`."""
 
-    def propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
-        """One variant of `seed`, or why there is none. Draws randomness from `rng` alone."""
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
+        """One variant of `seed`, or why there is none. Draws randomness from `rng` alone.
+
+        Args:
+            seed: the task to be varied.
+            rng: the only source of chance.
+            history: why earlier attempts at this variant failed (the feedback loop).
+        """
+        ...
+
+
+@runtime_checkable
+class Reviewer(Protocol):
+    """A writer that also judges what passed the gates."""
+
+    def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
+        """The variant, a refined one (the gates are asked again), or why it is turned down."""
         ...
 
 

@@ -6,9 +6,10 @@ writer = MixedWriter(GraphWriter(tasks, world), ResampleWriter(tasks, world), sh
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers import Writer
+from rods.synthesis.writers import Reviewer, Writer
 from rods.task import Task
 
 
@@ -20,7 +21,16 @@ class MixedWriter:
         self.name = f"{main.name}+{other.name}"
         self._main, self._other, self._share = main, other, share
 
-    def propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
         """One proposal of one of both."""
         writer = self._other if rng.random() < self._share else self._main
-        return writer.propose(seed, rng)
+        return writer.propose(seed, rng, history)
+
+    def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
+        """Asked of the writer that made it, where that one reviews."""
+        made_by = variant.provenance.recipe.partition(":")[0]
+        if isinstance(self._main, Reviewer) and made_by == self._main.name:
+            return self._main.review(seed, variant, rng)
+        return variant

@@ -108,7 +108,9 @@ class ResampleWriter:
         self._partners = recombine.Partners(self._pool, self._facts)
         self._prepared: dict[str, Prepared | Rejection] = {}
 
-    def propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
         """One variant of `seed`; its recipe is in the provenance, ready for the gates."""
         plan = self._plan(seed, rng)
         prepared = self._prepare(plan.task)

@@ -1,0 +1,274 @@
+"""Stage 2, execute: arguments from the live world, checked, and real calls, turn by turn.
+
+Owns the request for arguments, their check against types and enumerations, the execution and the
+error critic, which patches the initial configuration or blocks a function. Never words a message.
+
+    turns = execute(chat, base, world, plan, seed=7, feedback=True)   # planned turns, or a Rejection
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from rods.env import Environment
+from rods.synthesis.augment import Open, PlannedTurn
+from rods.synthesis.flow import (
+    Argument,
+    Source,
+    Step,
+    all_tools,
+    owners,
+    read_result,
+    sources,
+    trace,
+)
+from rods.synthesis.phrases import Ask
+from rods.synthesis.plan import Chat, Plan
+from rods.synthesis.prompting import RESULT_CHARS, render, schema, shortened
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.walk import Base, Readable
+from rods.task import Task, Turn
+from rods.types import Json, ToolCall, ToolSpec, Value
+
+FILLS = 3
+"""Requests until the arguments of one call are valid."""
+ARGUMENTS = schema({"arguments": {"type": "object"}})
+CRITIC = schema(
+    {
+        "action": {"type": "string", "enum": ["patch", "block"]},
+        "path": {"type": "string"},
+        "value": {},
+        "hint": {"type": "string"},
+    },
+    ["action", "hint"],
+)
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "float": (int, float),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "dict": (dict,),
+    "object": (dict,),
+}
+
+
+def execute(
+    chat: Chat, base: Base, world: Readable, plan: Plan, seed: int, *, feedback: bool
+) -> list[PlannedTurn] | Rejection:
+    """Fill in and execute every call of a plan.
+
+    Args:
+        chat: the writer model.
+        base: tools and their classes.
+        world: fresh, in a turn that offers everything.
+        plan: functions by turn.
+        seed: of the sampling.
+        feedback: whether the critic is asked when a call fails.
+    """
+    steps: list[Step] = []
+    for index, functions in enumerate(plan.turns):
+        for name in functions:
+            call = fill(chat, base.specs[name], world, plan.narrative, steps, seed)
+            if isinstance(call, Rejection):
+                return call
+            result = world.call(call)
+            if result.failed:
+                return blame(chat, base, call, result.content, seed, feedback=feedback)
+            steps.append(Step(index, call, result, *read_result(result.content)))
+    return _planned(base, plan, steps)
+
+
+def fill(
+    chat: Chat,
+    spec: ToolSpec,
+    world: Readable,
+    narrative: str,
+    steps: Sequence[Step],
+    seed: int,
+) -> ToolCall | Rejection:
+    """Valid arguments of one call, told what was wrong with those before."""
+    problems: list[str] = []
+    for number in range(FILLS):
+        messages = render(
+            "execute",
+            name=spec.name,
+            description=spec.description,
+            parameters=shortened(spec.parameters),
+            narrative=narrative,
+            steps=[
+                {"call": str(s.call), "result": shortened(s.result.content, RESULT_CHARS)}
+                for s in steps
+            ],
+            state=shortened(world.public_state()),
+            problems=problems,
+        )
+        answer = chat.ask("execute", messages, seed=seed + number, schema=ARGUMENTS)
+        data = answer.data
+        inner = data.get("arguments", data) if isinstance(data, dict) else None
+        if not isinstance(inner, dict):
+            problems = ["it was no JSON object with arguments"]
+            continue
+        problems = faults(spec, cast("Mapping[str, Json]", inner))
+        if not problems:
+            return ToolCall(spec.name, cast("Mapping[str, Value]", inner))
+    detail = f"{spec.name}: {problems[0]}"
+    return Rejection("execute", ErrorClass.PARAM_GEN_FAILED, detail, tool=spec.name)
+
+
+def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
+    """What is wrong with arguments by their schema: names, types, enumerations."""
+    properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
+    required = cast("Sequence[str]", spec.parameters.get("required", []))
+    found = [f"{name} is missing" for name in required if name not in arguments]
+    for name, value in arguments.items():
+        if name not in properties:
+            found.append(f"there is no parameter {name}; known: {', '.join(properties)}")
+            continue
+        declared = str(properties[name].get("type", ""))
+        wanted = _TYPES.get(declared)
+        boolean = isinstance(value, bool) and declared != "boolean"
+        if wanted and (boolean or not isinstance(value, wanted)):
+            found.append(f"{name}={value!r} is no {declared}")
+        options = properties[name].get("enum")
+        if options and value not in options:
+            found.append(f"{name}={value!r} is none of {options}")
+    return found
+
+
+def blame(
+    chat: Chat, base: Base, call: ToolCall, error: str, seed: int, *, feedback: bool
+) -> Rejection:
+    """What a failed call teaches: a patch of the configuration, or a blocked function."""
+    detail = f"{call} failed: {error[:200]}"
+    if not feedback:
+        return Rejection("execute", ErrorClass.VM_EXEC_FAILED, detail)
+    owner = base.owners.get(call.name, "")
+    configuration = cast("Mapping[str, Json]", base.task.world.get("initial_config", {}))
+    messages = render(
+        "critic",
+        call=str(call),
+        error=error[:500],
+        owner=owner,
+        configuration=shortened(configuration.get(owner, {})),
+    )
+    data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
+    answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
+    hint = str(answer.get("hint") or f"avoid {call.name} here")[:200]
+    if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
+        path = f"{owner}.{str(answer['path']).removeprefix(owner + '.')}"
+        patch = {path: answer.get("value")}
+        if patched(base.task.world, patch) is not None:
+            return Rejection("execute", ErrorClass.VM_EXEC_FAILED, f"{detail}. {hint}", patch=patch)
+    return Rejection("execute", ErrorClass.VM_EXEC_FAILED, f"{detail}. {hint}", tool=call.name)
+
+
+def patched(world: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, Json] | None:
+    """A world with another initial configuration; None where a path or a type does not fit.
+
+    Args:
+        world: of a task; not changed.
+        patch: dotted paths below `initial_config`. Only fields that exist are set; a value keeps
+            its type; objects are merged, field by field, lists are replaced.
+    """
+    configuration = copy.deepcopy(world.get("initial_config", {}))
+    for path, value in patch.items():
+        *parents, last = path.split(".")
+        node: Any = configuration
+        for part in parents:
+            node = cast("dict[str, Any]", node).get(part) if isinstance(node, dict) else None
+        if not isinstance(node, dict) or last not in node:
+            return None
+        fields = cast("dict[str, Any]", node)
+        merged = _merged(fields[last], value)
+        if merged is None:
+            return None
+        fields[last] = merged[0]
+    return {**world, "initial_config": configuration}
+
+
+def _merged(old: Any, new: Any) -> tuple[Any] | None:
+    """The new value in the old one's type, in a tuple; None where they do not fit."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        result = dict(cast("dict[str, Any]", old))
+        for key, value in cast("dict[str, Any]", new).items():
+            if key not in result:
+                return None
+            inner = _merged(result[key], value)
+            if inner is None:
+                return None
+            result[key] = inner[0]
+        return (result,)
+    if isinstance(old, bool) or isinstance(new, bool):
+        return (new,) if isinstance(old, bool) and isinstance(new, bool) else None
+    if isinstance(old, float) and isinstance(new, int):
+        return (float(new),)
+    return (new,) if type(old) is type(new) else None
+
+
+def _planned(base: Base, plan: Plan, steps: Sequence[Step]) -> list[PlannedTurn]:
+    """Calls by turn; arguments that only results show are marked."""
+    turns: list[list[ToolCall]] = [[] for _ in plan.turns]
+    for step in steps:
+        turns[step.turn].append(step.call)
+    silent = Task("", "", tuple(Turn("", tuple(calls)) for calls in turns), base.task.world)
+    return _turns(silent, steps, sources(silent, steps, base.specs), base.specs, base.owners)
+
+
+def _turns(
+    task: Task,
+    steps: Sequence[Step],
+    arguments: Sequence[Argument],
+    specs: Mapping[str, ToolSpec],
+    owned: Mapping[str, str],
+) -> list[PlannedTurn]:
+    """The turns of a task that have calls; `shown` are arguments that only results show."""
+    shown: dict[int, set[str]] = {}
+    for argument in arguments:
+        if argument.source is Source.RESULT and not argument.path:
+            shown.setdefault(argument.step, set()).add(argument.name)
+    planned: list[PlannedTurn] = []
+    for index in range(len(task.turns)):
+        mine = [(number, step) for number, step in enumerate(steps) if step.turn == index]
+        if not mine:
+            continue
+        asks = tuple(
+            Ask(step.call, specs[step.call.name], frozenset(shown.get(number, ())))
+            for number, step in mine
+        )
+        results = tuple(step.result.content for _, step in mine)
+        planned.append(PlannedTurn(asks, owned.get(asks[0].call.name, ""), results))
+    return planned
+
+
+def planned_of(environment: Environment, variant: Task) -> list[PlannedTurn]:
+    """The planned turns that a variant was made of, gaps included, to be worded again."""
+    steps = trace(environment, variant).steps
+    specs = all_tools(environment, variant)
+    arguments = sources(variant, steps, specs)
+    planned = iter(_turns(variant, steps, arguments, specs, owners(environment, variant)))
+    result: list[PlannedTurn] = []
+    for index, turn in enumerate(variant.turns):
+        if not turn.ground_truth:
+            continue
+        made = next(planned)
+        gap = variant.turns[index - 1] if index else turn
+        if index and not gap.ground_truth:
+            made = _reopened(made, gap, turn)
+        result.append(made)
+    return result
+
+
+def _reopened(planned: PlannedTurn, gap: Turn, turn: Turn) -> PlannedTurn:
+    if gap.withheld:
+        return dataclasses.replace(planned, withheld=gap.withheld[0])
+    for index, ask in enumerate(planned.asks):
+        for name, value in ask.call.arguments.items():
+            text = str(value).lower()
+            if text in turn.user.lower() and text not in gap.user.lower():
+                return dataclasses.replace(planned, left_open=Open(index, name))
+    return planned

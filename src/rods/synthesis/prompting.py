@@ -1,0 +1,74 @@
+"""The prompts of the language-model writer: Jinja files, their hash, and what they are filled with.
+
+Owns reading and rendering `prompts/*.jinja`. Never sends anything.
+
+    messages = render("judge", turns=[...], problem="")     # one user message
+    prompts_hash()                                           # part of every variant's provenance
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+STAGES = ("plan", "execute", "critic", "rewrite", "coherence", "judge")
+"""One prompt each."""
+STATE_CHARS = 4000
+"""Longest rendering of a world's state; what is cut is marked."""
+RESULT_CHARS = 400
+
+
+@functools.cache
+def _texts() -> Mapping[str, str]:
+    folder = files("rods").joinpath("synthesis", "prompts")
+    return {s: folder.joinpath(f"{s}.jinja").read_text(encoding="utf-8") for s in STAGES}
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.DictLoader(dict(_texts())),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=False,
+    )
+
+
+@functools.cache
+def prompts_hash() -> str:
+    """First 8 hex digits of a hash of all prompts."""
+    return hashlib.sha256(json.dumps(dict(_texts()), sort_keys=True).encode()).hexdigest()[:8]
+
+
+def render(stage: str, **values: Any) -> list[Mapping[str, str]]:
+    """The messages of one request; the first line of a prompt tells a server's log the stage."""
+    return [{"role": "user", "content": _environment().get_template(stage).render(**values)}]
+
+
+def shortened(value: object, most: int = STATE_CHARS) -> str:
+    """JSON (or text) of at most so many characters; a cut is marked."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return (
+        text if len(text) <= most else f"{text[:most]} ... ({len(text) - most} characters left out)"
+    )
+
+
+def summary(description: str) -> str:
+    """The first sentence of a tool's description, without what is said of its class."""
+    text = description.split("Tool description:", 1)[-1].strip()
+    return text.split(". ", 1)[0].strip().rstrip(".") + "."
+
+
+def schema(properties: Mapping[str, Any], required: Sequence[str] = ()) -> dict[str, Any]:
+    """A JSON schema of type object, for servers that support structured output."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required or properties),
+    }
