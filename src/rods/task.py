@@ -201,7 +201,7 @@ def read_tasks(path: Path) -> Iterator[Task]:
     """
     seen: dict[str, int] = {}
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # splitlines also cuts at U+2028
     except FileNotFoundError as error:
         raise TaskError(f"{path}: there is no such file of tasks.") from error
     for number, line in enumerate(lines, 1):

@@ -9,7 +9,7 @@ first, so that yields can be told by gate. Never changes a proposal, never asks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
@@ -342,8 +342,24 @@ class Gatekeeper:
 
     def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Verdict:
         """Ask every gate; the first that is not passed rejects."""
+        case = self._case(seed, variant, seen)
+        for name in self.names:
+            problem = _GATES[name](case)
+            if problem is not None:
+                recipe = variant.provenance.recipe
+                return Verdict(Rejection("gate", name, problem, recipe), 1.0)
+        return Verdict(None, distance(case.seed.profile, case.variant.profile))
+
+    def each(
+        self, seed: Task, variant: Task, seen: Sequence[Prints] = ()
+    ) -> Iterator[tuple[str, str | None]]:
+        """Ask every gate, whatever the others say: its name, and what is wrong or None."""
+        case = self._case(seed, variant, seen)
+        return ((name, _GATES[name](case)) for name in self.names)
+
+    def _case(self, seed: Task, variant: Task, seen: Sequence[Prints]) -> Case:
         givers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
-        case = Case(
+        return Case(
             seed=self.facts(seed),
             variant=Facts(self.environment, variant),
             ancestors=[self.facts(t) for t in dict.fromkeys([seed, *givers])],
@@ -351,9 +367,3 @@ class Gatekeeper:
             max_distance=self.max_distance,
             seen=seen,
         )
-        for name in self.names:
-            problem = _GATES[name](case)
-            if problem is not None:
-                recipe = variant.provenance.recipe
-                return Verdict(Rejection("gate", name, problem, recipe), 1.0)
-        return Verdict(None, distance(case.seed.profile, case.variant.profile))
