@@ -25,11 +25,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rods.envs.bfcl import assets
+from rods.envs.judge import Outcome, State
 from rods.errors import TaskError
 from rods.types import ToolCall, Value
-
-State = Mapping[str, object]
-"""Public attributes of one API object, by name."""
 
 CALL_ERRORS = (
     ArithmeticError,
@@ -54,13 +52,6 @@ _DIGITS_ERROR = (
     "use sys.set_int_max_str_digits() to increase the limit"
 )
 _mpmath_lock = threading.RLock()
-
-
-class Outcome(NamedTuple):
-    """What one call gave: the text that the benchmark's executor shows, and whether it failed."""
-
-    content: str
-    failed: bool
 
 
 class Function(NamedTuple):
@@ -229,6 +220,10 @@ class Apis:
             return {key: self._argument(item) for key, item in value.items()}
         return value
 
+    def initial(self) -> Mapping[str, State]:
+        """Public state of each object at the start."""
+        return self.prototype.initial
+
     def live_state(self, name: str) -> State:
         """Public attributes of one class as they are now; they belong to the world, do not keep."""
         api = self._live.get(name)
@@ -247,6 +242,10 @@ class Apis:
         except RecursionError:  # a folder that was copied into itself
             return False
         return True
+
+    def unchanged(self, name: str, state: State) -> bool:
+        """Whether a class has exactly these public attributes and values."""
+        return self.live_state(name).keys() == state.keys() and self.same(name, state)
 
     def copy_state(self, name: str) -> State:
         """Public attributes of one class as values that share nothing with the world."""

@@ -12,14 +12,14 @@ interleaved in one thread. Never shows the ground truth: it stays in the replay.
 
 from __future__ import annotations
 
-import difflib
 import threading
 from collections import OrderedDict
 from collections.abc import Container
 
 from rods.env import TurnVerdict
 from rods.envs.bfcl.apis import Apis, has_call
-from rods.envs.bfcl.replay import Judge, Prepared, Replay, TurnReplay, plain
+from rods.envs.bfcl.replay import Prepared, plain
+from rods.envs.judge import Judge, Replay, TurnReplay, refusal
 from rods.errors import EnvError, TaskError
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
@@ -119,7 +119,7 @@ class BfclWorld:
             if self._shadow is None and _not_offered(call, self._prepared.specs) is None:
                 self._shadow = _Shadow(self._prepared)
             self._log.append(call)
-            return ToolResult(_refusal(unknown, names), failed=True)
+            return ToolResult(refusal(unknown, names), failed=True)
         self._log.append(call)
         outcome = self._apis.run(call)
         self._judge.add(outcome)
@@ -216,9 +216,3 @@ def _nested_not_offered(value: Value, names: Container[str]) -> str | None:
         if found is not None:
             return found
     return None
-
-
-def _refusal(name: str, offered: frozenset[str]) -> str:
-    near = difflib.get_close_matches(name[:80], sorted(offered), n=3, cutoff=0.6)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"Error: there is no function '{name[:80]}' among those you can call now.{hint}"

@@ -1,0 +1,135 @@
+"""The per-turn judge of stateful tool worlds: the ground truth's world beside the agent's.
+
+Owns the traces of a ground truth and the comparison with one world: states of all classes equal,
+results of the turn contained in all results so far. Never shows a trace to a policy. What a world
+is made of is behind `Machine`.
+
+    replay = play(machine, [turn.ground_truth for turn in task.turns])
+    Judge(other_machine).state(replay.turns[0])
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+from rods.types import ToolCall, ToolResult
+
+State: TypeAlias = Mapping[str, object]
+"""Public attributes of one object, by name."""
+
+
+class Outcome(NamedTuple):
+    """What one call gave: the text that the agent reads, and whether it failed."""
+
+    content: str
+    failed: bool
+
+
+class Machine(Protocol):
+    """The live objects of one world."""
+
+    version: dict[str, int]
+    """How often each class was called: equal versions, equal state."""
+
+    def run(self, call: ToolCall) -> Outcome:
+        """Execute one call."""
+        ...
+
+    def initial(self) -> Mapping[str, State]:
+        """State of each class at the start; always the same objects, never changed."""
+        ...
+
+    def copy_state(self, name: str) -> State:
+        """Public attributes of one class as values that share nothing with the world."""
+        ...
+
+    def same(self, name: str, expected: State) -> bool:
+        """Whether every public attribute in `expected` has the same value here."""
+        ...
+
+    def unchanged(self, name: str, state: State) -> bool:
+        """Whether a class has exactly these public attributes and values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReplay:
+    """What the ground truth of one turn gave."""
+
+    results: tuple[ToolResult, ...]
+    snapshot: Mapping[str, State]
+    """Public state of every class after the turn; classes that did not change share an object."""
+    needed: Mapping[str, int]
+    """How often each result must be among the agent's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The ground truth of a task, played in a fresh world."""
+
+    turns: tuple[TurnReplay, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether any ground-truth call reported an error."""
+        return any(result.failed for turn in self.turns for result in turn.results)
+
+
+def play(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> Replay:
+    """Play calls in a fresh world and keep results and states, turn by turn."""
+    last: dict[str, State] = dict(machine.initial())
+    turns: list[TurnReplay] = []
+    for calls in calls_by_turn:
+        outcomes = [machine.run(call) for call in calls]
+        for name, state in last.items():
+            if not machine.unchanged(name, state):
+                last[name] = machine.copy_state(name)
+        results = tuple(ToolResult(*outcome) for outcome in outcomes)
+        turns.append(TurnReplay(results, dict(last), Counter(o.content for o in outcomes)))
+    return Replay(tuple(turns))
+
+
+class Judge:
+    """Compares one world with the replay, turn by turn; remembers what did not change."""
+
+    __slots__ = ("_initial", "_machine", "_pool", "_seen")
+
+    def __init__(self, machine: Machine):
+        self._machine = machine
+        self._initial = machine.initial()
+        self._pool: dict[str, int] = {}
+        self._seen: dict[str, tuple[int, int, bool]] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """Take note of one result of the agent."""
+        self._pool[outcome.content] = self._pool.get(outcome.content, 0) + 1
+
+    def executed(self, turn: TurnReplay) -> bool:
+        """Every ground-truth result of the turn is among all results so far, as a multiset."""
+        pool = self._pool
+        return all(pool.get(content, 0) >= count for content, count in turn.needed.items())
+
+    def state(self, turn: TurnReplay) -> bool:
+        """Every public attribute of every class equals the ground truth's."""
+        return all(self._same(name, state) for name, state in turn.snapshot.items())
+
+    def _same(self, name: str, state: State) -> bool:
+        version = self._machine.version.get(name, 0)
+        if version == 0 and state is self._initial[name]:
+            return True
+        key = (version, id(state))
+        seen = self._seen.get(name)
+        if seen is None or seen[:2] != key:
+            seen = self._seen[name] = (*key, self._machine.same(name, state))
+        return seen[2]
+
+
+def refusal(name: str, offered: Collection[str]) -> str:
+    """What an agent reads that called a tool which is not offered in this turn."""
+    near = difflib.get_close_matches(name[:80], sorted(offered), n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"Error: there is no function '{name[:80]}' among those you can call now.{hint}"
