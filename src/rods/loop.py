@@ -148,13 +148,16 @@ def _log_epoch(
     report: EpochReport,
 ) -> None:
     # An epoch's record counts to its first update: a resume before that update starts it anew.
+    state = dict(parts.synthesis.state()) if parts.synthesis else {}
     record: dict[str, Json] = {
         **epoch_figures(curriculum, report),
         "step": parts.trainer.step + 1,
-        "synthesis": dict(parts.synthesis.state()) if parts.synthesis else {},
+        "synthesis": state,
     }
     run.log(record)
     display.epoch(record)
+    if state.get("suspended"):
+        display.message(f"synthesis pauses, training goes on without it: {state['suspended']}")
 
 
 def _evaluate(parts: Parts, run: RunDirectory, display: Display, when: str, step: int) -> None:

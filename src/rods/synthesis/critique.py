@@ -9,7 +9,6 @@ Owns the judge's request and how its answer is read. Never executes, never rewri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from rods.synthesis.plan import Chat
 from rods.synthesis.prompting import render, schema
@@ -81,4 +80,4 @@ def judge(chat: Chat, variant: Task, seed: int, problem: str = "") -> Judgement 
 
 def repairable(judgement: Judgement) -> bool:
     """Whether other words can mend it."""
-    return judgement.fault != "calls" and "gaps" not in cast("tuple[str, ...]", judgement.failed)
+    return judgement.fault != "calls" and "gaps" not in judgement.failed

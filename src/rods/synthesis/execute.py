@@ -3,7 +3,7 @@
 Owns the request for arguments, their check against types and enumerations, the execution and the
 error critic, which patches the initial configuration or blocks a function. Never words a message.
 
-    turns = execute(chat, base, world, plan, seed=7, feedback=True)   # planned turns, or a Rejection
+    turns = execute(chat, base, world, plan, seed=7, feedback=True)   # or a Rejection
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rods.synthesis.prompting import RESULT_CHARS, render, schema, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.walk import Base, Readable
 from rods.task import Task, Turn
-from rods.types import Json, ToolCall, ToolSpec, Value
+from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
 FILLS = 3
 """Requests until the arguments of one call are valid."""
@@ -73,10 +73,10 @@ def execute(
     steps: list[Step] = []
     for index, functions in enumerate(plan.turns):
         for name in functions:
-            call = fill(chat, base.specs[name], world, plan.narrative, steps, seed)
-            if isinstance(call, Rejection):
-                return call
-            result = world.call(call)
+            made = fill(chat, base.specs[name], world, plan.narrative, steps, seed)
+            if isinstance(made, Rejection):
+                return made
+            call, result = made
             if result.failed:
                 return blame(chat, base, call, result.content, seed, feedback=feedback)
             steps.append(Step(index, call, result, *read_result(result.content)))
@@ -90,9 +90,15 @@ def fill(
     narrative: str,
     steps: Sequence[Step],
     seed: int,
-) -> ToolCall | Rejection:
-    """Valid arguments of one call, told what was wrong with those before."""
+) -> tuple[ToolCall, ToolResult] | Rejection:
+    """One executed call; the writer is told what was wrong with its arguments, then tries again.
+
+    Returns:
+        The call and its result (`failed` after the last try), or a rejection where no arguments
+        were valid.
+    """
     problems: list[str] = []
+    last: tuple[ToolCall, ToolResult] | None = None
     for number in range(FILLS):
         messages = render(
             "execute",
@@ -115,7 +121,13 @@ def fill(
             continue
         problems = faults(spec, cast("Mapping[str, Json]", inner))
         if not problems:
-            return ToolCall(spec.name, cast("Mapping[str, Value]", inner))
+            call = ToolCall(spec.name, cast("Mapping[str, Value]", inner))
+            last = (call, world.call(call))
+            if not last[1].failed:
+                return last
+            problems = [f"{call} failed: {shortened(last[1].content, RESULT_CHARS)}"]
+    if last is not None:
+        return last
     detail = f"{spec.name}: {problems[0]}"
     return Rejection("execute", ErrorClass.PARAM_GEN_FAILED, detail, tool=spec.name)
 

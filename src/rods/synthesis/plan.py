@@ -167,11 +167,10 @@ def misfit(
         if len(functions) > max(MOST, len(turn.ground_truth)):
             detail = f"{len(functions)} functions in one turn"
             return Rejection("plan", ErrorClass.DECOMPOSE_FAILED, detail)
-        if len(set(functions)) < len(functions) and len(turn.ground_truth) == len(functions):
-            repeated = len({c.name for c in turn.ground_truth}) < len(turn.ground_truth)
-            if not repeated:
-                detail = f"a function stands twice in one turn: {', '.join(functions)}"
-                return Rejection("plan", ErrorClass.DUPLICATE_FUNC, detail)
+        repeats = len({c.name for c in turn.ground_truth}) < len(turn.ground_truth)
+        if len(set(functions)) < len(functions) and not repeats:
+            detail = f"a function stands twice in one turn: {', '.join(functions)}"
+            return Rejection("plan", ErrorClass.DUPLICATE_FUNC, detail)
     bound = nearest(plan, base)
     if bound > max_distance:
         detail = f"the profile cannot come nearer than {bound:.2f} (at most {max_distance})"

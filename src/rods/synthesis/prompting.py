@@ -13,14 +13,16 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 import jinja2
 
 STAGES = ("plan", "execute", "critic", "rewrite", "coherence", "judge")
 """One prompt each."""
-STATE_CHARS = 4000
+STATE_CHARS = 12_000
 """Longest rendering of a world's state; what is cut is marked."""
+TEXT_CHARS, ITEMS = 160, 40
+"""Longest text and list inside a state; both are cut before the whole is."""
 RESULT_CHARS = 400
 
 
@@ -51,9 +53,24 @@ def render(stage: str, **values: Any) -> list[Mapping[str, str]]:
     return [{"role": "user", "content": _environment().get_template(stage).render(**values)}]
 
 
+def trimmed(value: object) -> object:
+    """A state with long texts and lists cut, so that all its fields can be seen."""
+    if isinstance(value, str) and len(value) > TEXT_CHARS:
+        return f"{value[:TEXT_CHARS]} ... ({len(value) - TEXT_CHARS} characters left out)"
+    if isinstance(value, dict):
+        return {k: trimmed(v) for k, v in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        more = [f"({len(items) - ITEMS} more)"] if len(items) > ITEMS else []
+        return [trimmed(item) for item in items[:ITEMS]] + more
+    return value
+
+
 def shortened(value: object, most: int = STATE_CHARS) -> str:
     """JSON (or text) of at most so many characters; a cut is marked."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    plain = trimmed(value)
+    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False, default=str)
+    text = value if isinstance(value, str) else text
     return (
         text if len(text) <= most else f"{text[:most]} ... ({len(text) - most} characters left out)"
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,11 +79,18 @@ class SynthesisQueue:
             (request_id, row, n, rng_seed, priority, epoch),
         )
 
-    def next_order(self) -> Order | None:
-        """The request to work on: oldest epoch first, then highest priority, then first come."""
+    def next_order(self, under_way: Collection[str] = ()) -> Order | None:
+        """The request to work on: oldest epoch first, then highest priority, then first come.
+
+        Args:
+            under_way: requests that are being worked on and are left out.
+        """
+        marks = ", ".join("?" for _ in under_way)
         rows = self._db.rows(
             "SELECT id, seed, n, rng_seed, (SELECT COUNT(*) FROM outcomes WHERE request = id) "
-            "FROM requests WHERE done = 0 ORDER BY epoch, priority DESC, place LIMIT 1"
+            f"FROM requests WHERE done = 0 AND id NOT IN ({marks}) "
+            "ORDER BY epoch, priority DESC, place LIMIT 1",
+            tuple(under_way),
         )
         if not rows:
             return None

@@ -3,7 +3,7 @@
 Owns the requests and the deterministic checks of what comes back: every needed value is said, no
 other number is, no function or parameter is named, what is left open stays open. Never executes.
 
-    said = write(chat, planned, "Ann packs for Rome.", results, seed=7)     # list[Said], or a Rejection
+    said = write(chat, planned, "Ann packs for Rome.", seed=7)      # list[Said], or a Rejection
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def faults(turn: PlannedTurn, words: Said, before: Sequence[Said]) -> list[str]:
 
 
 def _unsaid(value: object, heard: str) -> list[object]:
-    lower, numbers = heard.lower(), numbers_in(heard)
+    lower, numbers = heard.lower().replace("_", " "), numbers_in(heard)
     missing: list[object] = []
     for leaf in leaves(value):
         item = leaf.value
@@ -146,7 +146,7 @@ def _unsaid(value: object, heard: str) -> list[object]:
         if isinstance(item, int | float):
             said = float(item) in numbers
         else:
-            said = item.lower().lstrip("#@").rstrip(".") in lower
+            said = item.lower().lstrip("#@").rstrip(".").replace("_", " ") in lower
             said = said or bool(_WORDLIKE.fullmatch(item))
         if not said:
             missing.append(item)

@@ -16,34 +16,29 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import importlib
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 from rods.config import RunConfig
-from rods.env import Environment
 from rods.errors import RodsError, SynthesisError
-from rods.synthesis.gates import Gatekeeper
-from rods.synthesis.overlap import prints
-from rods.synthesis.pipeline import synthesize
-from rods.synthesis.queue import Order, SynthesisQueue
-from rods.synthesis.writers import Writer, make_writer
-from rods.task import Task, read_tasks, write_tasks
+from rods.synthesis.queue import SynthesisQueue
+from rods.task import Task, write_tasks
 from rods.types import Json
+
+if TYPE_CHECKING:
+    from rods.synthesis.workshop import Maker
 
 IDLE = 0.05
 """Seconds between two looks at an empty or full queue."""
 RESTARTS = 3
 """How often a worker that died is started again before it is an error."""
-BUNDLED = {"bfcl": "rods.envs.bfcl.world:BfclEnvironment"}
-"""Short names of environments; only the worker's process imports them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +63,8 @@ class WorkerSettings:
     """Largest profile distance."""
     max_waiting: int = 2000
     """The worker pauses while so many accepted variants wait to be taken."""
+    options: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """The run's `synthesis` settings, for writers that need more than the pool."""
     inline: bool = False
     """Work inside `drain` and `results`, without a process (tests)."""
     niceness: int = 10
@@ -87,53 +84,18 @@ class WorkerSettings:
             resample_share=config.synthesis.resample_share,
             attempts=config.synthesis.attempts,
             max_distance=config.synthesis.max_distance,
+            options=config.synthesis.model_dump(mode="json"),
         )
 
     def digest(self) -> str:
         """First 16 hex digits of a hash of all that decides the variants."""
         ids = [[task.id for task in side] for side in (self.training, self.held_out)]
-        writer = [self.writer, self.resample_share]
+        writer: list[object] = [self.writer, self.resample_share]
+        if self.writer == "llm":
+            keys = ("model", "models", "planner", "narrative", "coherence", "feedback")
+            writer += [self.options.get(key) for key in keys]
         plain = [self.environment, writer, self.attempts, self.max_distance, ids]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
-
-
-class Maker:
-    """Writer, gates and environment in one place; used by the process and by inline mode."""
-
-    def __init__(self, settings: WorkerSettings):
-        environment = _environment(settings)
-        self._writer: Writer = make_writer(
-            settings.writer, settings.training, environment, settings.resample_share
-        )
-        self._keeper = Gatekeeper(
-            environment, settings.training, settings.held_out, settings.max_distance
-        )
-        self._attempts = settings.attempts
-
-    def work(self, queue: SynthesisQueue, order: Order) -> None:
-        """Make and record the next outcome of an order."""
-        if order.made >= order.n:
-            queue.finish(order)
-            return
-        started = time.perf_counter()
-        seen = [prints(task) for task in queue.variants(order.id)]
-        rng_seed = order.rng_seed * 1009 + order.made
-        outcome = synthesize(order.seed, self._writer, self._keeper, rng_seed, self._attempts, seen)
-        queue.record(order, order.made, outcome, time.perf_counter() - started)
-
-
-def _environment(settings: WorkerSettings) -> Environment:
-    dotted = BUNDLED.get(settings.environment, settings.environment)
-    module, _, attribute = dotted.partition(":")
-    try:
-        factory: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SynthesisError(
-            f"environment {settings.environment!r} cannot be imported in the synthesis worker: "
-            f"{error}. Give a short name or module:attribute."
-        ) from error
-    made: Environment = factory(settings.wheel) if settings.wheel else factory()
-    return made
 
 
 class SynthesisWorker:
@@ -150,6 +112,7 @@ class SynthesisWorker:
         self._queue = SynthesisQueue(path)
         self._queue.bind(settings.digest())
         self._queue.put("stop", "")
+        self._queue.put("suspended", "")
         self._process: subprocess.Popen[bytes] | None = None
         self._maker: Maker | None = None
         self._starts = 0
@@ -193,14 +156,14 @@ class SynthesisWorker:
             self._work_inline(request_ids)
         until = time.monotonic() + timeout
         while self._queue.unfinished(request_ids):
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or self.suspended:
                 return False
             self._revive()
             time.sleep(min(IDLE, max(0.0, until - time.monotonic())))
         return True
 
     def state(self) -> Mapping[str, Json]:
-        """Counts so far: tried, accepted, rejected by reason, waiting, seconds."""
+        """Counts so far: tried, accepted, rejected by reason, waiting, seconds; usage by stage."""
         counts = self._queue.counts()
         return {
             "tried": counts.tried,
@@ -211,7 +174,14 @@ class SynthesisWorker:
             "waiting": counts.waiting,
             "requests": counts.requests,
             "alive": self._settings.inline or self._alive(),
+            "suspended": self.suspended,
+            "usage": json.loads(self._queue.get("usage") or "{}"),
         }
+
+    @property
+    def suspended(self) -> str:
+        """Why the writer pauses (it is tried again from time to time); empty while it works."""
+        return self._queue.get("suspended")
 
     def stop(self) -> None:
         """End the process; what is unfinished is finished after the next start."""
@@ -241,7 +211,13 @@ class SynthesisWorker:
 
     def _start(self) -> None:
         self._starts += 1
-        command = [sys.executable, "-m", "rods.synthesis.worker", str(self._path), str(os.getpid())]
+        command = [
+            sys.executable,
+            "-m",
+            "rods.synthesis.workshop",
+            str(self._path),
+            str(os.getpid()),
+        ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -260,10 +236,12 @@ class SynthesisWorker:
         self._queue.put("settings", json.dumps(plain))
         for side in ("training", "held_out"):
             tasks = cast("Sequence[Task]", getattr(self._settings, side))
-            write_tasks(_tasks_file(self._path, side), tasks)
+            write_tasks(tasks_file(self._path, side), tasks)
 
     def _work_inline(self, request_ids: Sequence[str]) -> None:
         if self._maker is None:
+            from rods.synthesis.workshop import Maker
+
             self._maker = Maker(self._settings)
         while self._queue.unfinished(request_ids):
             order = self._queue.next_order()
@@ -272,34 +250,6 @@ class SynthesisWorker:
             self._maker.work(self._queue, order)
 
 
-def _tasks_file(queue: Path, side: str) -> Path:
+def tasks_file(queue: Path, side: str) -> Path:
+    """Where a queue keeps the tasks of one side (`training`, `held_out`)."""
     return queue.with_name(f"{queue.stem}-{side}.jsonl")
-
-
-def run(path: Path, parent: int) -> None:
-    """The process: work until told to stop or until the parent is gone."""
-    queue = SynthesisQueue(path)
-    plain: dict[str, Any] = json.loads(queue.get("settings"))
-    for side in ("training", "held_out"):
-        plain[side] = tuple(read_tasks(_tasks_file(path, side)))
-    settings = WorkerSettings(**plain)
-    os.nice(settings.niceness)
-    maker = Maker(settings)
-    try:
-        while os.getppid() == parent and not queue.get("stop"):
-            order = queue.next_order() if queue.waiting() < settings.max_waiting else None
-            if order is None:
-                time.sleep(IDLE)
-            else:
-                maker.work(queue, order)
-    finally:
-        queue.close()
-
-
-def main() -> None:
-    """`python -m rods.synthesis.worker QUEUE PARENT_PID`."""
-    run(Path(sys.argv[1]), int(sys.argv[2]))
-
-
-if __name__ == "__main__":
-    main()

@@ -12,8 +12,10 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
+from rods.config import SynthesisSettings
 from rods.env import Environment
 from rods.errors import ConfigError
 from rods.synthesis.rejection import Rejection
@@ -55,20 +57,32 @@ class Reviewer(Protocol):
 
 
 def make_writer(
-    name: str, pool: Sequence[Task], environment: Environment, resample_share: float = 0.0
+    name: str,
+    pool: Sequence[Task],
+    environment: Environment,
+    resample_share: float = 0.0,
+    options: SynthesisSettings | None = None,
+    cache: Path | None = None,
 ) -> Writer:
     """A writer by its short name or `module:attribute`.
 
     Args:
-        name: `resample`, `graph`, or where to import a factory from.
+        name: `resample`, `graph`, `llm`, or where to import a factory from.
         pool: Tasks that may give words, texts and turns: originals of the training side.
         environment: Opens their worlds.
         resample_share: Share of the proposals that the resample writer makes beside it, in [0, 1].
+        options: All settings of synthesis, for `llm`.
+        cache: File of a chat server's answers, for `llm`.
 
     Raises:
-        ConfigError: there is no such writer.
+        ConfigError: there is no such writer, or `llm` has no server.
     """
-    writer = _named(name, pool, environment)
+    if name == "llm":
+        from rods.synthesis.writers.llm import make_llm_writer
+
+        writer = make_llm_writer(pool, environment, options or SynthesisSettings(), cache)
+    else:
+        writer = _named(name, pool, environment)
     if resample_share == 0 or name == "resample":
         return writer
     from rods.synthesis.writers.mixed import MixedWriter
@@ -81,8 +95,9 @@ def _named(name: str, pool: Sequence[Task], environment: Environment) -> Writer:
     try:
         factory: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
+        known = ", ".join([*WRITERS, "llm"])
         raise ConfigError(
-            f"synthesis.writer: {name!r} is neither one of {', '.join(WRITERS)} nor an importable "
+            f"synthesis.writer: {name!r} is neither one of {known} nor an importable "
             f"module:attribute ({error})."
         ) from error
     return cast("Writer", factory(pool, environment))

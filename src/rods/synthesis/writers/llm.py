@@ -1,10 +1,10 @@
-"""The writer with a language model: plan, execute, rewrite, augment; and the judge behind the gates.
+"""The writer with a language model: plan, execute, rewrite, augment; a judge behind the gates.
 
 Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis) and what an attempt learns
-from the ones before: blocked functions, hints, a patched initial configuration. The stages are files
-of their own. Never decides over the deterministic gates.
+from the ones before: blocked functions, hints, a patched initial configuration. The stages are
+files of their own. Never decides over the deterministic gates.
 
-    writer = LlmWriter(training_tasks, BfclEnvironment(), chat, LlmSettings(model="writer-32b"))
+    writer = LlmWriter(training_tasks, BfclEnvironment(), chat, LlmSettings())
     variant = writer.propose(seed, random.Random(7))
 """
 
@@ -14,12 +14,15 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, cast
 
+from rods.config import SynthesisSettings
 from rods.env import Environment
-from rods.errors import TaskError, WriterError
+from rods.errors import ConfigError, TaskError, WriterError
 from rods.synthesis.augment import PlannedTurn, Said, assemble, gap_of, with_gap
 from rods.synthesis.baton import Baton
+from rods.synthesis.chat import ChatClient, ChatSettings, Usage
 from rods.synthesis.critique import judge, repairable
 from rods.synthesis.execute import execute, patched, planned_of
 from rods.synthesis.plan import Answer, Chat, PlanSettings, make_plan
@@ -36,7 +39,6 @@ from rods.types import Json
 class LlmSettings:
     """What of the configuration decides the variants."""
 
-    model: str = ""
     planner: Literal["model", "graph"] = "model"
     narrative: bool = True
     coherence: bool = True
@@ -67,8 +69,13 @@ class LlmWriter:
         self.parallel = settings.parallel
         self._graph = GraphWriter(pool, environment, max_distance=settings.max_distance)
         self._environment = environment
+        self._server = chat
         self._chat: Chat = _Patient(chat, self.baton)
         self._settings = settings
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What the server was asked so far, by stage."""
+        return self._server.usage() if isinstance(self._server, ChatClient) else {}
 
     @property
     def _recipe(self) -> str:
@@ -203,6 +210,46 @@ class LlmWriter:
         if not again.accepted:
             return dataclasses.replace(again.rejection(), recipe=self._recipe)
         return refined
+
+
+def make_llm_writer(
+    pool: Sequence[Task],
+    environment: Environment,
+    options: SynthesisSettings,
+    cache: Path | None = None,
+) -> LlmWriter:
+    """The writer that a configuration means; the server is asked for the first time by `propose`.
+
+    Raises:
+        ConfigError: no server is named.
+    """
+    if not options.url:
+        raise ConfigError(
+            "synthesis.url is empty: the writer `llm` needs the base URL of an OpenAI-compatible "
+            "chat server, for example --writer-url http://localhost:8000/v1."
+        )
+    chat = ChatClient(
+        ChatSettings(
+            url=options.url,
+            model=options.model,
+            models=options.models,
+            temperatures=options.temperatures,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            concurrency=options.concurrency,
+            timeout=options.timeout,
+        ),
+        cache,
+    )
+    settings = LlmSettings(
+        planner=options.planner,
+        narrative=options.narrative,
+        coherence=options.coherence,
+        feedback=options.feedback,
+        max_distance=options.max_distance,
+        parallel=options.concurrency,
+    )
+    return LlmWriter(pool, environment, chat, settings)
 
 
 class _Patient:

@@ -1,0 +1,360 @@
+"""The writer with a language model: every stage, the feedback loop, ablations, hostile servers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from rods.config import SynthesisSettings
+from rods.errors import ConfigError, WriterError
+from rods.synthesis.augment import Open, PlannedTurn, Said
+from rods.synthesis.chat_json import find_json
+from rods.synthesis.critique import judge, repairable
+from rods.synthesis.execute import faults as argument_faults
+from rods.synthesis.execute import patched, planned_of
+from rods.synthesis.flow import all_tools
+from rods.synthesis.phrases import Ask
+from rods.synthesis.pipeline import Outcome, synthesize
+from rods.synthesis.plan import Plan, misfit, parse_plan
+from rods.synthesis.prompting import prompts_hash, render, shortened
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.rewrite import faults, leaked
+from rods.synthesis.walk import Base
+from rods.synthesis.writers import make_writer
+from rods.synthesis.writers.domains import load_domains
+from rods.synthesis.writers.llm import LlmSettings, LlmWriter
+from rods.task import Task
+from rods.types import Json, ToolCall, ToolSpec
+from scripted_author import ScriptedAuthor
+from synthesis_cases import ENVIRONMENT, keeper, named, sides
+
+AUTHOR = ScriptedAuthor(sides().train, ENVIRONMENT)
+
+
+class Reply:
+    def __init__(self, text: str):
+        self.text = text
+        self.data: Json = find_json(text)
+
+
+class Chat:
+    """The author without a server; `twist` may spoil an answer."""
+
+    def __init__(self, twist: Callable[[str, str], str] = lambda stage, text: text):
+        self.twist = twist
+        self.stages: Counter[str] = Counter()
+        self.prompts: list[tuple[str, str]] = []
+
+    def ask(
+        self,
+        stage: str,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        seed: int = 0,
+        schema: Mapping[str, Json] | None = None,
+    ) -> Reply:
+        self.stages[stage] += 1
+        self.prompts.append((stage, messages[-1]["content"]))
+        return Reply(self.twist(stage, AUTHOR({"messages": messages, "seed": seed})))
+
+
+def made(chat: Chat, count: int = 12, **settings: Any) -> list[Outcome]:
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings(**settings))
+    seeds = random.Random(1).sample(list(sides().train), count)
+    return [synthesize(seed, writer, keeper(), 3, 3) for seed in seeds]
+
+
+def accepted(outcomes: Sequence[Outcome]) -> list[Task]:
+    return [o.variant for o in outcomes if o.variant is not None]
+
+
+def test_all_stages_make_variants_that_pass_the_gates() -> None:
+    chat = Chat()
+    found = accepted(made(chat, 16))
+    assert len(found) >= 4
+    assert {"plan", "execute", "rewrite", "coherence", "judge"} <= chat.stages.keys()
+    assert all(v.provenance.recipe == f"llm:model@{prompts_hash()}" for v in found)
+    assert any("Well, " in turn.user for v in found for turn in v.turns)
+
+
+def test_planned_on_the_graph_the_model_writes_messages_alone() -> None:
+    chat = Chat()
+    found = accepted(made(chat, 12, planner="graph"))
+    assert len(found) >= 6
+    assert not {"plan", "execute", "critic"} & chat.stages.keys()
+
+
+def test_ablations_leave_their_stage_out() -> None:
+    chat = Chat()
+    made(chat, 6, coherence=False, feedback=False, narrative=False)
+    assert not {"coherence", "critic"} & chat.stages.keys()
+    texts = [text for stage, text in chat.prompts if stage in ("plan", "rewrite")]
+    assert not any("The story" in text or "short story" in text for text in texts)
+    assert any("The story" in text for stage, text in _prompts() if stage == "rewrite")
+
+
+def _prompts() -> list[tuple[str, str]]:
+    chat = Chat()
+    made(chat, 6)
+    return chat.prompts
+
+
+def test_what_failed_is_blocked_and_hinted_in_the_next_attempt() -> None:
+    seed = named("multi_turn_base_0")
+    plans: list[str] = []
+
+    def twist(stage: str, text: str) -> str:
+        return '{"arguments": {"folder": "nowhere_at_all"}}' if stage == "execute" else text
+
+    chat = Chat(twist)
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings())
+    outcome = synthesize(seed, writer, keeper(), 1, 3)
+    assert outcome.variant is None
+    blamed = [r.tool for r in outcome.rejections if r.tool]
+    plans = [text for stage, text in chat.prompts if stage == "plan"]
+    if blamed:
+        assert blamed[0] in plans[-1].split("Never plan these")[1]
+    assert {r.base for r in outcome.rejections if r.stage != "write"} != {0}
+
+
+def test_a_patch_of_the_configuration_reaches_the_next_attempt() -> None:
+    seed = next(t for t in sides().train if "TradingBot" in str(t.world["classes"]))
+    states: list[str] = []
+
+    def twist(stage: str, text: str) -> str:
+        if stage == "critic":
+            patch = {"action": "patch", "path": "account_info.balance", "value": 7_654_321.0}
+            return json.dumps({**patch, "hint": "the account was too small"})
+        if stage == "execute":
+            return '{"arguments": {"symbol": "NOPE"}}'
+        return text
+
+    chat = Chat(twist)
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings())
+    outcome = synthesize(seed, writer, keeper(), 1, 3)
+    states = [text for stage, text in chat.prompts if stage == "plan"]
+    patches = [r for r in outcome.rejections if r.patch]
+    if patches and patches[0] is not outcome.rejections[-1]:
+        assert "7654321.0" in states[-1]
+
+
+@pytest.mark.parametrize(
+    ("patch", "fits"),
+    [
+        ({"Shop.stock": 4}, True),
+        ({"Shop.price": 3}, True),
+        ({"Shop.owner.name": "Ida"}, True),
+        ({"Shop.owner": {"name": "Ida"}}, True),
+        ({"Shop.owner": {"age": 3}}, False),
+        ({"Shop.stock": "four"}, False),
+        ({"Shop.open": 1}, False),
+        ({"Shop.nothing": 1}, False),
+        ({"Nobody.stock": 1}, False),
+    ],
+)
+def test_patches_keep_fields_and_types(patch: dict[str, Json], fits: bool) -> None:
+    shop: dict[str, Json] = {"stock": 1, "price": 2.5, "open": True, "owner": {"name": "Ann"}}
+    world: dict[str, Json] = {"classes": ["Shop"], "initial_config": {"Shop": shop}}
+    assert (patched(world, patch) is not None) is fits
+    assert shop == {"stock": 1, "price": 2.5, "open": True, "owner": {"name": "Ann"}}
+
+
+def base_of(name: str) -> Base:
+    return Base.of(ENVIRONMENT, named(name), load_domains("bfcl"))
+
+
+def test_plans_that_cannot_work_are_refused_before_anything_is_executed() -> None:
+    base = base_of("multi_turn_base_0")
+    shape = tuple(
+        tuple(c.name for c in turn.ground_truth) for turn in base.task.turns if turn.ground_truth
+    )
+    assert misfit(Plan("", shape), base, frozenset(), 0.25) is None
+    reasons = {
+        "unknown": misfit(Plan("", (("fly",), *shape[1:])), base, frozenset(), 0.25),
+        "blocked": misfit(Plan("", shape), base, frozenset({shape[0][0]}), 0.25),
+        "short": misfit(Plan("", shape[:-1]), base, frozenset(), 0.25),
+        "empty": misfit(Plan("", ((), *shape[1:])), base, frozenset(), 0.25),
+        "twice": misfit(Plan("", (("ls", "ls"), *shape[1:])), base, frozenset(), 0.25),
+    }
+    assert all(isinstance(reason, Rejection) for reason in reasons.values()), reasons
+    many = Plan("", tuple(("ls", "pwd", "cd") for _ in shape))
+    assert misfit(many, base, frozenset(), 0.0) is not None
+
+
+def test_plans_are_parsed_in_the_forms_that_models_write() -> None:
+    assert parse_plan({"narrative": "n", "turns": [{"functions": ["a"]}, ["b", "c"]]}) == Plan(
+        "n", (("a",), ("b", "c"))
+    )
+    broken: list[Json] = [None, [], {"turns": "a"}, {"turns": [{"functions": "a"}]}]
+    for data in broken:
+        assert parse_plan(data) is None
+
+
+def test_arguments_are_checked_by_name_type_and_enumeration() -> None:
+    spec = ToolSpec(
+        "paint",
+        "Paints.",
+        {
+            "type": "object",
+            "properties": {
+                "color": {"type": "string", "enum": ["red", "blue"]},
+                "coats": {"type": "integer"},
+                "area": {"type": "float"},
+                "dry": {"type": "boolean"},
+            },
+            "required": ["color"],
+        },
+    )
+    assert argument_faults(spec, {"color": "red", "coats": 2, "area": 3, "dry": True}) == []
+    for wrong in ({}, {"color": "green"}, {"color": "red", "coats": True}, {"colour": "red"}):
+        assert argument_faults(spec, wrong)
+
+
+def turn_of(**arguments: Any) -> PlannedTurn:
+    spec = ToolSpec(
+        "bookSeat",
+        "Books a seat.",
+        {"type": "object", "properties": {key: {} for key in arguments}, "required": []},
+    )
+    return PlannedTurn((Ask(ToolCall("bookSeat", arguments), spec),), "Hall")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("Please book seat B12 for 40 dollars.", ""),
+        ("Please book seat B12.", "does not say the price"),
+        ("Please book seat B12 for 40 dollars on row 77.", "says 77"),
+        ("Use bookSeat for B12 at 40.", "names bookSeat"),
+    ],
+)
+def test_messages_are_checked_against_their_calls(text: str, wrong: str) -> None:
+    found = faults(turn_of(seat="B12", price=40), Said(text), [])
+    assert (not found) if not wrong else any(wrong in fault for fault in found), found
+
+
+def test_what_is_left_open_stays_open() -> None:
+    turn = PlannedTurn(turn_of(seat="B12", price=40).asks, "Hall", left_open=Open(0, "seat"))
+    assert not faults(turn, Said("Please book a seat for 40.", "Take B12."), [])
+    assert faults(turn, Said("Please book B12 for 40.", "Take B12."), [])
+    assert faults(turn, Said("Please book a seat for 40.", "Any."), [])
+    assert leaked("use bookSeat", turn) == ["bookSeat"]
+
+
+def verdict(**changes: Any) -> str:
+    row = dict.fromkeys(("matches", "values", "coherent", "natural", "gaps"), True)
+    return json.dumps({**row, "problem": "", "fault": "none", **changes})
+
+
+def test_the_judge_can_accept_repair_and_reject() -> None:
+    variant = sides().train[0]
+    read = [
+        judge(Chat(lambda stage, text, row=row: row), variant, 1)
+        for row in (
+            verdict(),
+            verdict(natural=False, fault="message"),
+            verdict(matches=False, fault="calls"),
+        )
+    ]
+    assert all(not isinstance(found, Rejection) for found in read)
+    assert [found.accepted for found in read] == [True, False, False]  # type: ignore[union-attr]
+    assert [repairable(found) for found in read[1:]] == [True, False]  # type: ignore[arg-type]
+    silent = judge(Chat(lambda stage, text: "fine by me"), variant, 1)
+    assert isinstance(silent, Rejection)
+    assert silent.reason == ErrorClass.QUERY_VERIFY_NO_TAG
+
+
+def test_one_refinement_at_most() -> None:
+    answers = iter([verdict(natural=False, problem="stiff", fault="message"), verdict()])
+    chat = Chat(lambda stage, text: next(answers) if stage == "judge" else text)
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings(planner="graph"))
+    variant = accepted(made(Chat(), 12, planner="graph"))[0]
+    refined = writer.review(sides().train[0], variant, random.Random(2))
+    assert isinstance(refined, Task)
+    assert refined != variant
+    assert [t.ground_truth for t in refined.turns] == [t.ground_truth for t in variant.turns]
+    assert any("stiff" in text for stage, text in chat.prompts if stage == "rewrite")
+    always = Chat(lambda s, t: verdict(natural=False, fault="message") if s == "judge" else t)
+    writer = LlmWriter(sides().train, ENVIRONMENT, always, LlmSettings(planner="graph"))
+    turned_down = writer.review(sides().train[0], variant, random.Random(2))
+    assert isinstance(turned_down, Rejection)
+    assert always.stages["judge"] == 2
+
+
+def test_planned_turns_can_be_read_back_from_a_variant() -> None:
+    for variant in accepted(made(Chat(), 12, planner="graph")):
+        planned = planned_of(ENVIRONMENT, variant)
+        calls = [tuple(ask.call for ask in turn.asks) for turn in planned]
+        assert calls == [t.ground_truth for t in variant.turns if t.ground_truth]
+        gap = next((t for t in variant.turns if not t.ground_truth), None)
+        if gap is not None:
+            marked = [t for t in planned if t.withheld or t.left_open]
+            assert len(marked) == 1
+            assert bool(marked[0].withheld) is bool(gap.withheld)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    ["", "I cannot help with that.", "{", '{"turns": []}', "<message></message>", '["a"]'],
+)
+def test_no_answer_of_a_model_breaks_the_pipeline(spoiled: str) -> None:
+    for stages in (("plan",), ("execute",), ("rewrite",), ("coherence",), ("judge",), ("critic",)):
+        chat = Chat(lambda stage, text, at=stages: spoiled if stage in at else text)
+        outcomes = made(chat, 3)
+        if stages[0] in ("plan", "rewrite", "judge"):
+            assert not accepted(outcomes)
+        for variant in accepted(outcomes):
+            assert keeper().check(named_seed(variant), variant).rejection is None
+
+
+def named_seed(variant: Task) -> Task:
+    return next(t for t in sides().train if t.id in variant.provenance.ancestors)
+
+
+def test_an_unusable_server_is_not_a_rejection_and_a_lost_request_is() -> None:
+    class Broken(Chat):
+        def __init__(self, fatal: bool):
+            super().__init__()
+            self.fatal = fatal
+
+        def ask(self, *_: object, **__: object) -> Reply:
+            raise WriterError("no server answers", fatal=self.fatal)
+
+    for fatal in (True, False):
+        writer = LlmWriter(sides().train, ENVIRONMENT, Broken(fatal), LlmSettings(planner="graph"))
+        if fatal:
+            with pytest.raises(WriterError):
+                synthesize(sides().train[0], writer, keeper(), 1, 1)
+        else:
+            outcome = synthesize(sides().train[0], writer, keeper(), 1, 1)
+            assert [r.stage for r in outcome.rejections] == ["writer"]
+
+
+def test_prompts_show_no_held_out_text_and_no_file_path() -> None:
+    held = {t.user for task in sides().held_out for t in task.turns if len(t.user) > 30}
+    for _, text in _prompts():
+        assert not any(user in text for user in held)
+
+
+def test_long_states_are_cut_visibly() -> None:
+    text = shortened({"a": "x" * 1000, "b": list(range(500))})
+    assert "characters left out" in text
+    assert "460 more" in text
+    json.loads(text)
+    assert render("judge", turns=[], problem="")[0]["role"] == "user"
+
+
+def test_the_writer_needs_a_server() -> None:
+    with pytest.raises(ConfigError, match=r"synthesis\.url"):
+        make_writer("llm", sides().train, ENVIRONMENT, 0.0, SynthesisSettings())
+
+
+def test_every_tool_can_be_told_by_its_summary_and_arguments() -> None:
+    for task in sides().train[:40]:
+        for spec in all_tools(ENVIRONMENT, task).values():
+            assert spec.description
