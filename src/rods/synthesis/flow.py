@@ -88,6 +88,8 @@ class Argument:
     """Step whose result shows the value, where the source is a result."""
     configured: bool = False
     """Whether the initial configuration holds it, wherever else it stands."""
+    said: int | None = None
+    """Latest turn whose text says the value, where the source is a text."""
 
 
 def leaves(value: object, path: Path = ()) -> list[Leaf]:
@@ -246,14 +248,19 @@ class Shown:
 
     def in_text(self, value: Scalar) -> Source | None:
         """Whether a user turn says it: the current one, an earlier one, or none."""
-        for back, (text, lower, numbers) in enumerate(
-            zip(reversed(self._said), reversed(self._lower), reversed(self._numbers), strict=True)
-        ):
+        turn = self.said_in(value)
+        if turn is None:
+            return None
+        return Source.TURN if turn == len(self._said) - 1 else Source.EARLIER_TURN
+
+    def said_in(self, value: Scalar) -> int | None:
+        """The latest turn whose text says it."""
+        for turn in range(len(self._said) - 1, -1, -1):
             if _is_code(value):
-                if re.search(rf"(?<!\w){value}(?!\w)", text):
-                    return Source.EARLIER_TURN if back else Source.TURN
-            elif _says(value, lower, numbers):
-                return Source.EARLIER_TURN if back else Source.TURN
+                if re.search(rf"(?<!\w){value}(?!\w)", self._said[turn]):
+                    return turn
+            elif _says(value, self._lower[turn], self._numbers[turn]):
+                return turn
         return None
 
     def in_result(self, value: Scalar) -> int | None:
@@ -347,31 +354,47 @@ def sources(
         for name, value in step.call.arguments.items():
             documented = _documented(specs.get(step.call.name), name)
             for leaf in leaves(value):
-                source, feeder = _source(leaf.value, shown, documented, configured)
+                where = _source(leaf.value, shown, documented, configured, turn)
                 held = normal(leaf.value) in configured
                 found.append(
-                    Argument(step.turn, number, name, leaf.path, leaf.value, source, feeder, held)
+                    Argument(
+                        step.turn,
+                        number,
+                        name,
+                        leaf.path,
+                        leaf.value,
+                        where.source,
+                        where.feeder,
+                        held,
+                        where.said,
+                    )
                 )
         shown.read(number, step)
     return tuple(found)
 
 
+class _Found(NamedTuple):
+    source: Source
+    feeder: int | None = None
+    said: int | None = None
+
+
 def _source(
-    value: Scalar, shown: Shown, documented: str, configured: set[str]
-) -> tuple[Source, int | None]:
+    value: Scalar, shown: Shown, documented: str, configured: set[str], turn: int
+) -> _Found:
     if isinstance(value, bool) or value is None or value == "":
-        return Source.DOCUMENTATION, None
-    said = shown.in_text(value)
+        return _Found(Source.DOCUMENTATION)
+    said = shown.said_in(value)
     if said is not None:
-        return said, None
+        return _Found(Source.TURN if said == turn else Source.EARLIER_TURN, said=said)
     feeder = shown.in_result(value)
     if feeder is not None:
-        return Source.RESULT, feeder
+        return _Found(Source.RESULT, feeder)
     if _says(value, documented, numbers_in(documented)):
-        return Source.DOCUMENTATION, None
+        return _Found(Source.DOCUMENTATION)
     if normal(value) in configured:
-        return Source.CONFIGURATION, None
-    return Source.DERIVED, None
+        return _Found(Source.CONFIGURATION)
+    return _Found(Source.DERIVED)
 
 
 def _documented(spec: ToolSpec | None, name: str) -> str:

@@ -1,32 +1,36 @@
 """The complexity profile Phi of a task, and the distance between two profiles.
 
 Owns what "of the same structure" means: turns, calls and classes per turn, which function feeds
-which (value edges, and state edges found by ablation), dependency depth, and where arguments come
-from (arXiv 2606.19047, skill-aligned synthesis). Never rejects anything: gates do.
+which (value edges, and state edges where they were asked for), dependency depth, where arguments
+come from, and what a turn takes from earlier turns (arXiv 2606.19047, skill-aligned synthesis).
+Never rejects anything: gates do.
 
     phi = profile(environment, task)
     distance(phi, profile(environment, variant))            # 0 = same structure, 1 = nothing alike
+    profile(environment, task, state=True).state_depth      # costs a run for each call
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rods.env import Environment
 from rods.synthesis.flow import Argument, Source, Step, all_tools, owners, sources, trace
-from rods.task import Task, Turn
+from rods.synthesis.stategraph import Ablation, Edge, ablate, depth, turns_of
+from rods.synthesis.stategraph import state_edges as state_edges
+from rods.task import Task
 
 
-class Edge(NamedTuple):
-    """One call feeds another."""
+class MessageEdge(NamedTuple):
+    """An earlier user message feeds a call."""
 
-    giver: int
-    """Index of a call in the flattened ground truth."""
+    turn: int
+    """Turn whose text says the argument."""
     taker: int
+    """Index of a call in the flattened ground truth."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,12 @@ class Profile:
     """An argument of the taker stands in the giver's result (and in no user text before)."""
     arguments: Mapping[Source, int]
     """How many argument values come from each source."""
+    references: tuple[int, ...] = ()
+    """Arguments of each turn that come from an earlier turn's text or results."""
+    message_edges: frozenset[MessageEdge] = frozenset()
+    """An argument of the taker is said in an earlier turn (and not in its own)."""
+    state: Ablation | None = None
+    """State edges, where they were asked for."""
 
     @property
     def turns(self) -> int:
@@ -56,14 +66,40 @@ class Profile:
         return depth(len(self.functions), self.value_edges)
 
     @property
+    def state_depth(self) -> int | None:
+        """Longest chain of state edges; None where they were not asked for."""
+        return None if self.state is None else depth(len(self.functions), self.state.edges)
+
+    @property
+    def cross_turn(self) -> int:
+        """Arguments that come from an earlier turn's text or results."""
+        return sum(self.references)
+
+    @property
     def topology(self) -> Counter[tuple[str, str]]:
         """Value edges by the names of their functions."""
-        return Counter((self.functions[e.giver], self.functions[e.taker]) for e in self.value_edges)
+        return self.named(self.value_edges)
+
+    def named(self, edges: Iterable[Edge]) -> Counter[tuple[str, str]]:
+        """Edges by the names of their functions."""
+        return Counter((self.functions[e.giver], self.functions[e.taker]) for e in edges)
+
+    def across(self, edges: Iterable[Edge]) -> frozenset[Edge]:
+        """Those of the edges that join calls of different turns."""
+        turns = turns_of(self.calls)
+        return frozenset(e for e in edges if turns[e.giver] != turns[e.taker])
+
+
+STATE_SHARE = 0.5
+"""Share of state edges in the differences of edges and of depth, where both profiles have them."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """How much each difference counts; they should sum to 1."""
+    """How much each difference counts; they should sum to 1.
+
+    Where both profiles have state edges, those take `STATE_SHARE` of `edges` and of `depth`.
+    """
 
     turns: float = 0.2
     calls: float = 0.2
@@ -78,6 +114,8 @@ def profile(
     task: Task,
     steps: Sequence[Step] | None = None,
     arguments: Sequence[Argument] | None = None,
+    *,
+    state: bool = False,
 ) -> Profile:
     """Phi of a task.
 
@@ -86,6 +124,7 @@ def profile(
         task: A task whose ground truth replays.
         steps: Its trace, where it is known already.
         arguments: Its arguments with their sources, where they are known already.
+        state: Find the state edges too, by a run for each call.
     """
     steps = trace(environment, task).steps if steps is None else steps
     if arguments is None:
@@ -97,56 +136,56 @@ def profile(
     )
     edges = frozenset(Edge(a.feeder, a.step) for a in arguments if a.feeder is not None)
     counts = Counter(a.source for a in arguments)
-    functions = tuple(step.call.name for step in steps)
-    return Profile(task.category, calls, classes, functions, edges, counts)
+    found = ablate(environment, task) if state else None
+    return Profile(
+        category=task.category,
+        calls=calls,
+        classes=classes,
+        functions=tuple(step.call.name for step in steps),
+        value_edges=edges,
+        arguments=counts,
+        references=_references(len(calls), steps, arguments),
+        message_edges=frozenset(
+            MessageEdge(a.said, a.step)
+            for a in arguments
+            if a.source is Source.EARLIER_TURN and a.said is not None
+        ),
+        state=found,
+    )
+
+
+def _references(
+    turns: int, steps: Sequence[Step], arguments: Iterable[Argument]
+) -> tuple[int, ...]:
+    taken = Counter(
+        a.turn
+        for a in arguments
+        if a.source is Source.EARLIER_TURN
+        or (a.feeder is not None and steps[a.feeder].turn < a.turn)
+    )
+    return tuple(taken[turn] for turn in range(turns))
 
 
 def distance(a: Profile, b: Profile, weights: Weights | None = None) -> float:
-    """Weighted sum of normalised differences, in [0, 1]; 0 for equal structure."""
+    """Weighted sum of normalised differences, in [0, 1]; 0 for equal structure.
+
+    State edges count only where both profiles have them.
+    """
     w = weights or Weights()
+    edges = _multiset(a.topology, b.topology)
+    deep = _relative(a.depth, b.depth)
+    if a.state is not None and b.state is not None:
+        state = _multiset(a.named(a.state.edges), b.named(b.state.edges))
+        edges += STATE_SHARE * (state - edges)
+        deep += STATE_SHARE * (_relative(a.state_depth or 0, b.state_depth or 0) - deep)
     return (
         w.turns * _relative(a.turns, b.turns)
         + w.calls * _aligned(a.calls, b.calls)
         + w.classes * _aligned(a.classes, b.classes)
-        + w.edges * _multiset(a.topology, b.topology)
-        + w.depth * _relative(a.depth, b.depth)
+        + w.edges * edges
+        + w.depth * deep
         + w.sources * _shares(a.arguments, b.arguments)
     )
-
-
-def depth(calls: int, edges: frozenset[Edge]) -> int:
-    """Longest chain of edges among so many calls; edges point forward."""
-    level = [0] * calls
-    for edge in sorted(edges, key=lambda e: e.taker):
-        level[edge.taker] = max(level[edge.taker], level[edge.giver] + 1)
-    return max(level, default=0)
-
-
-def state_edges(environment: Environment, task: Task) -> frozenset[Edge]:
-    """State edges by ablation: leave one call out, run again, see which later results change.
-
-    It costs one run for each call, so it is not part of `profile`.
-    """
-    calls = [call for turn in task.turns for call in turn.ground_truth]
-    whole = _results(environment, task, list(range(len(calls))))
-    found: set[Edge] = set()
-    for left_out in range(len(calls) - 1):
-        kept = [index for index in range(len(calls)) if index != left_out]
-        again = _results(environment, task, kept)
-        for index in range(left_out + 1, len(calls)):
-            if again[index] != whole[index]:
-                found.add(Edge(left_out, index))
-    return frozenset(found)
-
-
-def _results(environment: Environment, task: Task, kept: Sequence[int]) -> Mapping[int, str]:
-    calls = [call for turn in task.turns for call in turn.ground_truth]
-    world = environment.open(dataclasses.replace(task, turns=(Turn(""),)))
-    try:
-        world.begin_turn(0)
-        return {index: world.call(calls[index]).content for index in kept}
-    finally:
-        world.close()
 
 
 def _relative(a: int, b: int) -> float:

@@ -1,0 +1,233 @@
+"""`rods profile`: what one task is made of: turns, calls, what feeds what, and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from rods.cli.common import EXTRA, out, overrides, say
+
+if TYPE_CHECKING:
+    from rods.synthesis.flow import Argument, Step
+    from rods.synthesis.profile import Profile
+    from rods.task import Task
+    from rods.types import Json
+
+SHORTEST_PREFIX = 4
+"""Digits of a task id that are enough, if no other task's id begins with them."""
+
+
+class Row(NamedTuple):
+    """A task and the line where it stands in its file; 0 for one of no file."""
+
+    line: int
+    task: Task
+
+
+def add(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("profile", context_settings=EXTRA)(profile)
+
+
+def profile(
+    context: typer.Context,
+    task: Annotated[
+        str, typer.Argument(help="Name of an original, a task id or its beginning, or a line.")
+    ],
+    tasks: Annotated[
+        Path | None, typer.Option(help="JSON lines of tasks; default: those of env.tasks.")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(help="Also draw the graph here.")] = None,
+    state: Annotated[bool, typer.Option(help="State edges, by a run for each call.")] = True,
+    wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show a task's API graph: calls by turn, where arguments come from, and what feeds what.
+
+    Your own environment: --env.name module:attribute --env.tasks FILE.
+    """
+    from rods.config import load_config
+    from rods.env import make_environment
+    from rods.envs.originals import original_tasks
+    from rods.report.build import write_page
+    from rods.report.graph_svg import graph_svg
+    from rods.synthesis.flow import all_tools, sources, trace
+    from rods.synthesis.profile import profile as profile_task
+
+    settings = load_config(overrides=overrides(context.args)).env
+    if wheel:
+        settings = settings.model_copy(update={"wheel": wheel})
+    rows = read_rows(tasks) if tasks else [Row(0, t) for t in original_tasks(settings)]
+    chosen = find(task, rows, str(tasks) if tasks else settings.tasks or "the benchmark")
+    environment = make_environment(settings.name, settings.wheel)
+    played = trace(environment, chosen)
+    arguments = sources(chosen, played.steps, all_tools(environment, chosen))
+    phi = profile_task(environment, chosen, played.steps, arguments, state=state)
+    if as_json:
+        out().print_json(data=to_json(chosen, phi))
+    else:
+        console = out()
+        console.print(tree(chosen, played.steps, arguments, phi), highlight=False, soft_wrap=False)
+        console.print(Text(figures(phi)))
+    for index, verdict in enumerate(played.verdicts):
+        if not verdict.solved:
+            say(f"note: turn {index}: the judge does not accept the task's own ground truth.")
+    if svg is not None:
+        write_page(svg, graph_svg(chosen, arguments, phi))
+        say(f"picture: {svg}")
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Tasks of a file with their line numbers.
+
+    Raises:
+        TaskError: the file is missing, or a row of it is broken.
+    """
+    from rods.task import read_tasks
+
+    tasks = list(read_tasks(path))
+    lines = path.read_text(encoding="utf-8").splitlines()
+    numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
+    return [Row(number, task) for number, task in zip(numbers, tasks, strict=True)]
+
+
+def find(key: str, rows: Sequence[Row], where: str) -> Task:
+    """The task that is meant: its id, its original's name, its line, or the beginning of its id.
+
+    Raises:
+        TaskError: there is none, or more than one.
+    """
+    from rods.errors import TaskError
+
+    tasks = [row.task for row in rows]
+    named = [t for t in tasks if t.provenance.origin == key]
+    tries = (
+        [t for t in tasks if t.id == key],
+        [t for t in named if t.is_original],
+        named,
+        [row.task for row in rows if row.line and str(row.line) == key],
+        [t for t in tasks if len(key) >= SHORTEST_PREFIX and t.id.startswith(key.lower())],
+    )
+    found = next((matches for matches in tries if matches), [])
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(t.id for t in found[:5]) + (", …" if len(found) > 5 else "")
+        raise TaskError(
+            f"task {key!r}: {len(found)} tasks of {where} are meant: {ids}. Give an id."
+        )
+    raise TaskError(_unknown(key, rows, where))
+
+
+def _unknown(key: str, rows: Sequence[Row], where: str) -> str:
+    import difflib
+
+    names = dict.fromkeys(n for row in rows for n in (row.task.provenance.origin, row.task.id) if n)
+    near = difflib.get_close_matches(key, list(names), n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    lines = f", or a line from 1 to {rows[-1].line}" if rows and rows[-1].line else ""
+    return (
+        f"task {key!r}: {where} has no such task; expected the name of an original, an id or at "
+        f"least {SHORTEST_PREFIX} digits of its beginning{lines}.{hint}"
+    )
+
+
+def tree(task: Task, steps: Sequence[Step], arguments: Sequence[Argument], phi: Profile) -> Tree:
+    """Turns, their calls, and for each call its arguments and what it needs."""
+    from rods.report.graph_svg import describe, shorten
+
+    title = task.provenance.origin or "a task without a name"
+    root = Tree(Text(f"{title} · {task.category} · id {task.id}", style="bold"))
+    for index, turn in enumerate(task.turns):
+        said = shorten(" ".join(turn.user.split()), 120) or "(no text)"
+        branch = root.add(Text(f"turn {index}: {said}"))
+        if turn.withheld:
+            branch.add(Text(f"withheld: {', '.join(turn.withheld)}"))
+        if not turn.ground_truth:
+            branch.add(Text("no call: the agent must say what is missing"))
+        for number, step in enumerate(steps):
+            if step.turn != index:
+                continue
+            mark = " · fails" if step.result.failed else ""
+            leaf = branch.add(Text(f"{number} {step.call.name}{mark}", style="bold"))
+            for argument in arguments:
+                if argument.step == number:
+                    leaf.add(Text(describe(argument)))
+            for line in _needs(number, phi):
+                leaf.add(Text(line))
+    return root
+
+
+def _needs(number: int, phi: Profile) -> list[str]:
+    """What a call takes from earlier calls and from earlier messages, and what it leaves."""
+    lines: list[str] = []
+    givers = sorted(e.giver for e in phi.value_edges if e.taker == number)
+    if givers:
+        lines.append(f"value edges from {_calls(givers, phi)}")
+    if phi.state is None:
+        return lines
+    givers = sorted(e.giver for e in phi.state.edges if e.taker == number)
+    if givers:
+        lines.append(f"state edges from {_calls(givers, phi)}")
+    if number in phi.state.final:
+        lines.append("changes the last state")
+    elif number in phi.state.idle:
+        lines.append("changes no state and no later result")
+    return lines
+
+
+def _calls(numbers: Sequence[int], phi: Profile) -> str:
+    return ", ".join(f"{number} {phi.functions[number]}" for number in numbers)
+
+
+def figures(phi: Profile) -> str:
+    """The profile's figures, a line each."""
+    sources = ", ".join(f"{s.value} {n}" for s, n in sorted(phi.arguments.items()))
+    across = len(phi.across(phi.value_edges))
+    lines = [
+        f"turns               {phi.turns}",
+        f"calls a turn        {_row(phi.calls)}, together {len(phi.functions)}",
+        f"classes a turn      {_row(phi.classes)}",
+        f"argument sources    {sources or 'no arguments'}",
+        f"cross-turn          {phi.cross_turn} arguments, by turn {_row(phi.references)}",
+        f"value edges         {len(phi.value_edges)}, {across} across turns, depth {phi.depth}",
+        f"message edges       {len(phi.message_edges)}",
+    ]
+    if phi.state is not None:
+        edges, across = phi.state.edges, len(phi.across(phi.state.edges))
+        lines += [
+            f"state edges         {len(edges)}, {across} across turns, depth {phi.state_depth}",
+            f"change last state   {len(phi.state.final)} of {len(phi.functions)} calls",
+        ]
+    return "\n".join(lines)
+
+
+def _row(numbers: Sequence[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def to_json(task: Task, phi: Profile) -> dict[str, Json]:
+    """The profile as plain data; edges are pairs of call numbers, or of a turn and a call."""
+    data: dict[str, Json] = {
+        "id": task.id,
+        "origin": task.provenance.origin,
+        "category": phi.category,
+        "calls": list(phi.calls),
+        "classes": list(phi.classes),
+        "functions": list(phi.functions),
+        "arguments": {source.value: count for source, count in phi.arguments.items()},
+        "references": list(phi.references),
+        "message_edges": [list(edge) for edge in sorted(phi.message_edges)],
+        "value_edges": [list(edge) for edge in sorted(phi.value_edges)],
+        "depth": phi.depth,
+    }
+    if phi.state is not None:
+        data["state_edges"] = [list(edge) for edge in sorted(phi.state.edges)]
+        data["state_depth"] = phi.state_depth
+        data["final"] = sorted(phi.state.final)
+    return data
