@@ -50,9 +50,13 @@ class EnvSettings(Settings):
     """The environment and its original tasks."""
 
     name: str = "bfcl"
-    """Short name or `module:attribute` of an `Environment`."""
+    """Short name, or `module:attribute` of an `Environment` or a factory of one."""
     wheel: str = ""
     """Path of the benchmark's wheel; empty: an installed package, or the package index."""
+    tasks: str = ""
+    """JSON lines of original tasks; empty: those of the benchmark."""
+    held_out: float = Field(default=0.25, gt=0, lt=1)
+    """Share of the scenarios in `tasks` that is held out; the benchmark's is a half."""
     split: Literal["grouped", "paper"] = "grouped"
     """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks)."""
     train_tasks: int = Field(default=0, ge=0)

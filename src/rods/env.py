@@ -14,9 +14,13 @@ trajectory is then invalid, it is not worth 0.
 
 from __future__ import annotations
 
+import importlib
+import sys
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, cast
 
+from rods.errors import ConfigError
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 
@@ -89,3 +93,45 @@ class Environment(Protocol):
             TaskError: the task's world data cannot be loaded.
         """
         ...
+
+
+BUNDLED = {"bfcl": "rods.envs.bfcl.world:BfclEnvironment"}
+"""Short names of environments; nothing is imported before one is asked for."""
+
+
+def make_environment(name: str, wheel: str = "") -> Environment:
+    """The environment that a short name or `module:attribute` means.
+
+    Args:
+        name: `bfcl`, or where to find an environment or a factory of one; modules of the working
+            directory are found too.
+        wheel: First argument of a factory, where it is not empty.
+
+    Raises:
+        ConfigError: it is neither a short name nor an importable environment.
+    """
+    module, _, attribute = BUNDLED.get(name, name).partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    try:
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(
+            f"env.name: {name!r} is neither one of {', '.join(BUNDLED)} nor an importable "
+            f"module:attribute ({error}). Modules are looked for in the working directory too."
+        ) from error
+    if isinstance(found, type) or not hasattr(found, "open"):
+        found = _called(found, name, wheel)
+    if not (callable(getattr(found, "open", None)) and isinstance(found.name, str)):
+        raise ConfigError(f"env.name: {name!r} is no environment: it has no `open` and `name`.")
+    return cast("Environment", found)
+
+
+def _called(factory: Any, name: str, wheel: str) -> Any:
+    if not callable(factory):
+        kind = type(factory).__name__
+        raise ConfigError(
+            f"env.name: {name!r} is a {kind}; expected an environment or a function that makes one."
+        )
+    return factory(wheel) if wheel else factory()

@@ -51,7 +51,7 @@ class Machine(Protocol):
         """Whether every public attribute in `expected` has the same value here."""
         ...
 
-    def unchanged(self, name: str, state: State) -> bool:
+    def unchanged(self, name: str, expected: State) -> bool:
         """Whether a class has exactly these public attributes and values."""
         ...
 

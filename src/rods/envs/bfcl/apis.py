@@ -243,9 +243,9 @@ class Apis:
             return False
         return True
 
-    def unchanged(self, name: str, state: State) -> bool:
+    def unchanged(self, name: str, expected: State) -> bool:
         """Whether a class has exactly these public attributes and values."""
-        return self.live_state(name).keys() == state.keys() and self.same(name, state)
+        return self.live_state(name).keys() == expected.keys() and self.same(name, expected)
 
     def copy_state(self, name: str) -> State:
         """Public attributes of one class as values that share nothing with the world."""

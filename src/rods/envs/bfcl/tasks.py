@@ -15,6 +15,7 @@ import inspect
 import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
 
@@ -69,6 +70,46 @@ def _load_tasks(wheel: str) -> tuple[Task, ...]:
         for entry in assets.rows("question", category, wheel):
             tasks.append(_task(entry, answers[entry["id"]], category, wheel))
     return tuple(tasks)
+
+
+def load_entries(folder: Path, wheel: str = "") -> list[Task]:
+    """Tasks of a folder in the benchmark's layout, as `rods synth --format bfcl` writes it.
+
+    Args:
+        folder: Holds `BFCL_v4_multi_turn_*.json` and `possible_answer` with files of these names.
+        wheel: Path of the benchmark's wheel, for the functions' signatures.
+
+    Raises:
+        TaskError: a file or an entry cannot be read; it is named.
+    """
+    tasks: list[Task] = []
+    for category in assets.CATEGORIES:
+        file = f"BFCL_v4_multi_turn_{category}.json"
+        if not (folder / file).is_file():
+            continue
+        answers = {row["id"]: row for row in _lines(folder / "possible_answer" / file)}
+        for entry in _lines(folder / file):
+            where = f"{folder / file}: {entry.get('id')}"
+            try:
+                answer = answers[entry["id"]]["ground_truth"]
+                task = _task(entry, answer, category, wheel)
+            except (KeyError, ValueError) as error:
+                raise TaskError(f"{where}: not an entry of the benchmark: {error}.") from error
+            if "provenance" in entry:
+                plain = {**task.to_json(), "provenance": entry["provenance"]}
+                task = Task.from_json(plain, where)
+            tasks.append(task)
+    if not tasks:
+        raise TaskError(f"{folder}: there is no file BFCL_v4_multi_turn_*.json with entries.")
+    return tasks
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        lines = path.read_text("utf-8").split("\n")
+        return [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise TaskError(f"{path}: cannot be read: {error}.") from error
 
 
 def _task(entry: Mapping[str, Any], answer: list[list[str]], category: str, wheel: str) -> Task:
@@ -157,8 +198,10 @@ def _schema(node: Mapping[str, Any]) -> dict[str, Json]:
     return result
 
 
-def split(tasks: Sequence[Task], kind: SplitKind = "grouped", seed: int = 0) -> Split:
-    """Divide tasks into a training and a held-out half.
+def split(
+    tasks: Sequence[Task], kind: SplitKind = "grouped", seed: int = 0, held_out_share: float = 0.5
+) -> Split:
+    """Divide tasks into a training and a held-out part.
 
     Args:
         tasks: Original tasks, or any tasks with provenance.
@@ -166,18 +209,20 @@ def split(tasks: Sequence[Task], kind: SplitKind = "grouped", seed: int = 0) -> 
             share texts and ground truth). `paper`: half of each category at random, as the papers
             do; scenarios then stand on both sides.
         seed: Same seed, same split, whatever the order of `tasks`.
+        held_out_share: Share of the scenarios (or of a category's tasks) that is held out.
     """
+    share = 1 - held_out_share
     ordered = sorted(tasks, key=lambda t: (t.category, t.provenance.origin, t.id))
     rng = random.Random(f"rods-split-{kind}-{seed}")
     if kind == "grouped":
         scenarios = sorted({t.provenance.scenario for t in ordered})
-        chosen = set(rng.sample(scenarios, len(scenarios) // 2))
+        chosen = set(rng.sample(scenarios, int(len(scenarios) * share)))
         trained = {t.id for t in ordered if t.provenance.scenario in chosen}
     elif kind == "paper":
         trained = set[str]()
         for category in sorted({t.category for t in ordered}):
             ids = [t.id for t in ordered if t.category == category]
-            trained.update(rng.sample(ids, len(ids) // 2))
+            trained.update(rng.sample(ids, int(len(ids) * share)))
     else:
         raise ConfigError(f"split: expected 'grouped' or 'paper', got {kind!r}.")
     train = tuple(t for t in tasks if t.id in trained)

@@ -1,0 +1,65 @@
+"""The original tasks that settings mean, and their two sides.
+
+Owns the choice between the benchmark's tasks and a file of one's own. Never opens a world.
+
+    tasks = original_tasks(config.env)
+    parted = parted_tasks(config.env)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rods.config import EnvSettings
+from rods.env import make_environment
+from rods.envs.bfcl.tasks import Split, load_tasks, split
+from rods.errors import ConfigError
+from rods.task import Task, read_tasks
+
+
+def original_tasks(settings: EnvSettings) -> list[Task]:
+    """All original tasks.
+
+    Raises:
+        ConfigError: the environment has no tasks of its own and `env.tasks` names none, or they
+            are another environment's.
+        TaskError: the file is missing, or a row of it is broken.
+    """
+    if not settings.tasks:
+        if settings.name != "bfcl":
+            raise ConfigError(
+                f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
+                "(--env.tasks FILE)."
+            )
+        return load_tasks(settings.wheel)
+    tasks = list(read_tasks(Path(settings.tasks)))
+    if not tasks:
+        raise ConfigError(f"env.tasks: {settings.tasks} holds no task.")
+    name = make_environment(settings.name, settings.wheel).name
+    foreign = sorted({task.env for task in tasks} - {name})
+    if foreign:
+        raise ConfigError(
+            f"env.tasks: {settings.tasks} has tasks of environment {foreign[0]!r}, but env.name "
+            f"{settings.name!r} is called {name!r}."
+        )
+    return tasks
+
+
+def parted_tasks(settings: EnvSettings) -> Split:
+    """Original tasks, parted into a training and a held-out side.
+
+    Raises:
+        ConfigError: so few scenarios (or tasks) that a side would be empty.
+    """
+    tasks = original_tasks(settings)
+    if not settings.tasks:
+        return split(tasks, settings.split)
+    parted = split(tasks, settings.split, held_out_share=settings.held_out)
+    if not (parted.train and parted.held_out):
+        scenarios = len({task.provenance.scenario for task in tasks})
+        raise ConfigError(
+            f"env.tasks: {len(tasks)} tasks in {scenarios} scenarios with env.held_out "
+            f"{settings.held_out:g} leave one side empty. Give each task a provenance.scenario, or "
+            "change env.held_out."
+        )
+    return parted

@@ -1,0 +1,267 @@
+"""Methods as tools: JSON schemas from type hints and docstrings, and the check of arguments.
+
+Owns which methods of a class are tools and what a hint means. Never calls a method.
+
+    tools = tools_of(Library)
+    tools["lend"].spec.parameters                           # {"type": "object", "properties": ...}
+    tools["lend"].fault({"member_id": 3})                   # "member_id must be a string, got 3"
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+
+from rods.envs.tool_classes.docstring import read_docstring
+from rods.errors import ConfigError
+from rods.types import Json, ToolCall, ToolSpec, Value
+
+_PLAIN: Mapping[Any, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    list: "array",
+    dict: "object",
+}
+_SAID = {
+    "string": "a string",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_LISTS = (list, collections.abc.Sequence)
+_MAPPINGS = (dict, collections.abc.Mapping)
+KNOWN = "str, int, float, bool, list[...], dict, Optional[...], Literal[...] or an Enum"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One public method."""
+
+    spec: ToolSpec
+    owner: str
+    """Name of its class."""
+    hints: Mapping[str, object]
+    defaults: Mapping[str, object]
+
+    def fault(self, arguments: Mapping[str, Value]) -> str:
+        """What is wrong with these arguments, empty if nothing is."""
+        properties = cast("Mapping[str, Mapping[str, Any]]", self.spec.parameters["properties"])
+        for name in arguments:
+            if name not in properties:
+                known = ", ".join(properties) or "none"
+                return f"there is no parameter '{name[:80]}'; it takes: {known}"
+        for name in cast("Sequence[str]", self.spec.parameters["required"]):
+            if name not in arguments:
+                return f"the required argument {name} is missing"
+        for name, value in arguments.items():
+            problem = _fault(value, properties[name], name, nullable=_nullable(self.hints[name]))
+            if problem:
+                return problem
+        return ""
+
+    def convert(self, arguments: Mapping[str, Value]) -> dict[str, Any]:
+        """Checked arguments as the method wants them: enumeration members, floats."""
+        return {name: _converted(value, self.hints[name]) for name, value in arguments.items()}
+
+
+def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
+    """The public methods of a class, in the order of their definition (base classes first).
+
+    Args:
+        kind: The class.
+        hidden: Public methods that are no tools.
+
+    Raises:
+        ConfigError: there is none, or one has no hints, hints that no schema can say, or `*args`.
+    """
+    found: dict[str, Tool] = {}
+    for name, function in _methods(kind).items():
+        if name not in hidden:
+            found[name] = _tool(kind, name, function)
+    if not found:
+        raise ConfigError(
+            f"class {kind.__name__}: it has no public methods, so there is nothing to call. Give "
+            "it methods whose names do not begin with an underscore."
+        )
+    return found
+
+
+def loads(kind: type[Any]) -> bool:
+    """Whether a class has a method `load(self, config)`, which takes an initial state."""
+    loader = getattr(kind, "load", None)
+    return inspect.isfunction(loader) and list(inspect.signature(loader).parameters)[1:] == [
+        "config"
+    ]
+
+
+def _methods(kind: type[Any]) -> dict[str, Callable[..., object]]:
+    found: dict[str, Callable[..., object]] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        for name, member in vars(base).items():
+            plain = inspect.isfunction(member) or isinstance(member, staticmethod)
+            if not name.startswith("_"):
+                found.pop(name, None)
+                if plain and not (name == "load" and loads(kind)):
+                    found[name] = getattr(kind, name)
+    return found
+
+
+def _tool(kind: type[Any], name: str, function: Callable[..., object]) -> Tool:
+    where = f"class {kind.__name__}, method {name}"
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise ConfigError(f"{where}: it is asynchronous or a generator. Write a plain method.")
+    parameters = list(inspect.signature(function).parameters.values())
+    if not isinstance(inspect.getattr_static(kind, name), staticmethod):
+        parameters = parameters[1:]
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{where}: its type hints cannot be read: {error}.") from error
+    doc = read_docstring(function)
+    properties: dict[str, Json] = {}
+    required: list[Json] = []
+    for parameter in parameters:
+        at = f"{where}, parameter {parameter.name}"
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ConfigError(f"{at}: *args, **kwargs and positional-only parameters cannot be "
+                              "called by name. Write each parameter out.")  # fmt: skip
+        if parameter.name not in hints:
+            raise ConfigError(f"{at}: it has no type hint. Write one: {KNOWN}.")
+        schema = _schema(hints[parameter.name], at)
+        if parameter.name in doc.parameters:
+            schema["description"] = doc.parameters[parameter.name]
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+        else:
+            default = parameter.default
+            schema["default"] = default.value if isinstance(default, enum.Enum) else default
+        properties[parameter.name] = schema
+    spec = ToolSpec(
+        name,
+        doc.text or name.replace("_", " ").capitalize() + ".",
+        {"type": "object", "properties": properties, "required": required},
+    )
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    return Tool(spec, kind.__name__, {p.name: hints[p.name] for p in parameters}, defaults)
+
+
+def _schema(hint: Any, where: str) -> dict[str, Json]:
+    hint, note = _bare(hint)
+    found = _schema_of(hint, where)
+    return {**found, "description": note} if note else found
+
+
+def _schema_of(hint: Any, where: str) -> dict[str, Json]:
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return _options([member.value for member in hint], where)
+    if origin is Literal:
+        return _options(list(inner), where)
+    if origin in _LISTS:
+        return {"type": "array", "items": cast("Json", _schema(inner[0], where))}
+    if origin in _MAPPINGS:
+        if inner[0] is not str:
+            raise ConfigError(f"{where}: the keys of {hint} must be str, as in JSON.")
+        if inner[1] is Any:
+            return {"type": "object"}
+        values = cast("Json", _schema(inner[1], where))
+        return {"type": "object", "additionalProperties": values}
+    if origin in (Union, types.UnionType) and set(inner) == {int, float}:
+        return {"type": "number"}
+    raise ConfigError(f"{where}: the hint {hint} has no tool schema. Use {KNOWN}.")
+
+
+def _options(values: list[Any], where: str) -> dict[str, Json]:
+    kinds = {_PLAIN.get(type(value), "") for value in values}
+    if len(kinds) != 1 or "" in kinds:
+        raise ConfigError(f"{where}: options {values} must be of one type: str, int or bool.")
+    return {"type": kinds.pop(), "enum": values}
+
+
+def _bare(hint: Any) -> tuple[Any, str]:
+    """A hint without `Annotated` (its first text is a description) and without `None`."""
+    note = ""
+    if get_origin(hint) is Annotated:
+        hint, *extras = get_args(hint)
+        note = next((text for text in extras if isinstance(text, str)), "")
+    if get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint):
+        rest = [arg for arg in get_args(hint) if arg is not type(None)]
+        hint = rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007 (made at run time)
+    return hint, note
+
+
+def _nullable(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return type(None) in get_args(hint)
+
+
+def _fault(value: Value, schema: Mapping[str, Any], where: str, *, nullable: bool = False) -> str:
+    if value is None and nullable:
+        return ""
+    if isinstance(value, ToolCall):
+        return f"{where} must be a value, not a call; call {value.name} first"
+    kind = str(schema["type"])
+    if not _is(value, kind):
+        return f"{where} must be {_SAID[kind]}, got {str(value)[:80]!r}"
+    options = cast("Sequence[Value] | None", schema.get("enum"))
+    if options is not None and value not in options:
+        return f"{where} must be one of {', '.join(map(str, options))}, got {str(value)[:80]!r}"
+    inner = cast("Mapping[str, Any] | None", schema.get("items"))
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            problem = _fault(item, inner, f"{where}[{index}]") if inner else _plain(item, where)
+            if problem:
+                return problem
+    inner = cast("Mapping[str, Any] | None", schema.get("additionalProperties"))
+    if isinstance(value, dict):
+        for key, item in value.items():
+            problem = _fault(item, inner, f"{where}.{key}") if inner else _plain(item, where)
+            if problem:
+                return problem
+    return ""
+
+
+def _plain(value: Value, where: str) -> str:
+    """Values without a schema may be anything but a call."""
+    if isinstance(value, ToolCall):
+        return f"{where} must hold values, not calls; call {value.name} first"
+    inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    return next(filter(None, (_plain(item, where) for item in inner)), "")
+
+
+def _is(value: Value, kind: str) -> bool:
+    if kind in ("integer", "number"):
+        number = int if kind == "integer" else int | float
+        return isinstance(value, number) and not isinstance(value, bool)
+    wanted = {"string": str, "boolean": bool, "array": list, "object": dict}[kind]
+    return isinstance(value, wanted)
+
+
+def _converted(value: Value, hint: Any) -> Any:
+    hint, _ = _bare(hint)
+    inner = get_args(hint)
+    if value is None:
+        return None
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return hint(value)
+    if hint is float and isinstance(value, int):
+        return float(value)
+    if isinstance(value, list):
+        return [_converted(item, inner[0]) if inner else item for item in value]
+    if isinstance(value, dict):
+        typed = len(inner) == 2
+        return {key: _converted(v, inner[1]) if typed else v for key, v in value.items()}
+    return value

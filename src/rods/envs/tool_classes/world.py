@@ -1,0 +1,321 @@
+"""Worlds of hosted classes: opened from a task, called by name, judged turn by turn.
+
+Owns the environment and its worlds. Two worlds share no object. Never shows the ground truth; never
+takes what a class raises for a failure of infrastructure, unless it is one.
+
+    environment = ToolClasses("library", [Library])
+    world = environment.open(task)
+    world.begin_turn(0)
+    world.call(ToolCall("lend", {"member_id": "M-104", "book_id": "B-12"}))
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+from rods.env import TurnVerdict
+from rods.envs.judge import Judge, Outcome, Replay, State, play, refusal
+from rods.envs.tool_classes.schema import Tool, tools_of
+from rods.envs.tool_classes.state import StateError, copied, make, plain, plain_state
+from rods.errors import ConfigError, EnvError, TaskError
+from rods.task import Task
+from rods.types import Json, ToolCall, ToolResult, ToolSpec
+
+CACHED_TASKS = 1024
+"""Tasks whose start and ground-truth replay are kept."""
+OUTAGES = (EnvError, ConnectionError, TimeoutError, MemoryError)
+"""What a method raises when something outside it failed: the trajectory is invalid, not wrong."""
+
+
+class ToolClasses:
+    """An environment made of Python classes."""
+
+    def __init__(self, name: str, classes: Sequence[type[Any]], *, hidden: Sequence[str] = ()):
+        """Read the classes; what cannot be hosted is said now.
+
+        Args:
+            name: Short name; `task.env` must be equal to it.
+            classes: Their public methods are the tools, their public attributes the state.
+            hidden: Public methods that are no tools.
+
+        Raises:
+            ConfigError: no classes, a method without hints, a name that stands twice, state that
+                cannot be copied or compared.
+        """
+        if not classes:
+            raise ConfigError(
+                f"environment {name!r}: no classes were given; expected at least one."
+            )
+        self.name = name
+        self._kinds = {kind.__name__: kind for kind in classes}
+        if len(self._kinds) < len(classes):
+            raise ConfigError(f"environment {name!r}: two classes have one name; rename one.")
+        self._tools: dict[str, dict[str, Tool]] = {}
+        owners: dict[str, str] = {}
+        for kind in classes:
+            self._tools[kind.__name__] = tools_of(kind, hidden)
+            for tool in self._tools[kind.__name__]:
+                if tool in owners:
+                    raise ConfigError(
+                        f"environment {name!r}: {owners[tool]} and {kind.__name__} both have a "
+                        f"method {tool}; tools are called by name alone. Rename one, or name it in "
+                        "`hidden`."
+                    )
+                owners[tool] = kind.__name__
+            _try_out(kind)
+        unknown = [method for method in hidden if not any(hasattr(k, method) for k in classes)]
+        if unknown:
+            raise ConfigError(
+                f"environment {name!r}: hidden: no class has a method {unknown[0]!r}."
+            )
+        self._cache: OrderedDict[str, Prepared] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, task: Task) -> ToolWorld:
+        """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
+        return ToolWorld(self.prepare(task))
+
+    def replay(self, task: Task) -> Replay:
+        """Results and states of the task's ground truth, played in a fresh world, cached."""
+        return self.prepare(task).replay
+
+    def prepare(self, task: Task) -> Prepared:
+        """The task made ready."""
+        with self._lock:
+            found = self._cache.get(task.id)
+            if found is not None:
+                self._cache.move_to_end(task.id)
+                return found
+        found = self._prepared(task)
+        with self._lock:
+            self._cache[task.id] = found
+            while len(self._cache) > CACHED_TASKS:
+                self._cache.popitem(last=False)
+        return found
+
+    def _prepared(self, task: Task) -> Prepared:
+        where = f"task {task.id} ({task.provenance.origin or 'no origin'})"
+        if task.env != self.name:
+            raise TaskError(f"{where}: env is {task.env!r}, expected {self.name!r}.")
+        classes, config = task.world.get("classes"), task.world.get("initial_config", {})
+        if not (isinstance(classes, list) and classes and isinstance(config, dict)):
+            raise TaskError(
+                f"{where}: world needs `classes` (a list of class names) and may have "
+                "`initial_config` (an object with the attributes of each class)."
+            )
+        for name in [*classes, *config]:
+            if name not in self._kinds:
+                known = ", ".join(self._kinds)
+                raise TaskError(f"{where}: world: there is no class {name!r}; known: {known}.")
+        start: dict[str, Any] = {}
+        for name in cast("list[str]", classes):
+            given = config.get(name) or {}
+            if not isinstance(given, dict):
+                raise TaskError(f"{where}: world.initial_config.{name} must be an object.")
+            start[name] = make(self._kinds[name], given, where)
+        tools = {t: tool for name in start for t, tool in self._tools[name].items()}
+        try:
+            return Prepared(task, start, tools)
+        except StateError as error:
+            raise TaskError(f"{where}: {error}") from error
+
+
+def _try_out(kind: type[Any]) -> None:
+    """Copy and read the state of a class that can be made without arguments."""
+    needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
+    if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
+        return  # tasks give what it needs
+    try:
+        made = kind()
+    except Exception as error:
+        raise ConfigError(
+            f"class {kind.__name__}: an object cannot be made: {type(error).__name__}: {error}."
+        ) from error
+    try:
+        plain_state(copied(made))
+    except StateError as error:
+        raise ConfigError(str(error)) from error
+
+
+class Prepared:
+    """A task made ready: objects to copy, tools, and (on first use) its replay."""
+
+    def __init__(self, task: Task, start: Mapping[str, Any], tools: Mapping[str, Tool]):
+        self.task = task
+        self.start = start
+        self.tools = tools
+        self.initial: Mapping[str, State] = {
+            name: plain_state(copied(made)) for name, made in start.items()
+        }
+        self._offers: dict[tuple[str, ...], dict[str, ToolSpec]] = {}
+
+    def offer(self, turn: int) -> Mapping[str, ToolSpec]:
+        """Tools that may be called in a turn."""
+        withheld = self.task.turns[turn].withheld
+        if withheld not in self._offers:
+            tools = self.tools.items()
+            self._offers[withheld] = {n: tool.spec for n, tool in tools if n not in withheld}
+        return self._offers[withheld]
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The ground truth's trace; computed once, in this process."""
+        return play(Objects(self), [turn.ground_truth for turn in self.task.turns])
+
+
+class Objects:
+    """The live objects of one world; copied when they are first called."""
+
+    def __init__(self, prepared: Prepared):
+        self._prepared = prepared
+        self._live: dict[str, Any] = {}
+        self.version: dict[str, int] = {}
+
+    def initial(self) -> Mapping[str, State]:
+        """State of each class at the start."""
+        return self._prepared.initial
+
+    def run(self, call: ToolCall) -> Outcome:
+        """Execute one call of a known tool; the result is JSON, a failure `{"error": ...}`.
+
+        Raises:
+            EnvError: something outside the class failed, or its result is no plain value.
+        """
+        tool = self._prepared.tools[call.name]
+        fault = tool.fault(call.arguments)
+        if fault:
+            return _failure(fault)
+        arguments = tool.convert(copy.deepcopy(dict(call.arguments)))
+        for name, default in tool.defaults.items():  # a mutable default must not be shared
+            if isinstance(default, list | dict | set) and name not in arguments:
+                arguments[name] = copy.deepcopy(cast("object", default))
+        method = getattr(self._object(tool.owner), call.name)
+        self.version[tool.owner] = self.version.get(tool.owner, 0) + 1
+        try:
+            result = method(**arguments)
+        except OUTAGES as error:
+            raise EnvError(f"{tool.owner}.{call.name}: {type(error).__name__}: {error}") from error
+        except Exception as error:  # noqa: BLE001 (whatever the user's class raises is its answer)
+            return _failure(_said(error))
+        return _rendered(plain(result, f"the result of {tool.owner}.{call.name}"))
+
+    def _object(self, name: str) -> Any:
+        if name not in self._live:
+            self._live[name] = copied(self._prepared.start[name])
+        return self._live[name]
+
+    def copy_state(self, name: str) -> State:
+        """Public state of one class as plain values."""
+        if name not in self._live:
+            return copy.deepcopy(dict(self._prepared.initial[name]))
+        return plain_state(self._live[name])
+
+    def same(self, name: str, expected: State) -> bool:
+        """Whether a class has exactly these public attributes and values."""
+        if name not in self._live:
+            return self._prepared.initial[name] == expected
+        return plain_state(self._live[name]) == expected
+
+    unchanged = same
+
+
+def _said(error: Exception) -> str:
+    """What an exception tells; its name too where that is a mere key or nothing."""
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return text if " " in text else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+def _failure(text: str) -> Outcome:
+    return Outcome(json.dumps({"error": text}, ensure_ascii=False), True)
+
+
+def _rendered(result: Json) -> Outcome:
+    failed = isinstance(result, dict) and "error" in result
+    try:
+        return Outcome(json.dumps(result, ensure_ascii=False), failed)
+    except ValueError as error:  # a number of more digits than Python writes
+        return _failure(str(error))
+
+
+class ToolWorld:
+    """One single-use world of one task."""
+
+    def __init__(self, prepared: Prepared):
+        self._prepared = prepared
+        self._objects = Objects(prepared)
+        self._judge = Judge(self._objects)
+        self._turn = -1
+        self._in_turn = False
+        self._closed = False
+        self._calls = 0
+
+    def begin_turn(self, index: int) -> None:
+        """Enter turn `index`; turns are entered in order and each is ended before the next."""
+        turns = len(self._prepared.task.turns)
+        if self._closed or self._in_turn or index != self._turn + 1 or index >= turns:
+            raise EnvError(
+                f"task {self._prepared.task.id}: turn {index} cannot begin after turn "
+                f"{self._turn} of {turns} ({'still open' if self._in_turn else 'ended'}"
+                f"{', world closed' if self._closed else ''})."
+            )
+        self._turn, self._in_turn, self._calls = index, True, 0
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools of the current turn (of the first one before any turn was begun)."""
+        return tuple(self._prepared.offer(max(self._turn, 0)).values())
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call; one that is not offered in this turn is refused, never executed."""
+        self._expect_turn("call")
+        self._calls += 1
+        offered = self._prepared.offer(self._turn)
+        if call.name not in offered:
+            return ToolResult(refusal(call.name, offered.keys()), failed=True)
+        outcome = self._objects.run(call)
+        self._judge.add(outcome)
+        return ToolResult(*outcome)
+
+    def end_turn(self) -> TurnVerdict:
+        """Judge the current turn against the ground truth."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        turn = self._prepared.replay.turns[self._turn]
+        expects = bool(self._prepared.task.turns[self._turn].ground_truth)
+        state, executed = self._judge.state(turn), self._judge.executed(turn)
+        parity = not expects or (self._calls > 0 and state and executed)
+        return TurnVerdict(expects, self._calls, state, executed, parity)
+
+    def snapshot(self) -> dict[str, object]:
+        """Public state of every class as a value of its own."""
+        return dict(self.public_state())
+
+    def public_state(self) -> dict[str, Json]:
+        """Public state of every class as plain values, to look things up."""
+        self._expect_open("public_state")
+        names = self._prepared.start
+        return {name: cast("Json", self._objects.copy_state(name)) for name in names}
+
+    def close(self) -> None:
+        """Let go of the objects."""
+        if not self._closed:
+            self._closed, self._in_turn = True, False
+            self._objects = Objects(self._prepared)
+            self._judge = Judge(self._objects)
+
+    def _expect_open(self, what: str) -> None:
+        if self._closed:
+            raise EnvError(f"task {self._prepared.task.id}: {what} of a world that was closed.")
+
+    def _expect_turn(self, what: str) -> None:
+        self._expect_open(what)
+        if not self._in_turn:
+            raise EnvError(
+                f"task {self._prepared.task.id}: {what} outside of a turn; begin_turn comes first."
+            )

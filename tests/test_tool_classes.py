@@ -1,0 +1,354 @@
+"""Hosting a class: schemas from hints and docstrings, checked arguments, what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import random
+import threading
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pytest
+
+from rods.envs.tool_classes import ToolClasses
+from rods.envs.tool_classes.docstring import read_docstring
+from rods.envs.tool_classes.schema import tools_of
+from rods.envs.tool_classes.state import StateError, copied, make, plain_state
+from rods.errors import ConfigError, TaskError
+from rods.types import ToolCall
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def schema_of(hint: Any, default: Any = ...) -> dict[str, Any]:
+    def method(self: Any, value: Any = default) -> None: ...
+
+    method.__annotations__["value"] = hint
+    if default is ...:
+        method.__defaults__ = None
+    kind = type("Box", (), {"method": method})
+    parameters: Any = tools_of(kind)["method"].spec.parameters
+    assert parameters["required"] == (["value"] if default is ... else [])
+    return parameters["properties"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (str, {"type": "string"}),
+        (int, {"type": "integer"}),
+        (float, {"type": "number"}),
+        (int | float, {"type": "number"}),
+        (bool, {"type": "boolean"}),
+        (list, {"type": "array"}),
+        (dict, {"type": "object"}),
+        (dict[str, Any], {"type": "object"}),
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (
+            list[Literal["a", "b"]],
+            {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+        ),
+        (Optional[str], {"type": "string"}),  # noqa: UP045
+        (Union[int, None], {"type": "integer"}),  # noqa: UP007
+        (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
+        (Colour, {"type": "string", "enum": ["red", "blue"]}),
+        (Annotated[str, "Its name."], {"type": "string", "description": "Its name."}),
+    ],
+    ids=str,
+)
+def test_hints_become_schemas(hint: Any, schema: dict[str, Any]) -> None:
+    assert schema_of(hint) == schema
+
+
+def test_defaults_are_told_and_optional() -> None:
+    assert schema_of(int, 3) == {"type": "integer", "default": 3}
+    assert schema_of(str | None, None) == {"type": "string", "default": None}
+    assert schema_of(Colour, Colour.RED)["default"] == "red"
+
+
+def google() -> None:
+    """Lend a book.
+
+    The clock stands still.
+
+    Args:
+        member: Who takes it,
+            by card.
+        days (int): How long.
+
+    Returns:
+        member: not a parameter.
+    """
+
+
+def sphinx() -> None:
+    """Lend a book.
+
+    The clock stands still.
+
+    :param str member: Who takes it,
+        by card.
+    :param days: How long.
+    :returns: nothing
+    """
+
+
+def numpy() -> None:
+    """Lend a book.
+
+    The clock stands still.
+
+    Parameters
+    ----------
+    member : str
+        Who takes it, by card.
+    days : int
+        How long.
+    """
+
+
+def plain() -> None:
+    """Lend a book.
+
+    The clock stands still.
+
+    Parameters:
+    member - Who takes it, by card.
+    days - How long.
+    """
+
+
+@pytest.mark.parametrize("function", [google, sphinx, numpy, plain], ids=lambda f: f.__name__)
+def test_docstrings_of_every_style(function: Any) -> None:
+    doc = read_docstring(function)
+    assert doc.text == "Lend a book.\nThe clock stands still."
+    assert doc.parameters == {"member": "Who takes it, by card.", "days": "How long."}
+
+
+class Shop:
+    """All that a method may take."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+
+    def buy(
+        self,
+        name: str,
+        count: int = 1,
+        price: float = 1.5,
+        colour: Colour = Colour.RED,
+        size: Literal["s", "m"] | None = None,
+        tags: list[str] = [],  # noqa: B006
+    ) -> dict[str, Any]:
+        tags.append("sold")
+        self.log.append([name, count, price, type(price).__name__, colour, size, tags])
+        return {"sold": count}
+
+    @staticmethod
+    def rate() -> float:
+        """The rate."""
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "required argument name"),
+        ({"name": 3}, "name must be a string, got '3'"),
+        ({"name": "x", "count": "2"}, "count must be a whole number"),
+        ({"name": "x", "count": True}, "count must be a whole number"),
+        ({"name": "x", "count": None}, "count must be a whole number"),
+        ({"name": "x", "colour": "green"}, "one of red, blue"),
+        ({"name": "x", "size": "l"}, "one of s, m"),
+        ({"name": "x", "tags": ["a", 1]}, "tags[1] must be a string"),
+        ({"name": "x", "weight": 1}, "no parameter 'weight'; it takes: name, count"),
+        ({"name": ToolCall("rate")}, "not a call; call rate first"),
+    ],
+)
+def test_wrong_arguments_are_explained(arguments: Any, said: str) -> None:
+    assert said in tools_of(Shop)["buy"].fault(arguments)
+
+
+def test_right_arguments_become_what_the_method_wants() -> None:
+    tool = tools_of(Shop)["buy"]
+    given: Any = {"name": "x", "price": 2, "colour": "blue", "size": None}
+    assert tool.fault(given) == ""
+    assert tool.convert(given) == {"name": "x", "price": 2.0, "colour": Colour.BLUE, "size": None}
+    assert type(tool.convert(given)["price"]) is float
+    assert list(tools_of(Shop)) == ["buy", "rate"]
+
+
+class NoHint:
+    def put(self, value) -> None: ...  # type: ignore[no-untyped-def]
+
+
+class Unreadable:
+    def put(self, value: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+class Unsayable:
+    def put(self, value: complex) -> None: ...
+
+
+class Starred:
+    def put(self, *values: int) -> None: ...
+
+
+class Mixed:
+    def put(self, value: Literal[1, "a"]) -> None: ...
+
+
+class Awaited:
+    async def put(self, value: int) -> None: ...
+
+
+class Silent:
+    def _put(self) -> None: ...
+
+
+class Circular:
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+        self.rows.append(self.rows)
+
+    def put(self) -> None: ...
+
+
+class Locked:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def put(self) -> None: ...
+
+
+class Opaque:
+    def __init__(self) -> None:
+        self.draw = {"rng": random.Random(1)}
+
+    def put(self) -> None: ...
+
+
+class Broken:
+    def __init__(self) -> None:
+        raise RuntimeError("no database")
+
+    def put(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (
+            NoHint,
+            r"class NoHint, method put, parameter value: it has no type hint\. Write one: str",
+        ),
+        (Unreadable, "class Unreadable, method put: its type hints cannot be read.*Missing"),
+        (Unsayable, "class Unsayable, method put, parameter value: the hint .*complex.* Use str"),
+        (Starred, r"class Starred, method put, parameter values: \*args.*Write each parameter out"),
+        (Mixed, "class Mixed, method put.*one type"),
+        (Awaited, "class Awaited, method put.*plain method"),
+        (Silent, "class Silent: it has no public methods"),
+        (Circular, r"Circular\.rows\[0\]: it holds itself \(circular state\).*by an id"),
+        (Locked, "class Locked, attribute _lock: a lock cannot be copied.*of its own"),
+        (Opaque, r"Opaque\.draw\.rng: a Random has no plain form.*leading underscore"),
+        (Broken, "class Broken: an object cannot be made: RuntimeError: no database"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_cannot_be_hosted_is_said_at_once(kind: type[Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        ToolClasses("box", [kind])
+
+
+def test_tools_are_called_by_name_alone() -> None:
+    class Stall:
+        def buy(self) -> None: ...
+
+        def sell(self) -> None: ...
+
+    with pytest.raises(ConfigError, match="Shop and Stall both have a method buy"):
+        ToolClasses("market", [Shop, Stall])
+    with pytest.raises(ConfigError, match="two classes have one name"):
+        ToolClasses("market", [Shop, Shop])
+    with pytest.raises(ConfigError, match="no class has a method 'steal'"):
+        ToolClasses("market", [Shop], hidden=["steal"])
+    with pytest.raises(ConfigError, match="no classes"):
+        ToolClasses("market", [])
+    assert "sell" not in tools_of(Stall, hidden=["sell"])
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Board:
+    shared: list[int] = []  # noqa: RUF012 (what users write)
+
+    def __init__(self, points: dict[int, Point] | None = None, size: int = 3):
+        self.points = points or {}
+        self.size = size
+        self.when = datetime.date(2026, 1, 2)
+        self.marks: set[str] = set()
+        self._hidden = random.Random(1)
+
+    def look(self) -> None: ...
+
+
+class Loaded:
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    def load(self, config: dict[str, Any]) -> None:
+        self.rows = [2 * row for row in config["rows"]]
+
+    def look(self) -> None: ...
+
+
+def test_state_is_public_attributes_as_plain_values() -> None:
+    board = make(Board, {"points": {"7": {"x": 1, "y": 2}}, "marks": ["b", "a"]}, "task")
+    assert board.points == {7: Point(1, 2)}
+    board.marks = {"b", "a"}
+    other = copied(board)
+    assert plain_state(other) == {
+        "points": {7: {"x": 1, "y": 2}},
+        "size": 3,
+        "when": "2026-01-02",
+        "marks": ["a", "b"],
+        "shared": [],
+    }
+    other.points[7].x, other.shared[:] = 5, [1]
+    assert (board.points[7].x, Board.shared) == (1, [])
+    assert plain_state(other) != plain_state(copied(board))
+
+
+def test_a_loader_takes_the_configuration_and_is_no_tool() -> None:
+    assert make(Loaded, {"rows": [1, 2]}, "task").rows == [2, 4]
+    assert list(tools_of(Loaded)) == ["look"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "said"),
+    [
+        (Board, {"sise": 2}, r"task: world\.initial_config\.Board: .*'sise'.*Did you mean 'size'"),
+        (Board, {"look": 2}, "no attribute 'look'"),
+        (Board, {"points": {"a": {}}}, r"initial_config\.Board\.points\.a"),
+        (Loaded, {}, "Loaded cannot be loaded: KeyError: 'rows'"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_named(kind: Any, config: Any, said: str) -> None:
+    with pytest.raises(TaskError, match=said):
+        make(kind, config, "task")
+
+
+def test_state_that_becomes_circular_is_no_plain_value() -> None:
+    board = Board()
+    board.points = {1: board}  # type: ignore[dict-item]
+    with pytest.raises(StateError, match=r"Board\.points\.1\.points.*circular|holds itself"):
+        plain_state(board)
