@@ -10,7 +10,6 @@ here decides anything during training.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +20,9 @@ import torch
 from rods.config import RunConfig
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy
-from rods.envs.bfcl.tasks import load_tasks, split
-from rods.envs.bfcl.world import BfclEnvironment
-from rods.errors import ConfigError, StoreError
+from rods.env import make_environment
+from rods.envs.originals import parted_tasks
+from rods.errors import StoreError
 from rods.evaluation.suite import Suite, stratified
 from rods.parts import Parts
 from rods.store import RunDirectory, new_run_dir
@@ -63,21 +62,12 @@ def environment_of(config: RunConfig) -> Any:
     Raises:
         ConfigError: it is no bundled environment and cannot be imported.
     """
-    if config.env.name == "bfcl":
-        return BfclEnvironment(config.env.wheel)
-    module, _, attribute = config.env.name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"env.name: {config.env.name!r} is neither 'bfcl' nor an importable "
-            f"module:attribute ({error})."
-        ) from error
+    return make_environment(config.env.name, config.env.wheel)
 
 
 def sides_of(config: RunConfig) -> Sides:
-    """The benchmark's tasks, parted."""
-    parted = split(load_tasks(config.env.wheel), config.env.split)
+    """The original tasks, parted."""
+    parted = parted_tasks(config.env)
     originals = stratified(parted.train, config.env.train_tasks, config.seed)
     return Sides(parted.train, originals, parted.held_out, parted.digest)
 

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import out
+from rods.cli.common import EXTRA, out, overrides
 
 if TYPE_CHECKING:
     from rods.evaluation.check import CheckReport
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 def add(app: typer.Typer) -> None:
     """Register the verb."""
-    app.command("check")(check)
+    app.command("check", context_settings=EXTRA)(check)
 
 
 def check(
+    context: typer.Context,
     tasks: Annotated[
-        Path | None, typer.Option(help="JSON lines of tasks; default: the benchmark's 800.")
+        Path | None,
+        typer.Option(help="JSON lines of tasks; default: those of env.tasks."),
     ] = None,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     template: Annotated[
@@ -31,17 +33,24 @@ def check(
     every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Replay every task's ground truth in a fresh world; exit 1 if any is at fault."""
+    """Replay every task's ground truth in a fresh world; exit 1 if any is at fault.
+
+    Your own environment: --env.name module:attribute --env.tasks FILE.
+    """
     if template:
         _template(template, as_json)
         return
-    from rods.envs.bfcl.tasks import load_tasks
-    from rods.envs.bfcl.world import BfclEnvironment
+    from rods.config import load_config
+    from rods.env import make_environment
+    from rods.envs.originals import original_tasks
     from rods.evaluation.check import check_tasks
     from rods.task import read_tasks
 
-    rows = list(read_tasks(tasks)) if tasks else load_tasks(wheel)
-    report = check_tasks(rows, BfclEnvironment(wheel))
+    settings = load_config(overrides=overrides(context.args)).env
+    if wheel:
+        settings = settings.model_copy(update={"wheel": wheel})
+    rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
+    report = check_tasks(rows, make_environment(settings.name, settings.wheel))
     if as_json:
         rows_shown = [row._asdict() for row in report.rows]
         out().print_json(data={"tasks": report.tasks, **report.counts(), "rows": rows_shown})
