@@ -166,13 +166,11 @@ def test_wording_without_templates_comes_from_the_description() -> None:
         {"type": "object", "properties": {"bookId": {}, "note": {}}, "required": ["bookId"]},
     )
     wording = from_description(spec)
-    assert all(clause.startswith("reserve a book for a member") for clause in wording.say)
+    assert wording.say == ("reserve book {bookId} for a member",)
     text = load_phrases("no-such-environment").clause(
         Ask(ToolCall("reserve_book", {"bookId": "B-7", "note": "soon"}), spec), random.Random(1)
     )
-    assert "B-7" in text
-    assert "book id" in text
-    assert text.endswith("with note soon")
+    assert text == "reserve book B-7 for a member with note soon"
 
 
 def test_values_as_people_say_them() -> None:

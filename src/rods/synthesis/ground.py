@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from rods.synthesis.flow import Scalar, Step
+from rods.synthesis.flow import Scalar, Step, leaves
 from rods.synthesis.writers.assign import Materials
 from rods.synthesis.writers.domains import NUMERIC, Domains
 from rods.synthesis.writers.entities import kind_map
@@ -27,6 +27,14 @@ FRESH_NAME = 0.35
 """How often a name is new although names exist."""
 FROM_RESULT = 0.7
 """How often a value that results show is preferred."""
+ENROLS = frozenset(
+    {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
+)
+"""First words of tools that bring in somebody who is not there yet."""
+JITTER = 0.7
+"""How often a number without a kind differs from those that training tasks give."""
+FROM_STATE = 0.7
+"""How often a text without a kind is taken from the state's field of that name."""
 WHOLE = frozenset({"shares", "fuel", "miles", "meters", "percent", "money", "quantity", "volume"})
 """Kinds whose new numbers are mostly whole."""
 EPOCH = datetime.date(2026, 1, 1)
@@ -45,8 +53,12 @@ class Live:
     )
     """Values that exist, by kind and by the field that holds them; filled by `look`."""
 
+    inferred: bool = False
+    """Kinds are guesses: of values of a kind, those whose field fits the argument's name."""
+
     def look(self, domains: Domains) -> None:
         """Collect the entities of the state by kind."""
+        self.inferred = domains.inferred
         for owner, node in self.configuration.items():
             for name, value in _fields(_as_configured(node)).items():
                 self._read(owner, name, value, domains)
@@ -69,13 +81,31 @@ class Live:
     def existing(self, kind: str, name: str) -> list[Scalar]:
         """Values of a kind; of secrets and codes those whose field fits the argument's name."""
         fields = self.kinds.get(kind, {})
-        if kind == "ident":
+        if kind == "ident" or self.inferred:
             stem = name.removesuffix("_id").rpartition("_")[2]
             near = [values for at, values in fields.items() if at == name]
             near = near or [values for at, values in fields.items() if stem in at]
             if near:
                 return [value for values in near for value in values]
         return [value for values in fields.values() for value in values]
+
+    def held(self, name: str) -> list[Scalar]:
+        """Values that fields of the state with this name hold, or of the last part of it."""
+        tail = name.rpartition("_")[2]
+        found: dict[str, list[Scalar]] = {}
+        for leaf in leaves(dict(self.configuration)):
+            at = next((part for part in reversed(leaf.path) if isinstance(part, str)), "")
+            if at in (name, tail) and leaf.value not in (None, ""):
+                found.setdefault(at, []).append(leaf.value)
+        return list(dict.fromkeys(found.get(name) or found.get(tail, [])))
+
+    def alone(self, name: str) -> bool:
+        """Whether the latest result that has this name shows one value of it only."""
+        for step in reversed(self.steps):
+            found = {str(leaf.value) for leaf in step.leaves if leaf.path[-1:] == (name,)}
+            if found:
+                return len(found) == 1
+        return False
 
     def shown(self, name: str) -> list[Scalar]:
         """Values that results showed under this name, the latest first."""
@@ -214,6 +244,8 @@ class Grounder:
             return self._text(name, rng)
         existing = live.existing(kind, name)
         fresh = self._makers.get(kind)
+        if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:
+            return fresh(rng)
         if kind in NUMERIC and kind != "id":
             return self._number(kind, declared, rng)
         if existing and (fresh is None or rng.random() > (FRESH_NAME if kind == "name" else 0.15)):
@@ -221,7 +253,25 @@ class Grounder:
         if fresh is not None:
             return fresh(rng)
         value = self._exemplar(tool, name, rng)
+        if self._domains.inferred:
+            value = self._guess(value, name, declared, live, rng)
         return value if isinstance(value, str | int | float) else None
+
+    def _guess(
+        self, seen: Value, name: str, declared: str, live: Live, rng: random.Random
+    ) -> Value:
+        """Without kinds: a number near one that training tasks give, a text of that field."""
+        alike = [v for (_, n), values in self._exemplars.items() if n == name for v in values]
+        if declared in ("integer", "number") and not isinstance(seen, bool):
+            near = seen if isinstance(seen, int | float) else rng.choice(alike or [5])
+            if isinstance(near, int | float) and rng.random() < JITTER:
+                drawn = max(1.0, near * rng.uniform(0.5, 2.0))
+                return round(drawn) if declared == "integer" else round(2 * drawn) / 2
+            return near
+        there = [value for value in live.held(name) if isinstance(value, str)]
+        if there and (seen is None or rng.random() < FROM_STATE):
+            return rng.choice(there)
+        return seen if seen is not None else rng.choice(alike) if alike else None
 
     def _exemplar(self, tool: str, name: str, rng: random.Random) -> Value:
         known = self._exemplars.get((tool, name), ())

@@ -13,7 +13,7 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, NamedTuple, cast
@@ -54,6 +54,7 @@ _ANSWERS = (
     "Use {1} for the {0}.",
 )
 _REMARKS = ("Good.", "Thanks.", "Okay, next.", "Now something else.", "All right.", "Very good.")
+_ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
 _FOUND = ("the {} you just found", "the {} that came back", "the {} from that result")
 _QUOTED = re.compile(r"'\{(\w+)\}'|\{(\w+)\}")
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -82,6 +83,8 @@ class Wording:
     """What enumerated values are called."""
     refer: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """What stands for a value that a result showed."""
+    nouns: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What an argument is called, where that is not its name: `loan` for `loan_id`."""
 
 
 class Phrases:
@@ -114,7 +117,9 @@ class Phrases:
     def can_refer(self, tool: str, argument: str) -> bool:
         """Whether an argument can be meant without being said."""
         wording = self._wordings.get(tool)
-        return wording is not None and argument in wording.refer
+        if wording is None:
+            return thing(argument) != noun(argument)
+        return argument in wording.refer
 
     def opener(self, owner: str, rng: random.Random) -> str:
         """A sentence that sets the scene, or nothing."""
@@ -144,7 +149,9 @@ class Phrases:
 
     def clause(self, ask: Ask, rng: random.Random) -> str:
         """One call as a clause in the imperative, all its values said or referred to."""
-        wording = self._wordings.get(ask.call.name) or from_description(ask.spec)
+        wording = self._wordings.get(ask.call.name)
+        if wording is None:
+            wording = from_description(ask.spec, ask.shown | {ask.blurred})
         text = rng.choice(wording.say)
         for name, forms in wording.optional.items():
             if name in ask.call.arguments:
@@ -160,15 +167,37 @@ class Phrases:
 
     def _value(self, ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
         if name == ask.blurred:
-            return f"a {noun(name)} that I will name"
+            return f"a {wording.nouns.get(name, noun(name))} that I will name"
         value = ask.call.arguments.get(name)
         if name in ask.shown:
-            return rng.choice(wording.refer.get(name) or _FOUND).format(noun(name))
+            forms = wording.refer.get(name) or _FOUND
+            return rng.choice(forms).format(wording.nouns.get(name, noun(name)))
         return said(value, wording.words.get(name, {}))
+
+    def wording(self, tool: str) -> Wording | None:
+        """Templates that somebody wrote for this tool."""
+        return self._wordings.get(tool)
+
+    @property
+    def scenes(self) -> tuple[str, ...]:
+        """Sentences that ask for nothing: openers and remarks."""
+        return (*(text for texts in self._openers.values() for text in texts), *_REMARKS)
 
     def answer(self, name: str, value: Value, rng: random.Random) -> str:
         """What the user says when asked for the value that was left open."""
         return rng.choice(_ANSWERS).format(noun(name), said(value, {}))
+
+
+def ways(wording: Wording, name: str, value: Value) -> list[str]:
+    """Every text that may stand for an argument: its value, a reference, a value left open."""
+    thing = wording.nouns.get(name, noun(name))
+    meant = [form.format(thing) for form in (*wording.refer.get(name, ()), *_FOUND)]
+    return [said(value, wording.words.get(name, {})), *meant, f"a {thing} that I will name"]
+
+
+def frame_words() -> frozenset[str]:
+    """The words that stand around the clauses of a message."""
+    return frozenset(re.findall(r"[a-z']+", " ".join((*_FIRST, *_NEXT, *_LAST)).lower()))
 
 
 def said(value: Value, words: Mapping[str, str]) -> str:
@@ -187,28 +216,75 @@ def noun(parameter: str) -> str:
     return parted.strip().lower()
 
 
+def thing(parameter: str) -> str:
+    """What a parameter stands for: `book` for `book_id`, else its name as words."""
+    return _ID.sub("", noun(parameter))
+
+
 def _framed(frame: str, clause: str) -> str:
     text = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
     framed = frame.format("\0").replace("\0", text)
     return re.sub(r"\.\.$", ".", framed)
 
 
-def from_description(spec: ToolSpec) -> Wording:
-    """Templates made of a tool's own description, for tools that nobody wrote any for."""
+def from_description(spec: ToolSpec, meant: Set[str] = frozenset()) -> Wording:
+    """Templates made of a tool's own description, for tools that nobody wrote any for.
+
+    A value takes its place where the description names its thing: `Lend a book to a member` becomes
+    `lend book {book_id} to member {member_id}`. What is not named there follows at the end.
+
+    Args:
+        spec: the tool.
+        meant: arguments whose values are not said: what stands for them is a phrase of its own.
+    """
     text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
-    sentence = re.split(r"(?<=[.!?])\s|\n", text or noun(spec.name))[0].rstrip(".!?")
+    sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
     words = sentence.split() or [noun(spec.name)]
     words[0] = _imperative(words[0].lower())
-    properties = cast("Mapping[str, Any]", spec.parameters.get("properties", {}))
-    required = cast("Sequence[str]", spec.parameters.get("required", []))
-    slots = [f"{noun(name)} {{{name}}}" for name in required]
     base = _SLOT.sub("", " ".join(words))
-    joined = ", ".join(slots)
-    say = tuple(
-        base + (tail.format(joined) if slots else "") for tail in (": {}", " ({})", " with {}")
-    )
-    optional = {n: (f"with {noun(n)} {{{n}}}",) for n in properties if n not in required}
-    return Wording(tuple(dict.fromkeys(say)), optional)
+    properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
+    rest: list[str] = []
+    required = cast("Sequence[str]", spec.parameters.get("required", []))
+    for name in required:
+        placed = _placed(base, name, name in meant, properties.get(name, {}))
+        if placed == base:
+            rest.append(f"{{{name}}}" if name in meant else f"{noun(name)} {{{name}}}")
+        base = placed
+    joined = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
+    say = tuple(base + tail.format(joined) for tail in ((" with {}", ", {}") if rest else ("",)))
+    optional = {n: _appended(n, s) for n, s in properties.items() if n not in required}
+    return Wording(say, optional, nouns={name: thing(name) for name in properties})
+
+
+def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """How an optional argument is said."""
+    what = noun(name)
+    if schema.get("type") in ("integer", "number") and what.endswith("s"):
+        return (f"for {{{name}}} {what}", f"({{{name}}} {what})")
+    return (f"with {what} {{{name}}}",)
+
+
+def _placed(base: str, name: str, meant: bool, schema: Mapping[str, Any]) -> str:
+    """The sentence with a slot where it first names the parameter's thing."""
+    what = thing(name)
+    counted = schema.get("type") in ("integer", "number")
+    lead = r"(?:(?:a number of|an amount of|some|so many|a|an|another|one|the|its|their) )"
+    found = re.search(rf"(?<![\w{{]){lead}?{re.escape(what)}(?![\w}}])", base, re.IGNORECASE)
+    if found is None or found.start() == 0:
+        return base
+    slot = f"{{{name}}}"
+    if not meant and counted and what.endswith("s"):
+        slot = f"{slot} {what}"
+    elif not meant and not counted and (what != noun(name) or "enum" in schema):
+        slot = f"the {slot} {what}" if "enum" in schema else f"{what} {slot}"
+    elif not meant:
+        slot = f"{_article(found.group(), what)} of {slot}" if counted else f"the {what} {slot}"
+    return base[: found.start()] + slot + base[found.end() :]
+
+
+def _article(found: str, what: str) -> str:
+    """`an amount` as it was written; `the amount` where there was no article."""
+    return found if found.lower() != what else f"a {what}"
 
 
 def _imperative(verb: str) -> str:

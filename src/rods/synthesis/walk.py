@@ -245,6 +245,7 @@ class Walk:
             latest = live.shown(name)[:1]
             fits = bool(latest) and str(latest[0]) == str(value)
             fits = fits and self._planner.phrases.can_refer(call.name, name)
+            fits = fits and (not self._planner.domains.inferred or live.alone(name))
             if fits and self._rng.random() < REFER:
                 found.add(name)
         return frozenset(found)

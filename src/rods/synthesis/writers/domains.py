@@ -1,7 +1,7 @@
 """Argument domains of an environment: kinds of parameters and the API's own tables.
 
-Owns the reading of `envs/<name>/domains.toml`, as data: no environment is imported. Never guesses:
-what the file does not name has no kind and is left as it is.
+Owns the reading of `envs/<name>/domains.toml`, as data: no environment is imported. Never guesses
+(`inference.py` does): what the file does not name has no kind and is left as it is.
 
     domains = load_domains("bfcl")
     domains.parameter("book_flight", "travel_from")      # "airport"
@@ -46,6 +46,8 @@ class Domains:
     routes: frozenset[tuple[str, str]]
     zips: Mapping[str, str]
     distances: Mapping[tuple[str, str], float]
+    inferred: bool = False
+    """No file says what values mean: kinds are guessed, values come from where names fit."""
 
     def parameter(self, function: str, name: str) -> str:
         """Kind of a parameter, empty where it has none."""
@@ -60,24 +62,38 @@ class Domains:
         return self.keys.get(f"{owner}.{name}") or self.keys.get(name, "")
 
 
+def has_domains(environment: str) -> bool:
+    """Whether an environment has a file of domains."""
+    return files("rods").joinpath("envs", environment, "domains.toml").is_file()
+
+
 @functools.cache
 def load_domains(environment: str) -> Domains:
-    """Read the domains of an environment by its short name.
+    """Read the domains of an environment by its short name; empty ones where it has no file.
 
     Raises:
-        SynthesisError: there is no such file, or a section of it is missing.
+        SynthesisError: a section of the file is missing or broken.
     """
     path = files("rods").joinpath("envs", environment, "domains.toml")
     try:
+        if not path.is_file():
+            return _domains(_EMPTY)
         data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         return _domains(data)
-    except FileNotFoundError as error:
-        raise SynthesisError(
-            f"environment {environment!r} has no domains.toml, which the resample writer needs. "
-            "Write one (see envs/bfcl/domains.toml) or choose another writer."
-        ) from error
     except (KeyError, tomllib.TOMLDecodeError) as error:
         raise SynthesisError(f"{path}: section or value missing or broken: {error}.") from error
+
+
+_TABLES = """
+parameters configuration keys ranges defaults companies aliases airports zips distances
+"""
+_EMPTY: Mapping[str, Any] = {
+    **{name: {} for name in _TABLES.split()},
+    "seeded": {"classes": []},
+    "constant": {"functions": []},
+    "keep": {"words": [], "padded_names": []},
+    "routes": {"pairs": []},
+}
 
 
 def _domains(data: Mapping[str, Any]) -> Domains:

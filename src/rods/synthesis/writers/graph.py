@@ -22,7 +22,7 @@ from rods.synthesis.phrases import Phrases, load_phrases
 from rods.synthesis.profile import Profile, distance, profile
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.walk import Base, Planner, Walk
-from rods.synthesis.writers.domains import load_domains
+from rods.synthesis.writers.inference import domains_for
 from rods.synthesis.writers.resample import ResampleWriter
 from rods.task import Task
 
@@ -58,7 +58,7 @@ class GraphWriter:
         self.planner = Planner(
             environment,
             ApiGraph.of(originals, lambda task: owners(environment, task)),
-            load_domains(environment.name),
+            domains_for(environment, originals),
             phrases or load_phrases(environment.name),
             self._renamer.materials,
         )

@@ -24,8 +24,9 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
 from rods.synthesis.writers.assign import Materials, assign
-from rods.synthesis.writers.domains import Domains, load_domains
+from rods.synthesis.writers.domains import Domains
 from rods.synthesis.writers.entities import collect
+from rods.synthesis.writers.inference import domains_for
 from rods.synthesis.writers.rebind import rebind
 from rods.synthesis.writers.sketch import Sketch
 from rods.synthesis.writers.vocabulary import Vocabulary
@@ -101,7 +102,7 @@ class ResampleWriter:
         """
         self._pool = tuple(task for task in pool if task.is_original)
         self._environment = environment
-        self._domains: Domains = load_domains(environment.name)
+        self._domains: Domains = domains_for(environment, self._pool)
         self._shares = (recombine_share, cut_share)
         self._max_distance = max_distance
         self.materials = Materials(Vocabulary.from_tasks(self._pool), self._donor_texts())
