@@ -5,6 +5,7 @@ Figures that a script may read go to standard output, everything else to standar
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -52,3 +53,9 @@ def overrides(args: Sequence[str]) -> list[str]:
 def profile_of(name: str) -> str:
     """The profile as `load_config` wants it."""
     return "" if name == FULL else name
+
+
+def writer_overrides(writer: str, url: str, model: str) -> list[str]:
+    """The short options `--writer`, `--writer-url`, `--writer-model` as settings."""
+    given = {"writer": writer, "url": url, "model": model}
+    return [f"synthesis.{key}={json.dumps(value)}" for key, value in given.items() if value]

@@ -10,7 +10,18 @@ import sys
 
 import typer
 
-from rods.cli import check, compare, doctor, evaluate, pretrain, report, synth, train
+from rods.cli import (
+    check,
+    compare,
+    doctor,
+    evaluate,
+    inspect,
+    pretrain,
+    profile,
+    report,
+    synth,
+    train,
+)
 from rods.cli.common import say
 from rods.errors import Interrupted, RodsError
 
@@ -22,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _verb in (train, evaluate, check, synth, report, compare, pretrain, doctor):
+for _verb in (train, evaluate, check, synth, inspect, profile, report, compare, pretrain, doctor):
     _verb.add(app)
 
 

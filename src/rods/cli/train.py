@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import EXTRA, out, overrides, profile_of, say
+from rods.cli.common import EXTRA, out, overrides, profile_of, say, writer_overrides
 from rods.config import RunConfig, load_config
 from rods.errors import Interrupted
 
@@ -31,9 +31,12 @@ def train(
     folder: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "",
     resume: Annotated[Path | None, typer.Option(help="A run to go on with.")] = None,
     dry_run: Annotated[bool, typer.Option(help="Print the settings and stop.")] = False,
+    writer: Annotated[str, typer.Option(help="What writes variants: synthesis.writer.")] = "",
+    writer_url: Annotated[str, typer.Option(help="Its chat server: synthesis.url.")] = "",
+    writer_model: Annotated[str, typer.Option(help="Its model: synthesis.model.")] = "",
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
-    asked = overrides(context.args)
+    asked = overrides(context.args) + writer_overrides(writer, writer_url, writer_model)
     if curriculum:
         asked.append(f"curriculum={curriculum}")
     if seed is not None:

@@ -1,0 +1,209 @@
+"""`rods inspect`: variants as people read them, with the verdict of every gate, asked again now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from rods.cli.common import EXTRA, out, overrides, profile_of
+from rods.config import load_config
+from rods.errors import EnvError, TaskError
+
+if TYPE_CHECKING:
+    from rods.synthesis.gates import Gatekeeper
+    from rods.synthesis.overlap import Prints
+    from rods.task import Task
+    from rods.types import Json
+
+SEEDLESS = ("held_out_scenario", "offered", "held_out_overlap", "execution", "replay")
+"""Gates that can be asked where the seed is unknown."""
+
+
+class Finding(NamedTuple):
+    """What the gates say of one variant."""
+
+    variant: Task
+    seed: Task | None
+    """None: unknown; gates that compare with it were not asked."""
+    distance: float | None
+    verdicts: Mapping[str, str | None]
+    """Gate to what is wrong, or None."""
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """Gates that it does not pass."""
+        return {name: problem for name, problem in self.verdicts.items() if problem is not None}
+
+
+def add(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("inspect", context_settings=EXTRA)(inspect)
+
+
+def inspect(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="JSON lines of variants.")],
+    number: Annotated[int, typer.Option("--n", min=0, help="Show so many; 0: all.")] = 5,
+    task: Annotated[str, typer.Option(help="Judge and show this one alone, by its id.")] = "",
+    seeds: Annotated[
+        Path | None, typer.Option(help="JSON lines of their seeds, beside the training side.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    recipe: Annotated[str, typer.Option(help="Where the settings come from.")] = "rods",
+    profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = "quick",
+) -> None:
+    """Show variants and ask every gate again; exit 1 if one of them fails."""
+    from rods.env import make_environment
+    from rods.envs.originals import parted_tasks
+    from rods.synthesis.gates import Gatekeeper
+    from rods.task import read_tasks
+
+    config = load_config(recipe, profile_of(profile), overrides(context.args))
+    variants = list(read_tasks(file))
+    if task and task not in {t.id for t in variants}:
+        raise TaskError(f"{file}: there is no task {task}.")
+    environment = make_environment(config.env.name, config.env.wheel)
+    given = list(read_tasks(seeds)) if seeds else []
+    if given and config.env.name != "bfcl" and not config.env.tasks:
+        training, held_out = given, []
+    else:
+        sides = parted_tasks(config.env)
+        training, held_out = list(sides.train), list(sides.held_out)
+    keeper = Gatekeeper(environment, training, held_out, config.synthesis.max_distance)
+    known = {t.id: t for t in (*training, *given, *variants)}
+    findings = list(judged(variants, known, keeper, task))
+    if as_json:
+        out().print_json(data=[_plain(finding) for finding in findings])
+    else:
+        _show(findings, len(findings) if task else number or len(findings))
+    if any(finding.faults for finding in findings):
+        raise typer.Exit(1)
+
+
+def judged(
+    variants: Sequence[Task], known: Mapping[str, Task], keeper: Gatekeeper, only: str = ""
+) -> Iterator[Finding]:
+    """What all gates say of each variant; `novelty` compares with the earlier ones too."""
+    from rods.synthesis.overlap import prints
+
+    seen: dict[str, list[Prints]] = {}
+    for variant in variants:
+        mine = prints(variant)
+        before = seen.setdefault(mine.calls, [])
+        if only in ("", variant.id):
+            yield _judge(variant, known, keeper, before)
+        before.append(mine)
+
+
+def _judge(
+    variant: Task, known: Mapping[str, Task], keeper: Gatekeeper, before: Sequence[Prints]
+) -> Finding:
+    from rods.synthesis.gates import TEXTUAL
+    from rods.synthesis.gates_case import GATES
+    from rods.synthesis.profile import distance
+
+    seed = _seed_of(variant, known)
+    silent = dataclasses.replace(
+        variant, turns=tuple(dataclasses.replace(t, ground_truth=()) for t in variant.turns)
+    )
+    case = keeper.case(seed or silent, variant, before)
+    verdicts: dict[str, str | None] = {}
+    try:
+        for name in keeper.names if seed is not None else SEEDLESS:
+            # What is not offered cannot be played.
+            if name in TEXTUAL or not verdicts.get("offered"):
+                verdicts[name] = GATES[name](case)
+    except (TaskError, EnvError) as error:
+        return Finding(variant, seed, None, {**verdicts, "world": str(error)})
+    if seed is None:
+        return Finding(variant, None, None, verdicts)
+    if verdicts.get("offered"):
+        return Finding(variant, seed, None, verdicts)
+    far = distance(case.seed.profile, case.variant.profile)
+    return Finding(variant, seed, far, verdicts)
+
+
+def _seed_of(variant: Task, known: Mapping[str, Task]) -> Task | None:
+    """The ancestor of the same origin and category that is known, the youngest first."""
+    p = variant.provenance
+    ancestors = [known[i] for i in reversed(p.ancestors) if i in known]
+    near = [t for t in ancestors if t.category == variant.category]
+    same = [t for t in near if t.provenance.origin == p.origin]
+    return next(iter(same or near), None)
+
+
+def _show(findings: Sequence[Finding], number: int) -> None:
+    console = out()
+    for finding in findings[:number]:
+        console.print(_page(finding))
+    rest = [f for f in findings[number:] if f.faults]
+    if rest:
+        table = Table("variant", "gate", "what is wrong")
+        for finding in rest:
+            for name, problem in finding.faults.items():
+                table.add_row(finding.variant.id, name, escape(problem))
+        console.print(table)
+    console.print(_summary(findings))
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    faults = Counter(name for finding in findings for name in finding.faults)
+    failed = sum(1 for finding in findings if finding.faults)
+    unknown = sum(1 for finding in findings if finding.seed is None)
+    text = f"{len(findings)} variants: {len(findings) - failed} pass every gate, {failed} fail"
+    if faults:
+        text += " (" + ", ".join(f"{name} {count}" for name, count in faults.most_common()) + ")"
+    if unknown:
+        text += f"; the seed of {unknown} is unknown, so only {', '.join(SEEDLESS)} were asked"
+    far = sorted(f.distance for f in findings if f.distance is not None)
+    if far:
+        text += f"; median profile distance {far[len(far) // 2]:.3f}"
+    return text + "."
+
+
+def _page(finding: Finding) -> Table:
+    variant = finding.variant
+    table = Table(title=f"variant {variant.id}", title_justify="left", show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    origin = variant.provenance
+    table.add_row("category", variant.category)
+    table.add_row("recipe", escape(origin.recipe or "(none)"))
+    table.add_row("origin", escape(f"{origin.origin}, scenario {origin.scenario}"))
+    table.add_row("ancestors", ", ".join(origin.ancestors) or "(none)")
+    if finding.seed is None:
+        table.add_row("seed", "unknown: give it with --seeds")
+    elif finding.distance is not None:
+        table.add_row("seed", f"{finding.seed.id}, profile distance {finding.distance:.3f}")
+    table.add_section()
+    for index, turn in enumerate(variant.turns):
+        table.add_row(f"turn {index}", escape(turn.user) or "(blank: tools are given back)")
+        if turn.withheld:
+            table.add_row("  withheld", escape(", ".join(turn.withheld)))
+        calls = "\n".join(str(call) for call in turn.ground_truth)
+        table.add_row("  calls", escape(calls) or "(none: the agent must ask)")
+    table.add_section()
+    passed = [name for name, problem in finding.verdicts.items() if problem is None]
+    table.add_row("passes", ", ".join(passed) or "(nothing)")
+    for name, problem in finding.faults.items():
+        table.add_row(f"FAILS {name}", escape(problem))
+    return table
+
+
+def _plain(finding: Finding) -> dict[str, Json]:
+    return {
+        "id": finding.variant.id,
+        "category": finding.variant.category,
+        "recipe": finding.variant.provenance.recipe,
+        "seed": finding.seed.id if finding.seed else None,
+        "distance": finding.distance,
+        "ok": not finding.faults,
+        "verdicts": dict(finding.verdicts),
+    }
