@@ -95,7 +95,7 @@ def synth(
     chosen = _not_held_out(chosen, sources)
     made = _make(config, sources, chosen, number, seed, journal_path, target)
     export(made, target, form, sources.environment, dialect=dialect)
-    journal_path.unlink()
+    journal_path.unlink(missing_ok=True)
     say(f"{len(made)} variants in {target}")
 
 
@@ -201,6 +201,7 @@ def _make(
         sources.environment, sources.training, sources.held_out, settings.max_distance
     )
     plan = Plan(chosen, number, seed, settings.attempts, settings.concurrency)
+    _free(target, resume=journal_path.exists())  # another process may have finished meanwhile
     journal = Journal.open(journal_path, _deciding(config, sources, plan))
     maker = DatasetMaker(plan, writer, keeper, journal)
     try:
