@@ -9,6 +9,7 @@
     ├── TokenError        the token ledger would break its prefix invariant
     ├── RewardError       a reward is unknown or gave something that is no score
     ├── SynthesisError    a writer or the synthesis worker failed
+    │   └── WriterError   a chat server gave no usable answer
     ├── TrainError        an update cannot be computed (NaN, nothing left to train on)
     ├── StoreError        a run directory is missing, damaged, or belongs to another version
     └── Interrupted       Ctrl-C was pressed; the work stopped at a step boundary
@@ -52,6 +53,16 @@ class RewardError(RodsError, ValueError):
 
 class SynthesisError(RodsError, RuntimeError):
     """A writer or the synthesis worker failed."""
+
+
+class WriterError(SynthesisError):
+    """A chat server gave no usable answer."""
+
+    def __init__(self, message: str, fatal: bool = False) -> None:
+        """Keep the message and whether no later request can succeed either."""
+        super().__init__(message)
+        self.fatal = fatal
+        """True: wrong address, key or model. False: this request failed, the next may not."""
 
 
 class TrainError(RodsError, RuntimeError):

@@ -1,0 +1,121 @@
+"""Values around the chat client: its settings, its answers, its accounts, the server's address.
+
+Owns the reading of the key and of the URL; both fail before anything is sent. Never imports the
+`openai` package, so a configuration can be checked without it.
+
+    ChatSettings(url="http://localhost:8000/v1", temperatures={"judge": 0.0})
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from rods.errors import ConfigError
+from rods.types import Json
+
+
+@dataclass(frozen=True)
+class ChatSettings:
+    """Which server is asked, and how."""
+
+    url: str
+    """Base URL, up to and with /v1."""
+    model: str = ""
+    """Empty: the first one that the server lists."""
+    models: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Stage to model, where it is not `model`."""
+    temperatures: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Stage to temperature, where it is not `temperature`."""
+    temperature: float = 1.0
+    top_p: float = 0.7
+    max_tokens: int = 2048
+    """Longest answer."""
+    concurrency: int = 8
+    """Requests in flight."""
+    timeout: float = 120.0
+    """Seconds of one request from start to end."""
+    retries: int = 4
+    """Repetitions after a timeout, a broken connection, HTTP 429 or 5xx."""
+    key_variable: str = "RODS_WRITER_KEY"
+    """Environment variable that holds the key."""
+    price_in: float = 0.0
+    """Of a million prompt tokens."""
+    price_out: float = 0.0
+    """Of a million answer tokens."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer."""
+
+    text: str
+    """Without thinking; never empty."""
+    data: Json | None
+    """The JSON found in the text, where a schema was asked for. The schema is not checked."""
+    cached: bool
+    truncated: bool
+    """`max_tokens` ended it."""
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a stage took."""
+
+    calls: int = 0
+    """Questions that went to the server; each is one request and its `retries`."""
+    cached: int = 0
+    """Questions that the cache answered."""
+    retries: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+    """Time of all requests, added up; pauses and queueing are not in it."""
+    cost: float = 0.0
+
+
+def read_key(variable: str) -> str:
+    """The key that an environment variable holds; empty where it is not set.
+
+    Raises:
+        ConfigError: no HTTP header can carry it.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not all("!" <= letter <= "~" for letter in key):
+        raise ConfigError(
+            f"environment variable {variable}: the key holds a space or a character that no HTTP "
+            "header can carry. Set it again, without quotes."
+        )
+    return key
+
+
+def split_address(url: str) -> tuple[str, str]:
+    """The URL without credentials, and those as HTTP's basic authentication wants them.
+
+    Raises:
+        ConfigError: it is no URL of a server.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = f":{parts.port}" if parts.port else ""
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        parts, port, usable = urlsplit(""), "", False
+    if not usable:
+        shown = re.sub(r"//[^/]*@", "//", url)
+        raise ConfigError(
+            f"synthesis.url: {shown!r} is no address of a chat server; expected something like "
+            "http://localhost:8000/v1."
+        )
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else str(parts.hostname)
+    login = ""
+    if parts.username or parts.password:
+        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        login = base64.b64encode(pair.encode()).decode()
+    return f"{parts.scheme}://{host}{port}{parts.path}", login
