@@ -1,8 +1,10 @@
-"""Yield of the resample writer: variants a second, what each gate rejects, how varied they are.
+"""Yield of the writers without a model: variants a second, what gates reject, how varied they are.
 
-    python benchmarks/synthesis_yield.py [--wheel PATH] [--proposals 2000] [--warm 800] [--seed 0]
+    python benchmarks/synthesis_yield.py [--writer resample|graph] [--resample-share 0.5]
+        [--proposals 2000] [--warm 800] [--seed 0] [--wheel PATH]
 
-One core, one process, CPU seconds. Every accepted variant is replayed once more in a fresh world.
+One core, one process, CPU seconds. Every accepted variant is replayed once more in a fresh world,
+and compared once more with the held-out side.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.synthesis.flow import trace
 from rods.synthesis.gates import Gatekeeper, gate_names
+from rods.synthesis.overlap import Corpus, prints
 from rods.synthesis.pipeline import Statistics, synthesize
-from rods.synthesis.writers.resample import ResampleWriter
+from rods.synthesis.writers import make_writer
 from rods.task import Task
 
 
@@ -26,16 +29,19 @@ def main() -> None:
     """Run and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--wheel", default="")
+    parser.add_argument("--writer", default="resample")
+    parser.add_argument("--resample-share", type=float, default=0.0)
     parser.add_argument("--proposals", type=int, default=2000)
     parser.add_argument("--warm", type=int, default=800)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--attempts", type=int, default=1)
     parser.add_argument("--show", type=int, default=0, help="rejections to show for each reason")
+    parser.add_argument("--accept", type=int, default=0, help="stop after so many; 0: do not")
     args = parser.parse_args()
 
     sides = split(load_tasks(args.wheel))
     environment = BfclEnvironment(args.wheel)
-    writer = ResampleWriter(sides.train, environment)
+    writer = make_writer(args.writer, sides.train, environment, args.resample_share)
     keeper = Gatekeeper(environment, sides.train, sides.held_out)
     rng = random.Random(args.seed)
     for number in range(args.warm):
@@ -49,6 +55,8 @@ def main() -> None:
     started = time.process_time()
     for number in range(args.proposals):
         seed = rng.choice(sides.train)
+        if args.accept and len(accepted) == args.accept:
+            break
         outcome = synthesize(seed, writer, keeper, number, args.attempts)
         counted.add(outcome)
         good = outcome.variant is not None
@@ -82,6 +90,11 @@ def main() -> None:
     variety(accepted, sides.train)
     failed = [t for t in accepted if not all(v.solved for v in trace(environment, t).verdicts)]
     print(f"\nreplayed once more in fresh worlds: {len(accepted) - len(failed)}/{len(accepted)}")
+    corpus = Corpus(sides.train, sides.held_out)
+    shared = [t for t in accepted if corpus.overlap(prints(t)) is not None]
+    held = {t.provenance.scenario for t in sides.held_out}
+    mixed = [t for t in accepted if held & {t.provenance.scenario, *t.provenance.scenarios}]
+    print(f"overlap with held-out tasks: {len(shared)} by text or calls, {len(mixed)} by scenario")
 
 
 def table(title: str, counts: Counter[tuple[str, bool]]) -> None:

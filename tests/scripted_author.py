@@ -9,6 +9,7 @@ the whole path of the language-model writer is driven without a model.
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
@@ -160,3 +161,16 @@ def _state(prompt: str) -> Mapping[str, Any]:
 def _blocks(prompt: str) -> list[str]:
     part = prompt.split("in this order:\n")[1].split("\nSay every value")[0]
     return [block for block in re.split(r"\n(?=\d+\. )", part.strip()) if block.strip()]
+
+
+@functools.cache
+def _bundled() -> ScriptedAuthor:
+    from rods.envs.bfcl.tasks import load_tasks, split
+    from rods.envs.bfcl.world import BfclEnvironment
+
+    return ScriptedAuthor(split(load_tasks()).train, BfclEnvironment())
+
+
+def author(body: Mapping[str, Any]) -> str:
+    """For `python tests/loopback.py --author scripted_author:author`, run in `tests`."""
+    return _bundled()(body)

@@ -197,3 +197,33 @@ def test_a_worker_that_cannot_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(SynthesisError, match=r"no\.such\.module"):
         worker.drain(["r"], 60.0)
     worker.stop()
+
+
+@pytest.mark.slow
+def test_a_worker_that_worked_and_dies_again_and_again_is_suspended(tmp_path: Path) -> None:
+    plain = dataclasses.replace(SETTINGS, inline=False)
+    with SynthesisWorker(tmp_path / "q.sqlite", plain) as worker:
+        worker.submit("r0", SEEDS[0], 1, 0, 1.0, 1)
+        assert worker.drain(["r0"], 120.0)
+        for number in range(1, 6):
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGKILL)
+            worker._process.wait()  # pyright: ignore
+            worker.submit(f"r{number}", SEEDS[0], 500, number, 1.0, 1)
+        assert "ended 4 times" in worker.suspended
+        assert worker.state()["suspended"] == worker.suspended
+        started = time.monotonic()
+        assert not worker.drain(["r5"], 60.0)
+        assert time.monotonic() - started < 5
+        assert len(worker.results(["r0"])) == 1
+
+
+def test_orders_under_way_are_left_out(tmp_path: Path) -> None:
+    queue = SynthesisQueue(tmp_path / "q.sqlite")
+    for number, name in enumerate(("a", "b", "c")):
+        queue.submit(name, SEEDS[number], 1, number, float(number), 1)
+    drawn: list[str] = []
+    while (order := queue.next_order(drawn)) is not None:
+        drawn.append(order.id)
+    assert drawn == ["c", "b", "a"]
+    queue.close()

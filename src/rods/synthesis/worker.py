@@ -132,7 +132,8 @@ class SynthesisWorker:
         """Order `n` variants of a seed and return at once. The same id again changes nothing.
 
         Raises:
-            SynthesisError: the worker died again and again; the message holds its last words.
+            SynthesisError: the worker dies at once, again and again; the message holds its last
+                words. One that has worked before is suspended instead.
         """
         self._queue.submit(request_id, seed, n, rng_seed, priority, epoch)
         self._revive()
@@ -150,7 +151,7 @@ class SynthesisWorker:
         """Wait at most `timeout` seconds; whether all of these requests are finished.
 
         Raises:
-            SynthesisError: the worker died again and again.
+            SynthesisError: as `submit`.
         """
         if self._settings.inline:
             self._work_inline(request_ids)
@@ -179,6 +180,11 @@ class SynthesisWorker:
         }
 
     @property
+    def pid(self) -> int | None:
+        """Process id of the worker; None where there is no process."""
+        return self._process.pid if self._process is not None else None
+
+    @property
     def suspended(self) -> str:
         """Why the writer pauses (it is tried again from time to time); empty while it works."""
         return self._queue.get("suspended")
@@ -202,12 +208,16 @@ class SynthesisWorker:
     def _revive(self) -> None:
         if self._settings.inline or self._process is None or self._alive():
             return
-        if self._starts > RESTARTS:
-            raise SynthesisError(
-                f"the synthesis worker ended {self._starts} times (exit code "
-                f"{self._process.returncode}); its last words, from {self._log}: {self._tail()}"
-            )
-        self._start()
+        if self._starts <= RESTARTS:
+            self._start()
+            return
+        words = (
+            f"the synthesis worker ended {self._starts} times (exit code "
+            f"{self._process.returncode}); its last words, from {self._log}: {self._tail()}"
+        )
+        if not self._queue.counts().tried:
+            raise SynthesisError(words)
+        self._queue.put("suspended", words)
 
     def _start(self) -> None:
         self._starts += 1

@@ -60,7 +60,7 @@ class Maker:
     def make(self, order: Order, seen: Sequence[Prints]) -> Outcome:
         """The next outcome of an order; raises `WriterError` where the writer cannot be used."""
         rng_seed = order.rng_seed * 1009 + order.made
-        with getattr(self._writer, "baton", nullcontext()):
+        with getattr(self._writer, "baton", None) or nullcontext():
             return synthesize(
                 order.seed, self._writer, self._keeper, rng_seed, self._attempts, seen
             )

@@ -77,6 +77,11 @@ class LlmWriter:
         """What the server was asked so far, by stage."""
         return self._server.usage() if isinstance(self._server, ChatClient) else {}
 
+    def close(self) -> None:
+        """End the connection to the server."""
+        if isinstance(self._server, ChatClient):
+            self._server.close()
+
     @property
     def _recipe(self) -> str:
         return f"llm:{self._settings.planner}@{prompts_hash()}"

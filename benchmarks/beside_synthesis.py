@@ -1,0 +1,129 @@
+"""Time of a training step with the language-model writer at work beside it, and without.
+
+    python benchmarks/beside_synthesis.py [--steps 6] [--pace 0.5] [--threads 0]
+
+The worker is a process of its own and asks a server on loopback (the tests' scripted author, one
+more process, `--pace` seconds an answer). Both are stopped and continued by signals, step by step
+in turn, so that both arms see the same tasks, the same noise and (rate 1e-12) the same weights.
+Prints medians of rollout and update, and how many variants were made meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rods.cli.assemble import assemble, start_run
+from rods.config import load_config
+from rods.parts import Parts
+from rods.reward import get_reward, score_group
+from rods.rollout import run_groups
+from rods.synthesis.worker import SynthesisWorker
+
+TESTS = Path(__file__).parents[1] / "tests"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--pace", type=float, default=0.5)
+    parser.add_argument("--threads", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, server(options.pace) as (url, pid):
+        settings = [
+            *("synthesis.writer=llm", f"synthesis.url={url}", "synthesis.resample_share=0.0"),
+            *("train.lr=1e-12", "evaluation.tasks=1", "evaluation.variants=0"),
+            f"model.threads={options.threads}",
+        ]
+        config = load_config("rods", "quick", settings)
+        with assemble(config, start_run(config, str(Path(folder) / "run"))) as parts:
+            measure(parts, config, options.steps, pid)
+
+
+@contextmanager
+def server(pace: float) -> Generator[tuple[str, int]]:
+    """The loopback server: its URL and its process."""
+    command = [sys.executable, "loopback.py", "--author", "scripted_author:author"]
+    process = subprocess.Popen(
+        [*command, "--pace", str(pace)], cwd=TESTS, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        found = re.search(r"http://\S+", process.stdout.readline())
+        assert found is not None
+        yield found.group(), process.pid
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+def measure(parts: Parts, config: Any, steps: int, pid: int) -> None:
+    """Alternate the arms."""
+    worker = parts.synthesis
+    assert isinstance(worker, SynthesisWorker) and worker.pid is not None
+    for number, task in enumerate(parts.originals):
+        worker.submit(f"load-{number}", task, 1000, number, 1.0, 0)
+    tasks = list(parts.originals)[: config.rollout.tasks_per_step]
+    times: dict[str, list[tuple[float, float]]] = {"beside": [], "without": []}
+    step(parts, config, tasks)
+    until = time.monotonic() + 120
+    while not worker.state()["tried"] and time.monotonic() < until:
+        time.sleep(0.2)
+    before = worker.state()
+    for _ in range(steps):
+        for arm, order in (("beside", signal.SIGCONT), ("without", signal.SIGSTOP)):
+            for process in (worker.pid, pid):
+                os.kill(process, order)
+            time.sleep(0.5)
+            times[arm].append(step(parts, config, tasks))
+    for process in (worker.pid, pid):
+        os.kill(process, signal.SIGCONT)
+    after = worker.state()
+    for name, part in (("rollout", 0), ("update", 1)):
+        beside, without = (statistics.median(row[part] for row in times[arm]) for arm in times)
+        print(
+            f"{name}: {beside:.2f} s beside, {without:.2f} s without, ratio {beside / without:.3f}"
+        )
+    tried = int(str(after["tried"])) - int(str(before["tried"]))
+    print(f"{tried} proposals were made meanwhile, {after['accepted']} variants accepted in all")
+
+
+def step(parts: Parts, config: Any, tasks: list[Any]) -> tuple[float, float]:
+    """Seconds of rollout and update."""
+
+    async def play() -> list[Any]:
+        found = run_groups(
+            tasks,
+            parts.environment,
+            parts.policy,
+            parts.dialect,
+            parts.template,
+            config.rollout,
+            seed=3,
+        )
+        return [group async for group in found]
+
+    started = time.perf_counter()
+    parts.policy.version = 0
+    groups = asyncio.run(play())
+    rolled = time.perf_counter()
+    scores = [score_group(get_reward("progress"), group) for group in groups]
+    parts.trainer.update(groups, scores)
+    return rolled - started, time.perf_counter() - rolled
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Yield of the language-model writer against a chat server that breaks its answers, by mode.
+
+    python benchmarks/hostile_writer.py [--seeds 24] [--share 0.3] [--modes empty http_500]
+
+The server runs on loopback with the scripted author of the tests. Every accepted variant is checked
+by all gates again; the command fails if one does not pass, or if a mode takes over ten minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from pathlib import Path
+
+from rods.config import SynthesisSettings
+from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.world import BfclEnvironment
+from rods.synthesis.gates import Gatekeeper
+from rods.synthesis.pipeline import Statistics, synthesize
+from rods.synthesis.writers.llm import make_llm_writer
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from loopback import MODES, Loopback
+from scripted_author import ScriptedAuthor
+
+LIMIT = 600.0
+"""Seconds after which a mode counts as hanging."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=24)
+    parser.add_argument("--share", type=float, default=0.3)
+    parser.add_argument("--modes", nargs="*", default=["none", *MODES])
+    options = parser.parse_args()
+    sides, environment = split(load_tasks()), BfclEnvironment()
+    author = ScriptedAuthor(sides.train, environment)
+    keeper = Gatekeeper(environment, sides.train, sides.held_out)
+    seeds = random.Random(2).sample(list(sides.train), options.seeds)
+    heads = f"{'accepted':>9}{'tried':>7}{'requests':>9}{'retries':>8}{'seconds':>9}"
+    print(f"{'mode':16}{heads}  top reasons")
+    bad = 0
+    for mode in options.modes:
+        hostile = [] if mode == "none" else [mode]
+        with Loopback(author, hostile, options.share, seed=1) as server:
+            settings = SynthesisSettings(writer="llm", url=server.url, timeout=10.0)
+            writer = make_llm_writer(sides.train, environment, settings)
+            counted, started = Statistics(), time.perf_counter()
+            for number, seed in enumerate(seeds):
+                outcome = synthesize(seed, writer, keeper, number, 3)
+                counted.add(outcome)
+                if outcome.variant is not None:
+                    bad += keeper.check(seed, outcome.variant).rejection is not None
+            seconds = time.perf_counter() - started
+            bad += seconds > LIMIT
+            retries = sum(row.retries for row in writer.usage().values())
+            reasons = ", ".join(f"{s}:{r} {n}" for (s, r), n in counted.rejected.most_common(3))
+            print(
+                f"{mode:16}{counted.accepted:>9}{counted.tried:>7}{server.count:>9}{retries:>8}"
+                f"{seconds:>9.1f}  {reasons}",
+                flush=True,
+            )
+            writer.close()
+    print(f"{bad} accepted variants that fail a gate, or modes that hang")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
