@@ -548,8 +548,8 @@ def test_find_json(text: str, data: Any) -> None:
 def test_find_json_takes_linear_time() -> None:
     start = time.process_time()
     for piece in ('{"a" ', "[1 ", '{"a": [1 2]} ', '"', "<think>", "```\n{", "{ "):
-        find_json(piece * 20_000)
-    assert time.process_time() - start < 3
+        find_json(piece * 8_000)
+    assert time.process_time() - start < 2
 
 
 def test_thinking_is_cut_out() -> None:
