@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from loopback import Loopback
+from scripted_author import ScriptedAuthor
+from synthesis_cases import ENVIRONMENT, sides
+
 SMALL = [
     *("--updates", "5", "--rollout.k", "4", "--rollout.tasks-per-step", "3"),
     *("--env.train-tasks", "6", "--evaluation.tasks", "3", "--evaluation.variants", "3"),
@@ -77,3 +81,33 @@ def test_invariant_9_the_same_seed_is_the_same_run(tmp_path: Path) -> None:
         [{k: r[k] for k in keys} for r in records(tmp_path / n, "step")] for n in ("one", "two")
     )
     assert one == two
+
+
+@pytest.mark.slow
+def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
+    author = ScriptedAuthor(sides().train, ENVIRONMENT)
+    with Loopback(author) as server:
+        made = rods(
+            *("train", "--out", "run", *SMALL, "--updates", "4", "--curriculum", "rods"),
+            *("--writer", "llm", "--writer-url", server.url, "--synthesis.planner", "graph"),
+            *("--synthesis.resample-share", "0.0", "--synthesis.drain-seconds", "60"),
+            folder=tmp_path,
+        )
+        assert made.returncode == 0, made.stderr
+        assert server.count > 0
+    epochs = records(tmp_path / "run", "epoch")
+    last = epochs[-1]["synthesis"]
+    assert last["tried"] > 0 and not last["suspended"], last  # type: ignore[index, call-overload]
+    assert last["usage"]["rewrite"]["calls"] > 0  # type: ignore[index, call-overload]
+
+
+@pytest.mark.slow
+def test_training_goes_on_without_a_server_that_is_not_there(tmp_path: Path) -> None:
+    made = rods(
+        *("train", "--out", "run", *SMALL, "--updates", "3", "--curriculum", "rods"),
+        *("--writer", "llm", "--writer-url", "http://127.0.0.1:9/v1"),
+        folder=tmp_path,
+    )
+    assert made.returncode == 0, made.stderr
+    assert "synthesis pauses" in made.stderr
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["finished"]

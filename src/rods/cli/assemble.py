@@ -94,7 +94,9 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
     originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
     if not settings.variants:
         return originals
-    made_by, share = config.synthesis.writer, config.synthesis.resample_share
+    share = config.synthesis.resample_share
+    # Without a model, so that every run is evaluated on the same tasks.
+    made_by = "resample" if config.synthesis.writer == "resample" else "graph"
     writer = make_writer(made_by, sides.held_out, environment, share)
     keeper = Gatekeeper(environment, sides.held_out, sides.train, config.synthesis.max_distance)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
