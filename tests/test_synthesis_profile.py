@@ -9,6 +9,7 @@ import dataclasses
 
 import pytest
 
+from rods.synthesis.flow import Shown, trace
 from rods.synthesis.profile import MessageEdge, Profile, distance, profile
 from rods.synthesis.stategraph import Edge, ablate, depth
 from rods.task import BASE, Provenance, Task, Turn
@@ -201,10 +202,34 @@ def test_a_rounded_result_is_a_value_edge(number: int) -> None:
     assert phi.depth == 1
 
 
-@pytest.mark.parametrize("number", [3, 7, 10, 28, 34, 37])
+@pytest.mark.parametrize("number", [3, 7, 10, 28, 37])
 def test_a_word_inside_a_result_is_a_value_edge(number: int) -> None:
     assert profile(ENVIRONMENT, named(f"multi_turn_base_{number}")).depth == 1
 
 
 def test_a_ticker_is_not_said_by_its_company() -> None:
     assert profile(ENVIRONMENT, named("multi_turn_base_116")).depth == 1
+
+
+@pytest.mark.parametrize(("number", "deep"), [(34, 2), (47, 1)])
+def test_numbers_read_from_a_file_are_value_edges(number: int, deep: int) -> None:
+    phi = profile(ENVIRONMENT, named(f"multi_turn_base_{number}"))
+    assert phi.topology[("cat", "mean")] == 1
+    assert phi.depth == deep
+
+
+def test_numbers_of_a_text_are_read_whole_and_last() -> None:
+    shown = Shown()
+    step = trace(ENVIRONMENT, named("multi_turn_base_47")).steps[1]
+    assert "John: 100 Jane: 95" in step.result.content
+    shown.read(0, step)
+    assert shown.within_result(95) == shown.within_result(95.0) == 0
+    assert shown.within_result(10) is None, "a part of 100"
+    assert shown.within_result(9) is None and shown.within_result(True) is None
+    assert shown.within_result(95.5) is None
+    padded = dataclasses.replace(
+        step, result=dataclasses.replace(step.result, content=step.result.content + " " * 2000)
+    )
+    other = Shown()
+    other.read(0, padded)
+    assert other.within_result(95) is None

@@ -68,6 +68,9 @@ def profile(
     played = trace(environment, chosen)
     arguments = sources(chosen, played.steps, all_tools(environment, chosen))
     phi = profile_task(environment, chosen, played.steps, arguments, state=state)
+    if svg is not None:
+        write_page(svg, graph_svg(chosen, arguments, phi))
+        say(f"picture: {svg}")
     if as_json:
         out().print_json(data=to_json(chosen, phi))
     else:
@@ -77,9 +80,6 @@ def profile(
     for index, verdict in enumerate(played.verdicts):
         if not verdict.solved:
             say(f"note: turn {index}: the judge does not accept the task's own ground truth.")
-    if svg is not None:
-        write_page(svg, graph_svg(chosen, arguments, phi))
-        say(f"picture: {svg}")
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -91,7 +91,7 @@ def read_rows(path: Path) -> list[Row]:
     from rods.task import read_tasks
 
     tasks = list(read_tasks(path))
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").split("\n")
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
     return [Row(number, task) for number, task in zip(numbers, tasks, strict=True)]
 
@@ -229,5 +229,5 @@ def to_json(task: Task, phi: Profile) -> dict[str, Json]:
     if phi.state is not None:
         data["state_edges"] = [list(edge) for edge in sorted(phi.state.edges)]
         data["state_depth"] = phi.state_depth
-        data["final"] = sorted(phi.state.final)
+        data["final"] = [*sorted(phi.state.final)]
     return data

@@ -33,6 +33,10 @@ NUMBER = re.compile(
 """A number that stands alone in a text, with or without commas for thousands."""
 
 
+LONGEST_TEXT = 2000
+"""Results with more characters are not searched for numbers within texts."""
+
+
 class Source(StrEnum):
     """Where a value can be found, best first (table in the BFCL notes)."""
 
@@ -90,6 +94,8 @@ class Argument:
     """Whether the initial configuration holds it, wherever else it stands."""
     said: int | None = None
     """Latest turn whose text says the value, where the source is a text."""
+    inside: bool = False
+    """Whether it is a number that the feeder's result shows within a text only."""
 
 
 def leaves(value: object, path: Path = ()) -> list[Leaf]:
@@ -277,6 +283,24 @@ class Shown:
             return self._rounded(value)
         return None
 
+    def within_result(self, value: Scalar) -> int | None:
+        """The latest step whose result shows a number of two digits or more inside a text.
+
+        Text runs on in the benchmark's files (`Revenue: $5000Expenses: $3000`), so a letter ends a
+        number. Ask it last, and not of padded results: there numbers stand by chance.
+        """
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        digits = f"{value:.0f}" if float(value).is_integer() else repr(value)
+        if len(digits) < 2:
+            return None
+        alone = re.compile(rf"(?<![\d.,-]){re.escape(digits)}(?![\d]|[.,]\d)")
+        for index in range(len(self._texts) - 1, -1, -1):
+            text = self._texts[index]
+            if len(text) <= LONGEST_TEXT and alone.search(text):
+                return index
+        return None
+
     def _rounded(self, value: float) -> int | None:
         digits = len(repr(value).partition(".")[2])
         for key, step in self._values.items():
@@ -367,6 +391,7 @@ def sources(
                         where.feeder,
                         held,
                         where.said,
+                        where.inside,
                     )
                 )
         shown.read(number, step)
@@ -377,6 +402,7 @@ class _Found(NamedTuple):
     source: Source
     feeder: int | None = None
     said: int | None = None
+    inside: bool = False
 
 
 def _source(
@@ -394,6 +420,9 @@ def _source(
         return _Found(Source.DOCUMENTATION)
     if normal(value) in configured:
         return _Found(Source.CONFIGURATION)
+    feeder = shown.within_result(value)
+    if feeder is not None:
+        return _Found(Source.RESULT, feeder, inside=True)
     return _Found(Source.DERIVED)
 
 

@@ -85,7 +85,8 @@ def analyse(
     for argument in arguments:
         call = steps[argument.step].call
         kind = domains.parameter(call.name, argument.name)
-        if argument.source is Source.RESULT or _distinctive(argument):
+        computed = argument.source is Source.DERIVED or argument.inside
+        if (argument.source is Source.RESULT and not computed) or _distinctive(argument):
             found = index.links(argument)
             if found:
                 links.setdefault(argument.step, {})[argument.name, argument.path] = found
@@ -95,13 +96,13 @@ def analyse(
             continue
         if kind not in NUMERIC:
             frozen.add(float(argument.value))
-        if argument.source in (Source.DERIVED, Source.CONFIGURATION):
+        if computed or argument.source is Source.CONFIGURATION:
             fill = _fill(task, argument, kind)
             if fill is not None:
                 fills[argument.step] = fill
                 extra[fill.target] = "fuel"
                 frozen |= {TANK} if fill.target == TANK else set()
-            elif argument.source is Source.DERIVED:
+            elif computed:
                 frozen |= _inputs(task, argument.turn) | {float(argument.value)}
         if kind == "id" and argument.source is not Source.RESULT and not argument.configured:
             frozen.add(float(argument.value))
