@@ -74,7 +74,7 @@ def _step(
     tasks = curriculum.next_tasks(config.rollout.tasks_per_step)
     groups = asyncio.run(_roll_out(parts, config, tasks, display))
     rolled = time.perf_counter()
-    if parts.trainer.step == 0:
+    if parts.trainer.step == 0 and config.rollout.preflight:
         preflight(groups)
     scores = [score_group(get_reward(stage.reward), group) for group in groups]
     judged = [curriculum.observe(group, s) for group, s in zip(groups, scores, strict=True)]
