@@ -62,8 +62,9 @@ def profile(
     settings = load_config(overrides=overrides(context.args)).env
     if wheel:
         settings = settings.model_copy(update={"wheel": wheel})
-    rows = read_rows(tasks) if tasks else [Row(0, t) for t in original_tasks(settings)]
-    chosen = find(task, rows, str(tasks) if tasks else settings.tasks or "the benchmark")
+    path = tasks or (Path(settings.tasks) if settings.tasks else None)
+    rows = read_rows(path) if path else [Row(0, t) for t in original_tasks(settings)]
+    chosen = find(task, rows, str(path or "the benchmark"))
     environment = make_environment(settings.name, settings.wheel)
     played = trace(environment, chosen)
     arguments = sources(chosen, played.steps, all_tools(environment, chosen))
