@@ -88,15 +88,14 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
     author = ScriptedAuthor(sides().train, ENVIRONMENT)
     with Loopback(author) as server:
         made = rods(
-            *("train", "--out", "run", *SMALL, "--updates", "4", "--curriculum", "rods"),
+            *("train", "--out", "run", *SMALL, "--updates", "6", "--curriculum", "rods"),
             *("--writer", "llm", "--writer-url", server.url, "--synthesis.planner", "graph"),
             *("--synthesis.resample-share", "0.0", "--synthesis.drain-seconds", "60"),
             folder=tmp_path,
         )
         assert made.returncode == 0, made.stderr
         assert server.count > 0
-    epochs = records(tmp_path / "run", "epoch")
-    last = epochs[-1]["synthesis"]
+    last = records(tmp_path / "run", "step")[-1]["synthesis"]
     assert last["tried"] > 0 and not last["suspended"], last  # type: ignore[index, call-overload]
     assert last["usage"]["rewrite"]["calls"] > 0  # type: ignore[index, call-overload]
 
@@ -104,8 +103,9 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_training_goes_on_without_a_server_that_is_not_there(tmp_path: Path) -> None:
     made = rods(
-        *("train", "--out", "run", *SMALL, "--updates", "3", "--curriculum", "rods"),
+        *("train", "--out", "run", *SMALL, "--curriculum", "rods"),
         *("--writer", "llm", "--writer-url", "http://127.0.0.1:9/v1"),
+        *("--synthesis.drain-seconds", "60"),
         folder=tmp_path,
     )
     assert made.returncode == 0, made.stderr
