@@ -1,7 +1,8 @@
 """Deterministic gates: what a proposal must fulfil before it may be trained on.
 
-Owns one small named function for each condition and the order in which they are asked, cheapest
-first, so that yields can be told by gate. Never changes a proposal, never asks a model.
+Owns the order in which gates are asked, cheapest first, so that yields can be told by gate. The
+conditions stand in `gates_structure`, `gates_text`, `gates_asked` and `gates_minimal`, one small
+function each. Never changes a proposal, never asks a model.
 
     keeper = Gatekeeper(environment, training_tasks, held_out_tasks)
     keeper.check(seed, variant).rejection                   # None: it passes every gate
@@ -9,299 +10,52 @@ first, so that yields can be told by gate. Never changes a proposal, never asks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from rods.env import Environment
 from rods.errors import ConfigError
-from rods.synthesis.flow import (
-    Argument,
-    Scalar,
-    Source,
-    Step,
-    Trace,
-    all_tools,
-    leaves,
-    sources,
-    trace,
-)
-from rods.synthesis.overlap import Corpus, Prints, prints
-from rods.synthesis.profile import Profile, distance, profile
+from rods.synthesis import gates_asked, gates_minimal, gates_structure, gates_text
+from rods.synthesis.gates_case import GATES, Case, Facts
+from rods.synthesis.overlap import Corpus, Neighbours, Prints
+from rods.synthesis.profile import distance
 from rods.synthesis.rejection import Rejection
 from rods.task import Task
-from rods.types import ToolCall
 
-MAX_STRING = 200
-"""Longest string argument, in characters (unless the seed has a longer one)."""
-MAX_LIST = 5
-"""Longest list argument (unless the seed has a longer one)."""
-SLACK = 1.25
-"""How much longer than its seed's a string beyond the limit may be (other words, same text)."""
-NEAR = 0.92
-"""Share of common word triples from which texts with equal calls count as near-duplicates."""
+__all__ = ["Case", "Facts", "Gatekeeper", "Verdict", "gate_names"]
 
-
-class Facts:
-    """What gates know of one task, computed on first use."""
-
-    def __init__(self, environment: Environment, task: Task):
-        self.environment = environment
-        self.task = task
-
-    @cached_property
-    def trace(self) -> Trace:
-        """The ground truth, played in one fresh world and judged against another."""
-        return trace(self.environment, self.task)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The executed ground truth."""
-        return self.trace.steps
-
-    @cached_property
-    def arguments(self) -> tuple[Argument, ...]:
-        """Every argument with its source."""
-        return sources(self.task, self.steps, all_tools(self.environment, self.task))
-
-    @cached_property
-    def profile(self) -> Profile:
-        """Its complexity profile."""
-        return profile(self.environment, self.task, self.steps, self.arguments)
-
-    @cached_property
-    def prints(self) -> Prints:
-        """Fingerprints of its texts and calls."""
-        return prints(self.task)
-
-    @property
-    def calls(self) -> list[ToolCall]:
-        """The flattened ground truth."""
-        return [call for turn in self.task.turns for call in turn.ground_truth]
-
-
-@dataclass
-class Case:
-    """One proposal beside its seed and all that it must not repeat."""
-
-    seed: Facts
-    variant: Facts
-    ancestors: Sequence[Facts]
-    """The seed and the other tasks that gave turns, as far as they are known."""
-    corpus: Corpus
-    max_distance: float
-    seen: Sequence[Prints] = ()
-    """Variants that were accepted before in the same request."""
-
-    @property
-    def aligned(self) -> bool:
-        """Whether the variant calls the seed's functions in the seed's order."""
-        return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
-
-
-Gate: TypeAlias = Callable[[Case], "str | None"]
-"""Says what is wrong, or None."""
-
-_GATES: dict[str, Gate] = {}
-
-
-def gate(name: str) -> Callable[[Gate], Gate]:
-    """Register a gate; gates are asked in the order of their registration."""
-
-    def register(function: Gate) -> Gate:
-        _GATES[name] = function
-        return function
-
-    return register
+SUBJECTS = (gates_structure, gates_text, gates_asked, gates_minimal)
+"""Where gates are registered."""
+ORDER = (
+    "ancestry",
+    "held_out_scenario",
+    "structure",
+    "world",
+    "offered",
+    "sizes",
+    "literals",
+    "leaks",
+    "novelty",
+    "held_out_overlap",
+    "asked",
+    "execution",
+    "outcome",
+    "replay",
+    "provenance",
+    "gap",
+    "contradiction",
+    "units",
+    "withheld",
+    "minimal",
+    "distance",
+)
+"""All gates, cheapest first: text, then one run, then runs without one call."""
 
 
 def gate_names() -> tuple[str, ...]:
     """All gates, in order."""
-    return tuple(_GATES)
-
-
-@gate("ancestry")
-def names_its_ancestors(case: Case) -> str | None:
-    """It names the seed, a recipe and a scenario."""
-    origin = case.variant.task.provenance
-    if case.seed.task.id not in origin.ancestors:
-        return f"ancestors {origin.ancestors} do not name the seed {case.seed.task.id}"
-    if not origin.recipe or not origin.scenario:
-        return f"recipe {origin.recipe!r} or scenario {origin.scenario!r} is missing"
-    return None
-
-
-@gate("held_out_scenario")
-def no_held_out_scenario(case: Case) -> str | None:
-    """Every scenario that gave a turn is on the training side."""
-    origin = case.variant.task.provenance
-    held = {origin.scenario, *origin.scenarios} & case.corpus.scenarios
-    return f"scenarios {sorted(held)} are held out" if held else None
-
-
-@gate("structure")
-def structure_holds(case: Case) -> str | None:
-    """Category and number of deliberate gaps are the seed's; each gap is followed up on."""
-    seed, variant = case.seed.task, case.variant.task
-    if (seed.env, seed.category) != (variant.env, variant.category):
-        return f"{variant.env}/{variant.category} is not the seed's {seed.env}/{seed.category}"
-    gaps = [index for index, turn in enumerate(variant.turns) if not turn.ground_truth]
-    if len(gaps) != sum(1 for turn in seed.turns if not turn.ground_truth):
-        return f"{len(gaps)} turns without ground truth"
-    if _loose_gaps(variant) > _loose_gaps(seed):
-        return f"turns {gaps} without ground truth are not all followed up on"
-    return None
-
-
-def _loose_gaps(task: Task) -> int:
-    """Gaps that no turn follows up on (a few originals have one)."""
-    last = len(task.turns) - 1
-    return sum(
-        1
-        for index, turn in enumerate(task.turns)
-        if not turn.ground_truth and (index == last or not task.turns[index + 1].ground_truth)
-    )
-
-
-@gate("offered")
-def calls_are_offered(case: Case) -> str | None:
-    """Every called function is offered in its turn, and withheld ones are given back."""
-    task = case.variant.task
-    known = all_tools(case.variant.environment, task)
-    for index, turn in enumerate(task.turns):
-        for call in turn.ground_truth:
-            if call.name not in known:
-                return f"turn {index}: the world has no function {call.name}"
-            if call.name in turn.withheld:
-                return f"turn {index}: {call.name} is withheld"
-        if index and not set(turn.withheld) <= set(task.turns[index - 1].withheld):
-            return f"turn {index}: tools are withheld that were offered before"
-        if not turn.user.strip() and not (index and task.turns[index - 1].withheld):
-            return f"turn {index}: a blank text gives nothing back"
-    return None
-
-
-@gate("sizes")
-def arguments_are_small(case: Case) -> str | None:
-    """Strings of at most 200 characters and lists of at most 5, or as long as the seed's."""
-    string, items = _sizes(case.variant.calls)
-    seed_string, seed_items = _sizes(case.seed.calls)
-    if string > max(MAX_STRING, SLACK * seed_string):
-        return f"a string of {string} characters"
-    return f"a list of {items}" if items > max(MAX_LIST, seed_items) else None
-
-
-@gate("novelty")
-def is_new(case: Case) -> str | None:
-    """No near-duplicate of the seed or of an earlier variant: same calls in nearly equal words."""
-    mine = case.variant.prints
-    for other in (case.seed.prints, *case.seen):
-        if mine.calls == other.calls and mine.similarity(other) > NEAR:
-            return f"same calls, {mine.similarity(other):.0%} of the word triples"
-    return None
-
-
-@gate("held_out_overlap")
-def no_held_out_overlap(case: Case) -> str | None:
-    """No text or call sequence that only held-out tasks have."""
-    return case.corpus.overlap(case.variant.prints)
-
-
-@gate("execution")
-def nothing_fails(case: Case) -> str | None:
-    """No ground-truth call fails, unless the same call fails in the seed."""
-    for index, step in enumerate(case.variant.steps):
-        tolerated = case.aligned and case.seed.steps[index].result.failed
-        if step.result.failed and not tolerated:
-            return f"turn {step.turn}: {step.call}: {step.result.content[:160]}"
-    return None
-
-
-@gate("outcome")
-def outcomes_are_alike(case: Case) -> str | None:
-    """With the seed's calls, every result has the seed's booleans: conditions go the same way."""
-    if not case.aligned:
-        return None
-    for old, new in zip(case.seed.steps, case.variant.steps, strict=True):
-        if booleans(old) != booleans(new):
-            return f"turn {new.turn}: {new.call}: {booleans(new)}, in the seed {booleans(old)}"
-    return None
-
-
-@gate("replay")
-def replays(case: Case) -> str | None:
-    """Two fresh worlds agree turn by turn: results and states are equal, the judge is content."""
-    for index, verdict in enumerate(case.variant.trace.verdicts):
-        if not verdict.solved:
-            return f"turn {index}: the judge does not accept the ground truth: {verdict}"
-    return None
-
-
-@gate("provenance")
-def arguments_can_be_found(case: Case) -> str | None:
-    """Every argument is found at least as directly as in the seed (or in a task that gave turns).
-
-    User texts and results count alike; documentation, configuration and derivation are worse.
-    """
-    allowed: dict[tuple[str, str], int] = {}
-    for facts in case.ancestors:
-        for argument in facts.arguments:
-            key = (facts.steps[argument.step].call.name, argument.name)
-            allowed[key] = max(allowed.get(key, 0), _reach(argument))
-    exact = [_reach(a) for a in case.seed.arguments]
-    same = case.aligned and len(exact) == len(case.variant.arguments)
-    for index, argument in enumerate(case.variant.arguments):
-        call = case.variant.steps[argument.step].call
-        limit = exact[index] if same else allowed.get((call.name, argument.name), DOCUMENTED)
-        if _reach(argument) > limit:
-            return f"turn {argument.turn}: {argument.name}={argument.value!r} is {argument.source}"
-    return None
-
-
-@gate("distance")
-def profile_is_near(case: Case) -> str | None:
-    """The complexity profile is near the seed's."""
-    far = distance(case.seed.profile, case.variant.profile)
-    return (
-        f"profile distance {far:.3f} over {case.max_distance}" if far > case.max_distance else None
-    )
-
-
-DOCUMENTED = 1
-"""How far one may look for an argument that no ancestor has: into visible documentation."""
-_REACH = {
-    Source.TURN: 0,
-    Source.EARLIER_TURN: 0,
-    Source.RESULT: 0,
-    Source.DOCUMENTATION: DOCUMENTED,
-    Source.CONFIGURATION: 2,
-    Source.DERIVED: 3,
-}
-
-
-def _reach(argument: Argument) -> int:
-    """How far one must look; a number may stand in a configuration by chance, so it is derived."""
-    number = isinstance(argument.value, int | float)
-    if number and argument.source is Source.CONFIGURATION:
-        return _REACH[Source.DERIVED]
-    return _REACH[argument.source]
-
-
-def booleans(step: Step) -> tuple[Scalar, ...]:
-    """The booleans of a result, in order."""
-    return tuple(leaf.value for leaf in step.leaves if isinstance(leaf.value, bool))
-
-
-def _sizes(calls: Sequence[ToolCall]) -> tuple[int, int]:
-    string = items = 0
-    for call in calls:
-        for leaf in leaves(call):
-            if isinstance(leaf.value, str):
-                string = max(string, len(leaf.value))
-            depths = [part + 1 for part in leaf.path if isinstance(part, int)]
-            items = max([items, *depths])
-    return string, items
+    return ORDER
 
 
 class Verdict(NamedTuple):
@@ -324,10 +78,11 @@ class Gatekeeper:
     names: Sequence[str] = field(default_factory=gate_names)
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.names) - set(_GATES))
+        unknown = sorted(set(self.names) - set(GATES))
         if unknown:
-            raise ConfigError(f"unknown gates {unknown}; known: {', '.join(_GATES)}.")
+            raise ConfigError(f"unknown gates {unknown}; known: {', '.join(ORDER)}.")
         self._corpus = Corpus(self.training, self.held_out)
+        self._pool = Neighbours(self.training)
         self._by_id = {task.id: task for task in self.training}
         self._facts: dict[str, Facts] = {}
 
@@ -340,11 +95,24 @@ class Gatekeeper:
             known = self._facts[task.id] = Facts(self.environment, task)
         return known
 
+    def case(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Case:
+        """A proposal as gates look at it."""
+        givers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
+        return Case(
+            seed=self.facts(seed),
+            variant=Facts(self.environment, variant),
+            ancestors=[self.facts(t) for t in dict.fromkeys([seed, *givers])],
+            corpus=self._corpus,
+            max_distance=self.max_distance,
+            seen=seen,
+            pool=self._pool,
+        )
+
     def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Verdict:
         """Ask every gate; the first that is not passed rejects."""
-        case = self._case(seed, variant, seen)
+        case = self.case(seed, variant, seen)
         for name in self.names:
-            problem = _GATES[name](case)
+            problem = GATES[name](case)
             if problem is not None:
                 recipe = variant.provenance.recipe
                 return Verdict(Rejection("gate", name, problem, recipe), 1.0)
@@ -354,16 +122,9 @@ class Gatekeeper:
         self, seed: Task, variant: Task, seen: Sequence[Prints] = ()
     ) -> Iterator[tuple[str, str | None]]:
         """Ask every gate, whatever the others say: its name, and what is wrong or None."""
-        case = self._case(seed, variant, seen)
-        return ((name, _GATES[name](case)) for name in self.names)
+        case = self.case(seed, variant, seen)
+        return ((name, GATES[name](case)) for name in self.names)
 
-    def _case(self, seed: Task, variant: Task, seen: Sequence[Prints]) -> Case:
-        givers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
-        return Case(
-            seed=self.facts(seed),
-            variant=Facts(self.environment, variant),
-            ancestors=[self.facts(t) for t in dict.fromkeys([seed, *givers])],
-            corpus=self._corpus,
-            max_distance=self.max_distance,
-            seen=seen,
-        )
+
+TEXTUAL = frozenset(ORDER[: ORDER.index("execution")])
+"""Gates that need no run."""

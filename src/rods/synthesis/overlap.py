@@ -5,10 +5,12 @@ structure or execution.
 
     corpus = Corpus(training_tasks, held_out_tasks)
     corpus.overlap(prints(variant))                         # None, or what it shares
+    Neighbours(training_tasks).repeated(prints(variant))    # None, or what it repeats
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from rods.task import Task
 
 SHINGLE = 8
 """Words in a row that, said by held-out tasks alone, count as overlap."""
+NEAR = 0.92
+"""Share of common word triples from which texts count as near-duplicates."""
 MIN_CALLS = 2
 """Ground truths of fewer calls are too common to tell an overlap by."""
 
@@ -58,6 +62,41 @@ def _grams(texts: Iterable[Sequence[str]], size: int) -> Iterable[tuple[str, ...
             yield tuple(words)
         for start in range(len(words) - size + 1):
             yield tuple(words[start : start + size])
+
+
+class Neighbours:
+    """Tasks that must not be repeated, found by an inverted index."""
+
+    def __init__(self, tasks: Iterable[Task] = (), known: Iterable[Prints] = ()):
+        """Index tasks, or fingerprints that exist already."""
+        self._prints: list[Prints] = []
+        self._calls: set[str] = set()
+        self._places: dict[tuple[str, ...], list[int]] = {}
+        for mine in (*map(prints, tasks), *known):
+            self.add(mine)
+
+    def add(self, mine: Prints) -> None:
+        """From now on it must not be repeated."""
+        for triple in mine.triples:
+            self._places.setdefault(triple, []).append(len(self._prints))
+        self._prints.append(mine)
+        if mine.calls:
+            self._calls.add(mine.calls)
+
+    def repeated(self, mine: Prints) -> str | None:
+        """What is repeated: the calls with all their values, or nearly all words; or None.
+
+        A near-duplicate shares all but a few triples, so it stands under one of the rarest ones.
+        """
+        if mine.calls in self._calls:
+            return "the same calls with the same values"
+        rarest = sorted(
+            mine.triples, key=lambda triple: (len(self._places.get(triple, ())), triple)
+        )
+        few = len(rarest) - math.ceil(NEAR * len(rarest)) + 1
+        near = {place for triple in rarest[:few] for place in self._places.get(triple, ())}
+        best = max((mine.similarity(self._prints[place]) for place in near), default=0.0)
+        return f"{best:.0%} of the word triples" if best > NEAR else None
 
 
 class Corpus:

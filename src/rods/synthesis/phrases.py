@@ -183,6 +183,11 @@ class Phrases:
         """Sentences that ask for nothing: openers and remarks."""
         return (*(text for texts in self._openers.values() for text in texts), *_REMARKS)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every clause and every scene."""
+        return (*(say for w in self._wordings.values() for say in w.say), *self.scenes)
+
     def answer(self, name: str, value: Value, rng: random.Random) -> str:
         """What the user says when asked for the value that was left open."""
         return rng.choice(_ANSWERS).format(noun(name), said(value, {}))

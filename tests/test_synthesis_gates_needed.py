@@ -1,0 +1,138 @@
+"""Gates that play again without a call: minimal calls, real gaps, needed tools; and novelty."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from rods.synthesis.gates_case import Facts
+from rods.synthesis.gates_minimal import changes, gaps, idle, opens, superfluous
+from rods.synthesis.gates_structure import is_new
+from rods.synthesis.overlap import Neighbours, prints
+from rods.task import Task, Turn
+from rods.types import ToolCall
+from synthesis_cases import (
+    ENVIRONMENT,
+    accepted,
+    keeper,
+    named,
+    renamed,
+    sides,
+    verdict,
+    with_calls,
+    with_turn,
+)
+
+
+def facts(task: Task) -> Facts:
+    return Facts(ENVIRONMENT, task)
+
+
+def test_most_originals_are_minimal() -> None:
+    tasks = [named(f"multi_turn_base_{n}") for n in range(0, 200, 10)]
+    assert sum(bool(superfluous(facts(t))) for t in tasks) <= 2
+    assert superfluous(facts(named("multi_turn_base_114")))  # the same list asked for twice
+
+
+def test_a_repeated_look_is_superfluous_and_a_repeated_change_is_not() -> None:
+    seed = named("multi_turn_base_0")
+    twice = Turn("Look twice.", (ToolCall("pwd"), ToolCall("pwd")))
+    made = Turn("Make two.", (ToolCall("mkdir", {"dir_name": "q1"}),))
+    more = Turn("And one.", (ToolCall("mkdir", {"dir_name": "q2"}),))
+    looking = facts(dataclasses.replace(seed, turns=(twice,)))
+    assert superfluous(looking) == [1]
+    making = facts(dataclasses.replace(seed, turns=(made, more)))
+    assert making.steps[0].result.content == making.steps[1].result.content
+    assert superfluous(making) == []
+    assert changes(making, [1]) and not changes(looking, [1])
+
+
+def test_a_call_that_moves_what_later_calls_see_is_needed() -> None:
+    """The current folder is no public state, but a later result shows it."""
+    seed = named("multi_turn_base_0")
+    go, look = ToolCall("cd", {"folder": "document"}), ToolCall("pwd")
+    task = dataclasses.replace(seed, turns=(Turn("Go and look.", (go, look)),))
+    assert not facts(task).steps[0].result.failed
+    assert changes(facts(task), [0])
+
+
+def test_a_repeated_call_is_caught() -> None:
+    for seed, variant in renamed()[:12]:
+        index = next(i for i, t in enumerate(variant.turns) if t.ground_truth)
+        calls = variant.turns[index].ground_truth
+        assert verdict(seed, with_calls(variant, index, (*calls, calls[-1])))
+
+
+def missing_param() -> list[tuple[Task, Task, int]]:
+    found: list[tuple[Task, Task, int]] = []
+    for seed, variant in accepted():
+        mine = facts(variant)
+        if variant.category == "miss_param":
+            found += [(seed, variant, i) for i in gaps(mine) if opens(mine, i)]
+    return found
+
+
+def test_a_value_that_is_told_too_early_is_no_gap() -> None:
+    assert missing_param()
+    for seed, variant, gap in missing_param():
+        before, after = variant.turns[gap : gap + 2]
+        early = dataclasses.replace(before, user=f"{before.user} {after.user}")
+        assert verdict(seed, with_turn(variant, gap, early)) in ("gap", "contradiction", "asked")
+
+
+def test_a_value_that_is_never_told_is_no_gap() -> None:
+    for seed, variant, gap in missing_param():
+        silent = dataclasses.replace(variant.turns[gap + 1], user="You know which one.")
+        assert verdict(seed, with_turn(variant, gap + 1, silent))
+
+
+def test_withheld_functions_matter() -> None:
+    pairs = [p for p in accepted() if p[1].category == "miss_func" and not idle(facts(p[0]))]
+    assert pairs
+    for seed, variant in pairs:
+        assert not idle(facts(variant))
+        called = {c.name for t in variant.turns for c in t.ground_truth}
+        other = min(facts(variant).specs.keys() - called)
+        turns = tuple(
+            dataclasses.replace(t, withheld=(other,) if t.withheld else ()) for t in variant.turns
+        )
+        wrong = dataclasses.replace(variant, turns=turns)
+        assert idle(facts(wrong)) == {other: next(iter(idle(facts(wrong)).values()))}
+        assert verdict(seed, wrong)
+        never = tuple(dataclasses.replace(t, withheld=(other,)) for t in variant.turns)
+        assert "never given back" in str(idle(facts(dataclasses.replace(variant, turns=never))))
+
+
+def test_neighbours_find_equal_calls_and_near_texts() -> None:
+    known = Neighbours(sides().train)
+    task = next(t for t in sides().train if len(prints(t).triples) > 80)
+    assert "calls" in str(known.repeated(prints(task)))
+    call = ToolCall("echo", {"content": "something else"})
+    reworded = with_calls(task, 0, (call,))
+    assert "triples" in str(known.repeated(prints(reworded)))
+    new = dataclasses.replace(task, turns=(Turn("Nothing like this was ever said.", (call,)),))
+    assert known.repeated(prints(new)) is None
+
+
+def test_neighbours_agree_with_comparing_all() -> None:
+    tasks = sides().train
+    index = Neighbours(known=[dataclasses.replace(prints(t), calls="") for t in tasks[:150]])
+    others = [prints(t) for t in tasks[:150]]
+    for task in tasks[100:260:5]:
+        mine = dataclasses.replace(prints(task), calls="")
+        assert bool(index.repeated(mine)) == any(mine.similarity(o) > 0.92 for o in others)
+
+
+def test_a_variant_may_repeat_no_other_seed_either() -> None:
+    seed, variant = renamed()[0]
+    other = next(
+        t for t in sides().train if t.category == seed.category and t != seed and len(t.turns) > 2
+    )
+    copy = dataclasses.replace(other, provenance=variant.provenance)
+    assert "repeats a seed" in str(is_new(keeper().case(seed, copy)))
+
+
+def test_a_world_that_cannot_be_made_is_no_crash() -> None:
+    seed, variant = next((s, v) for s, v in accepted() if "GorillaFileSystem" in str(v.world))
+    config = {**variant.world["initial_config"], "GorillaFileSystem": {"root": {}}}  # type: ignore[dict-item]
+    broken = dataclasses.replace(variant, world={**variant.world, "initial_config": config})
+    assert verdict(seed, broken) == "world"

@@ -1,0 +1,81 @@
+"""Mutation tests: variants broken in ten ways; what changes execution is caught every time."""
+
+from __future__ import annotations
+
+import functools
+import random
+
+import pytest
+
+from mutants import BREAKS, CERTAIN, Subject, break_it
+from rods.synthesis.gates_case import Facts
+from rods.synthesis.pipeline import synthesize
+from rods.synthesis.writers.graph import GraphWriter
+from synthesis_cases import ENVIRONMENT, keeper, sides, verdict, writer
+
+
+@functools.cache
+def subjects(count: int) -> tuple[Subject, ...]:
+    """Accepted variants of both writers, all categories in turn."""
+    rng = random.Random(23)
+    writers = (writer(), GraphWriter(sides().train, ENVIRONMENT))
+    categories = sorted({task.category for task in sides().train})
+    found: list[Subject] = []
+    number = 0
+    while len(found) < count:
+        category = categories[number // 2 % len(categories)]
+        seed = rng.choice([t for t in sides().train if t.category == category])
+        made = synthesize(seed, writers[number % 2], keeper(), number, 3).variant
+        number += 1
+        if made is not None:
+            found.append(Subject(seed, Facts(ENVIRONMENT, made)))
+    return tuple(found)
+
+
+def passed(name: str, count: int) -> tuple[list[str], int]:
+    """Breaks that every gate lets pass, and how many were made."""
+    missed: list[str] = []
+    total = 0
+    for number, subject in enumerate(subjects(count)):
+        broken = break_it(subject, name, number)
+        if broken is not None:
+            total += 1
+            if not verdict(subject.seed, broken):
+                missed.append(f"{number} {subject.seed.provenance.origin}")
+    return missed, total
+
+
+def test_there_are_ten_breaks() -> None:
+    assert len(BREAKS) == 10
+    assert set(CERTAIN) < BREAKS.keys()
+
+
+def test_what_is_broken_was_accepted() -> None:
+    assert not [s for s in subjects(40) if verdict(s.seed, s.task)]
+
+
+@pytest.mark.parametrize("name", CERTAIN)
+def test_every_break_of_execution_is_caught(name: str) -> None:
+    missed, total = passed(name, 40)
+    assert total >= 15
+    assert not missed
+
+
+def test_wrong_values_in_messages_are_nearly_always_caught() -> None:
+    missed, total = passed("wrong value in a message", 40)
+    assert total >= 30
+    assert len(missed) <= 0.1 * total
+
+
+def test_half_of_the_contradictory_turns_are_caught() -> None:
+    """A message that takes itself back is the judge's business."""
+    missed, total = passed("contradictory turn", 40)
+    assert len(missed) <= 0.6 * total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CERTAIN)
+def test_every_break_of_many_variants_is_caught(name: str) -> None:
+    missed, total = passed(name, 300)
+    assert total >= 110
+    assert not missed
