@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.config import RECIPES, RunConfig, keys, load_config, parse_config
+from rods.config import RECIPES, RunConfig, keys, load_config, parse_config, with_overrides
 from rods.errors import ConfigError
 
 
@@ -95,3 +95,12 @@ def test_digest_follows_the_settings() -> None:
 
 def test_the_surface_stays_small() -> None:
     assert len(keys()) <= 120
+
+
+def test_a_run_s_settings_can_be_changed_for_an_evaluation() -> None:
+    config = load_config("rods", "quick")
+    changed = with_overrides(config, ["evaluation.variants=7"])
+    assert changed.evaluation.variants == 7
+    assert changed.changed(config) == [f"evaluation.variants: 7 -> {config.evaluation.variants}"]
+    with pytest.raises(ConfigError, match="evaluation"):
+        with_overrides(config, ["evaluation.variant=7"])

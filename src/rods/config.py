@@ -326,6 +326,14 @@ def load_config(
     return parse_config(data, str(path))
 
 
+def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """A configuration with some settings changed; raises `ConfigError` as `load_config` does."""
+    data = config.model_dump(mode="json")
+    for text in overrides:
+        _override(data, text)
+    return parse_config(data, "overrides")
+
+
 def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
     """Validate plain data.
 

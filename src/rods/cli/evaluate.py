@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from rods.cli.common import EXTRA, out, overrides, profile_of
-from rods.config import load_config
+from rods.config import load_config, with_overrides
 
 
 def add(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def evaluate(
 
     asked = overrides(context.args)
     if run is not None:
-        config = RunDirectory.open(run).config
+        config = with_overrides(RunDirectory.open(run).config, asked)
     else:
         config = load_config(recipe, profile_of(profile), asked)
     play = evaluation_of(config, run)
