@@ -36,7 +36,20 @@ _TAILS = (
 )
 _PERSON = re.compile(r"[A-Z][a-z]+(?:[ -][A-Z][a-z]+){1,2}")
 _PEOPLE = frozenset(
-    ["name", "author", "owner", "customer", "patient", "contact", "holder", "guest", "person", "user", "driver", "teacher"]
+    [
+        "name",
+        "author",
+        "owner",
+        "customer",
+        "patient",
+        "contact",
+        "holder",
+        "guest",
+        "person",
+        "user",
+        "driver",
+        "teacher",
+    ]
 )
 """Last words of fields that may hold people's names."""
 _DIGIT = re.compile(r"\d")
