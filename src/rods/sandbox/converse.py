@@ -1,0 +1,244 @@
+"""One execution seen from outside: feeds the child, reads it, watches the clock, says what it was.
+
+Owns the limits that are kept from outside (wall clock, output, disk) and the classification. What
+a child says is trusted for its own result only. No program can say "the sandbox failed": that is
+decided by the byte that is written before the program is read.
+
+    execution = converse(child, "print(1)", "", limits, stateful=False, cancelled=lambda: False)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rods.sandbox.execution import Execution, Limit, SandboxLimits, Status, last_line
+from rods.sandbox.handle import Child, ZygoteLost
+from rods.sandbox.runner import HEADER, MEMORY, OK
+from rods.sandbox.scratch import over
+from rods.sandbox.zygote import ENDED, FAILED, LOCKED
+
+LOCK_SECONDS, KILL_SECONDS, LOOK_SECONDS = 30.0, 10.0, 0.1
+CHUNK = 1 << 16
+WORDS: dict[Limit, str] = {
+    "time": "it ran for more than {0.seconds:g} s",
+    "cpu": "it used more than {0.cpu:g} s of CPU time",
+    "memory": "it used more than {0.memory} bytes of memory",
+    "output": "it printed more than {0.output} bytes",
+    "disk": "it left more than {0.disk} bytes or {0.entries} files in its folder",
+}
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What is known so far of an execution."""
+
+    child: Child
+    limits: SandboxLimits
+    stateful: bool
+    outgoing: memoryview
+    token: str
+    """What a session's answer must begin with."""
+    locked: bool = False
+    began: float = field(default_factory=time.monotonic)
+    killed: Limit | Literal["channel"] = ""
+    """The limit that was met, or that something else came over the result channel."""
+    verdict: int | None = None
+    """What a session answered."""
+    failure: str = ""
+    """Why the locks failed."""
+    end: tuple[int, float, float, int] | None = None
+    """Wait status, user and system seconds, resident set: the zygote's word."""
+    over: bool = False
+    out: bytearray = field(default_factory=bytearray)
+    err: bytearray = field(default_factory=bytearray)
+
+    @property
+    def deadline(self) -> float:
+        """When patience ends: for the locks, for the program, or for its death."""
+        allowed = self.limits.seconds if self.locked else LOCK_SECONDS
+        return self.began + allowed + (KILL_SECONDS if self.killed else 0)
+
+    def kill(self, why: Limit | Literal["channel"]) -> None:
+        """End the child; what it prints from now on is still read, and thrown away."""
+        if not self.killed:
+            self.killed = why
+            self.child.zygote.tell(self.child, "kill")
+
+
+def request(code: str, stdin: str, token: str) -> bytes:
+    """A program as a child reads it."""
+    body = json.dumps([code, stdin, token]).encode()
+    return HEADER.pack(len(body)) + body
+
+
+def converse(
+    child: Child,
+    code: str,
+    stdin: str,
+    limits: SandboxLimits,
+    stateful: bool,
+    cancelled: Callable[[], bool],
+    locked: bool = False,
+) -> Execution:
+    """Run a program in a child and wait for its end (of a session: for its answer)."""
+    token = os.urandom(8).hex()
+    message = memoryview(request(code, stdin, token))
+    talk = Conversation(child, limits, stateful, message, token, locked)
+    poll = select.poll()
+    for descriptor in (child.out, child.err, child.status, child.ended):
+        poll.register(descriptor, select.POLLIN)
+    poll.register(child.request, select.POLLOUT)
+    looked = time.monotonic()
+    while not talk.over:
+        for descriptor, _ in poll.poll(1000 * LOOK_SECONDS):
+            if not _attend(talk, descriptor):
+                poll.unregister(descriptor)
+        now = time.monotonic()
+        if now > talk.deadline:
+            _out_of_patience(talk)
+        if now > looked + LOOK_SECONDS and not talk.over:
+            looked = now
+            if cancelled():
+                talk.kill("time")
+            elif over(child.scratch, limits):
+                talk.kill("disk")
+    if talk.end is None and talk.verdict is None and not talk.failure:
+        raise ZygoteLost(f"the zygote died: {child.zygote.last_words()}")
+    return _classify(talk, time.monotonic() - talk.began)
+
+
+def _out_of_patience(talk: Conversation) -> None:
+    if talk.killed:
+        raise ZygoteLost(f"a killed child did not end within {KILL_SECONDS:g} s")
+    if not talk.locked:
+        raise ZygoteLost(f"a child was not locked within {LOCK_SECONDS:g} s")
+    talk.kill("time")
+
+
+def _attend(talk: Conversation, descriptor: int) -> bool:
+    """One descriptor is ready; False when no more is to be expected of it."""
+    child = talk.child
+    if descriptor == child.request:
+        return _feed(talk)
+    if descriptor == child.status:
+        return _hear(talk)
+    if descriptor == child.ended:
+        data = os.read(descriptor, ENDED.size)
+        talk.end = ENDED.unpack(data) if len(data) == ENDED.size else None
+        child.gone = True
+        _drain(talk)
+        talk.over = True
+        return False
+    return _take(talk, descriptor)
+
+
+def _feed(talk: Conversation) -> bool:
+    try:
+        sent = os.write(talk.child.request, talk.outgoing)
+    except BlockingIOError:
+        return True
+    except BrokenPipeError:
+        return False  # it ended before it had read all; its end will be told
+    talk.outgoing = talk.outgoing[sent:]
+    return bool(talk.outgoing)
+
+
+def _hear(talk: Conversation) -> bool:
+    data = os.read(talk.child.status, CHUNK)
+    if not talk.locked:
+        if data[:1] == LOCKED:
+            talk.locked, talk.began = True, time.monotonic()
+            data = data[1:]
+        elif data:
+            talk.failure = data.removeprefix(FAILED).decode(errors="replace")
+            talk.over = talk.child.gone = data.startswith(FAILED + b"fork")
+    if talk.locked and talk.stateful and data and not talk.killed:
+        if data[:-1] != talk.token.encode():
+            talk.kill("channel")
+        else:
+            talk.verdict = data[-1]
+            _drain(talk)
+            talk.over = True
+    return bool(data) or (talk.locked and talk.stateful and not _hung_up(talk.child.status))
+
+
+def _hung_up(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+
+def _take(talk: Conversation, descriptor: int) -> bool:
+    try:
+        data = os.read(descriptor, CHUNK)
+    except BlockingIOError:
+        return True
+    kept = talk.out if descriptor == talk.child.out else talk.err
+    room = talk.limits.output - len(kept)
+    kept += data[:room]
+    if len(data) > room:
+        talk.kill("output")
+    return bool(data)
+
+
+def _drain(talk: Conversation) -> None:
+    """Take what the pipes still hold; the child has ended or waits."""
+    for descriptor in (talk.child.out, talk.child.err):
+        left = CHUNK * 32  # more than a pipe holds
+        while left > 0:
+            try:
+                data = os.read(descriptor, CHUNK)
+            except BlockingIOError:
+                break
+            if not data:
+                break
+            left -= len(data)
+            kept = talk.out if descriptor == talk.child.out else talk.err
+            room = talk.limits.output - len(kept)
+            kept += data[:room]
+            if len(data) > room and not talk.killed:
+                talk.killed = "output"
+
+
+def _classify(talk: Conversation, seconds: float) -> Execution:
+    stdout, stderr = talk.out.decode(errors="replace"), talk.err.decode(errors="replace")
+    wait, user, system, _ = talk.end or (0, 0.0, 0.0, 0)
+    code = talk.verdict if talk.verdict is not None else os.waitstatus_to_exitcode(wait)
+    if not talk.locked:
+        why = talk.failure or f"a child ended before it was locked (exit status {code})"
+        return Execution(stdout, stderr, "sandbox", seconds, detail=why, returncode=code)
+    if talk.killed == "channel":
+        words = "the program wrote to the channel over which its session answers"
+        return Execution(stdout, stderr, "error", seconds, "", words, code, user + system)
+    limit = talk.killed or _limit_of(code, user + system, talk.limits)
+    status: Status = "limit" if limit else "ok" if code == OK else "error"
+    detail = ""
+    if limit:
+        detail = WORDS[limit].format(talk.limits)
+    elif code < 0:
+        detail = f"the program was ended by {signal.Signals(-code).name}"
+    elif code:
+        detail = last_line(stderr) or f"the program ended with exit status {code}"
+    return Execution(stdout, stderr, status, seconds, limit, detail, code, user + system)
+
+
+def _limit_of(code: int, cpu: float, limits: SandboxLimits) -> Limit:
+    if code == MEMORY:
+        return "memory"
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= limits.cpu):
+        return "cpu"
+    return ""
+
+
+def has_ended(child: Child) -> bool:
+    """Whether an idle session is of no use: it ended, or said what it was not asked."""
+    said, _, _ = select.select([child.ended, child.status], [], [], 0)
+    child.gone = child.ended in said
+    return bool(said)

@@ -1,0 +1,108 @@
+"""What one execution may use and what came of it; the same words for a local and a remote sandbox.
+
+Owns `SandboxLimits`, `Execution` and the `Interpreter` protocol. It runs nothing.
+
+    execution = (await pool.run("print(1)")).checked()
+    execution.stdout, execution.status      # "1\\n", "ok"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self
+
+from rods.errors import ConfigError, EnvError
+
+Status = Literal["ok", "error", "limit", "sandbox"]
+"""It ended well; the program failed; it met a limit; the sandbox failed (invalid, not worth 0)."""
+
+Limit = Literal["", "time", "cpu", "memory", "output", "disk"]
+"""Which limit was met."""
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """What one execution may use."""
+
+    seconds: float = 10.0
+    """Wall-clock seconds, counted from the moment the locks are on."""
+    cpu: float = 10.0
+    """CPU seconds, rounded up to whole ones; in a session the wall clock stands in for them."""
+    memory: int = 512 * MIB
+    """Bytes of address space above what the interpreter and the preloaded packages use."""
+    output: int = 256 * 1024
+    """Bytes of standard output and of standard error, each; a program that writes more is ended."""
+    file: int = 16 * MIB
+    """Bytes of one file."""
+    disk: int = 64 * MIB
+    """Bytes of all files of the scratch folder; looked at ten times a second."""
+    entries: int = 1000
+    """Files and folders in the scratch folder; looked at ten times a second."""
+    files: int = 32
+    """Open files."""
+    idle: float = 600.0
+    """Seconds that a session may lie idle before it is ended."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that nothing can run under."""
+        for name in self.__slots__:
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"sandbox limit {name} is {getattr(self, name)}, expected > 0")
+        if self.files < 8:
+            raise ConfigError(f"sandbox limit files is {self.files}, an interpreter needs 8")
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What came of running a program once."""
+
+    stdout: str
+    stderr: str
+    status: Status
+    seconds: float
+    """Wall-clock seconds that the program ran."""
+    limit: Limit = ""
+    """Which limit was met, if `status` is "limit"."""
+    detail: str = ""
+    """Last line of the error, the limit in words, or why the sandbox failed."""
+    returncode: int = 0
+    """Exit status of the program; minus a signal's number if one ended it."""
+    cpu: float = 0.0
+    """CPU seconds; 0 where they are not known (sessions, remote services)."""
+    attempts: int = 1
+    """1 and how often it was run again because the sandbox failed."""
+    fresh: bool = True
+    """False if a session's interpreter still had the variables of the execution before."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program ended without an error."""
+        return self.status == "ok"
+
+    def checked(self) -> Self:
+        """Itself; EnvError if the sandbox failed, so that the trajectory is invalid and not 0."""
+        if self.status == "sandbox":
+            raise EnvError(
+                f"the code sandbox failed after {self.attempts} attempts: {self.detail}. "
+                "This is no fault of the program; see docs/sandbox.md, section 'When it fails'"
+            )
+        return self
+
+
+class Interpreter(Protocol):
+    """What runs programs: a pool, a session of one, or a remote service."""
+
+    async def run(self, code: str, stdin: str = "") -> Execution:
+        """Run a program to its end."""
+        ...
+
+    async def aclose(self) -> None:
+        """End it and free what it holds."""
+        ...
+
+
+def last_line(text: str) -> str:
+    """The last line that is not blank: of a traceback, the exception and its message."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

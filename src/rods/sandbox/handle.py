@@ -1,0 +1,289 @@
+"""The pool's side of one zygote process: starts it, asks it for children, ends it.
+
+Owns the process, its socket, its scratch root, and the pipes of a child until they are closed. It
+never restarts anything: `ZygoteLost` says that this zygote is of no use any more, and the pool
+makes another.
+
+    handle = ZygoteHandle(settings)
+    with handle.fork(stateful=False) as child:
+        child.request, child.out, child.err, child.status, child.ended   # our ends of the pipes
+    handle.close()
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+from rods.errors import EnvError, PrerequisiteError
+from rods.sandbox.execution import SandboxLimits
+from rods.sandbox.scratch import ScratchRoot, remove_tree
+
+Wrap = Literal["auto", "on", "off"]
+"""Whether bubblewrap goes around the zygote: where it works, always, never."""
+
+START_SECONDS, SEND_SECONDS, END_SECONDS = 120.0, 10.0, 5.0
+SOURCE = Path(__file__).parents[2]
+BOOT = (
+    "import sys; sys.path.insert(0, sys.argv.pop()); from rods.sandbox.zygote import main; main()"
+)
+ENVIRONMENT = {
+    "LC_ALL": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+"""All that the zygote gets; the programs get nothing."""
+
+
+class ZygoteLost(EnvError):
+    """The zygote does not answer or has ended."""
+
+
+class Settings(NamedTuple):
+    """How to start a zygote."""
+
+    limits: SandboxLimits
+    preload: tuple[str, ...]
+    seed: int | None
+    wrap: Wrap
+    python: str
+
+
+@dataclass(slots=True)
+class Child:
+    """A forked child: our ends of its pipes, and its scratch folder."""
+
+    id: int
+    scratch: Path
+    zygote: ZygoteHandle
+    request: int
+    out: int
+    err: int
+    status: int
+    ended: int
+    gone: bool = False
+    """Whether the process is known to have ended."""
+    closed: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the process if it lives, close the pipes and remove the scratch folder."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            if not self.gone:
+                self._end()
+        except ZygoteLost:
+            return  # the folder goes with the zygote's root
+        finally:
+            for descriptor in (self.request, self.out, self.err, self.status, self.ended):
+                os.close(descriptor)
+        if self.zygote.root.path.exists():
+            remove_tree(self.scratch)
+
+    def _end(self) -> None:
+        self.zygote.tell(self, "kill")
+        if not select.select([self.ended], [], [], END_SECONDS)[0]:
+            raise ZygoteLost(f"a killed child did not end within {END_SECONDS:g} s")
+
+
+def bubblewrap(root: Path) -> list[str]:
+    """The command that goes before the zygote's: new namespaces, everything read-only."""
+    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--ro-bind", "/", "/"]
+    command += ["--dev", "/dev", "--proc", "/proc", "--bind", str(root), str(root), "--"]
+    return command
+
+
+def wrapping(wrap: Wrap, root: Path, python: str) -> list[str]:
+    """The bubblewrap command if it is wanted and works here, else nothing or PrerequisiteError."""
+    if wrap == "off" or (wrap == "auto" and shutil.which("bwrap") is None):
+        return []
+    why = "bwrap is not installed"
+    if shutil.which("bwrap") is not None:
+        trial = [*bubblewrap(root), python, "-S", "-c", "open('/proc/self/statm').read()"]
+        done = subprocess.run(trial, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode == 0:
+            return bubblewrap(root)
+        why = done.stderr.strip() or f"it ended with {done.returncode}"
+    if wrap == "auto":
+        return []
+    raise PrerequisiteError(
+        f"the sandbox was asked to run in bubblewrap, and bubblewrap does not work here: {why}. "
+        'Install it (Debian: apt install bubblewrap), or set wrap="auto"'
+    )
+
+
+class ZygoteHandle:
+    """One zygote process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.root = ScratchRoot()
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._stderr = os.memfd_create("zygote-stderr")
+        self._closed = False
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self.wrapper = wrapping(settings.wrap, self.root.path, settings.python)
+            self.process = subprocess.Popen(
+                self._command(),
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                env=ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+        except (OSError, PrerequisiteError):
+            self._socket.close()
+            os.close(self._stderr)
+            self.root.close()
+            raise
+        finally:
+            theirs.close()
+        try:
+            ready = self._ready()
+        except (EnvError, PrerequisiteError):
+            self.close()
+            raise
+        self.loaded: list[str] = ready["loaded"]
+        self.landlock: int = ready["landlock"]
+        self._owner: int = ready["uid"]
+        if self._owner != os.geteuid():
+            os.chown(self.root.path, self._owner, -1)
+
+    def _command(self) -> Sequence[str]:
+        limits = self.settings.limits
+        config = {
+            "preload": self.settings.preload,
+            "root": str(self.root.path),
+            "memory": limits.memory,
+            "cpu": math.ceil(limits.cpu),
+            "file": limits.file,
+            "files": limits.files,
+            "idle": limits.idle,
+            "seed": self.settings.seed,
+        }
+        flags = [
+            self.settings.python,
+            "-s",
+            "-P",
+            "-B",
+            "-c",
+            BOOT,
+            json.dumps(config),
+            str(SOURCE),
+        ]
+        return [*self.wrapper, *flags]
+
+    def _ready(self) -> dict[str, Any]:
+        self._socket.settimeout(START_SECONDS)
+        try:
+            data = self._socket.recv(4096)
+        except OSError as error:
+            raise EnvError(f"the sandbox's zygote did not start: {error}") from error
+        if not data:
+            raise EnvError(f"the sandbox's zygote did not start: {self.last_words()}")
+        self._socket.settimeout(SEND_SECONDS)
+        ready: dict[str, Any] = json.loads(data)
+        if "missing" in ready:
+            raise PrerequisiteError(
+                f"the code sandbox cannot lock itself, so it runs nothing: {ready['missing']}. "
+                "It needs Linux 5.13 or later with Landlock and seccomp; without them use a remote "
+                "sandbox (docs/sandbox.md)"
+            )
+        return ready
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.poll() is None
+
+    def last_words(self) -> str:
+        """The end of what the zygote wrote to its standard error."""
+        if self._closed:
+            return "it was ended"
+        start = max(0, os.fstat(self._stderr).st_size - 2000)
+        return os.pread(self._stderr, 2000, start).decode(errors="replace").strip() or "no message"
+
+    def fork(self, stateful: bool) -> Child:
+        """A new child, not yet locked."""
+        ours: list[int] = []
+        theirs: list[int] = []
+        scratch = self.root.make(self._owner)
+        try:
+            for from_us in (True, False, False, False, False):
+                read, write = os.pipe()
+                ours.append(write if from_us else read)
+                theirs.append(read if from_us else write)
+            for descriptor in ours:
+                os.set_blocking(descriptor, False)
+            number = next(self._ids)
+            self._send(
+                {"op": "fork", "id": number, "scratch": str(scratch), "stateful": stateful}, theirs
+            )
+        except OSError:
+            for descriptor in ours:
+                os.close(descriptor)
+            remove_tree(scratch)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        request, out, err, status, ended = ours
+        return Child(number, scratch, self, request, out, err, status, ended)
+
+    def tell(self, child: Child, op: Literal["kill", "stop", "resume"]) -> None:
+        """Kill a child, stop it, or let it go on; nothing happens if it has ended."""
+        self._send({"op": op, "id": child.id}, [])
+
+    def _send(self, message: dict[str, object], descriptors: list[int]) -> None:
+        data = json.dumps(message).encode()
+        try:
+            with self._lock:
+                if descriptors:
+                    socket.send_fds(self._socket, [data], descriptors)
+                else:
+                    self._socket.send(data)
+        except OSError as error:
+            raise ZygoteLost(f"the sandbox's zygote does not answer: {error}") from error
+
+    def close(self) -> None:
+        """End the zygote, its children and the scratch folders."""
+        if self._closed:
+            return
+        self._closed = True
+        self._socket.close()
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._stderr)
+        self.root.close()
+
+
+def default_python() -> str:
+    """The interpreter that runs us."""
+    return sys.executable

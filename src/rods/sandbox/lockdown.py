@@ -1,0 +1,216 @@
+"""Locks that a process puts on itself for good: limits, no privileges, Landlock, seccomp.
+
+Owns the calls into the kernel and the words for what a kernel lacks. It never decides what may be
+read or written, and never goes on after a lock that failed: `LockError` says which one. Standard
+library only: the zygote lives on it.
+
+    if not missing():
+        give_up_privileges(become_nobody=True)
+        restrict_files(read=["/usr/lib"], write=["/scratch"])
+        filter_syscalls(syscalls.bpf(os.getpid()))
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import resource
+import stat
+import struct
+import sys
+from collections.abc import Iterable
+
+from rods.sandbox import syscalls
+
+NOBODY = 65534
+PR_SET_PDEATHSIG, PR_GET_SECCOMP, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = (
+    1,
+    21,
+    22,
+    24,
+    38,
+)
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
+CAPABILITIES_V3, LAST_CAPABILITY = 0x20080522, 63
+SECCOMP_MODE_FILTER = 2
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+REFER, TRUNCATE, IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
+READ = READ_FILE | READ_DIR
+OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
+"""Rights that a rule on a plain file may name."""
+LISTED = "list:"
+"""Before a path: its names may be listed, its files not read."""
+
+
+class LockError(OSError):
+    """A lock could not be put on; nothing that was to run behind it may run."""
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _syscall(number: int, *arguments: int | bytes | None) -> int:
+    plain = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_char_p(a) for a in arguments]
+    result = _libc.syscall(ctypes.c_long(number), *plain)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return int(result)
+
+
+def _prctl(option: int, *arguments: int) -> None:
+    padded = [ctypes.c_ulong(a) for a in (*arguments, 0, 0, 0, 0)[:4]]
+    if _libc.prctl(ctypes.c_int(option), *padded) < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def landlock_version() -> int:
+    """The kernel's Landlock version; OSError where it has none or it is switched off."""
+    return _syscall(CREATE_RULESET, None, 0, 1)
+
+
+def missing() -> list[str]:
+    """What this machine lacks to lock a process, one sentence each; empty if nothing."""
+    if not sys.platform.startswith("linux"):
+        return [f"the sandbox needs Linux; this is {sys.platform}"]
+    if syscalls.machine() is None:
+        return [f"seccomp: no table of system calls for a {os.uname().machine} processor"]
+    lacks: list[str] = []
+    try:
+        landlock_version()
+    except OSError as error:
+        why = {
+            errno.ENOSYS: "the kernel is older than 5.13 or was built without it",
+            errno.EOPNOTSUPP: "the kernel was started without it (boot parameter lsm=landlock,...)",
+        }.get(error.errno or 0, f"{error.strerror}; an outer sandbox may forbid it")
+        lacks.append(f"Landlock: {why}")
+    try:
+        _prctl(PR_GET_SECCOMP)
+    except OSError as error:
+        lacks.append(f"seccomp: the kernel was built without it ({error.strerror})")
+    return lacks
+
+
+def die_with_parent(parent: int) -> None:
+    """Be killed when the parent dies; LockError if it already has."""
+    _prctl(PR_SET_PDEATHSIG, 9)
+    if os.getppid() != parent:
+        raise LockError("the zygote died while it forked")
+
+
+def give_up_privileges(become_nobody: bool) -> None:
+    """Drop every capability for good; as root become `nobody`, if asked and if it can be."""
+    try:
+        _prctl(PR_SET_NO_NEW_PRIVS, 1)
+        if os.geteuid() == 0:
+            for capability in range(LAST_CAPABILITY + 1):
+                try:
+                    _prctl(PR_CAPBSET_DROP, capability)
+                except OSError:
+                    break  # the kernel knows no capability of this number, or we hold none
+            if become_nobody:
+                _become_nobody()
+        header = struct.pack("<Ii", CAPABILITIES_V3, 0)
+        _syscall(CAPSET[os.uname().machine], header, struct.pack("<6I", *[0] * 6))
+    except OSError as error:
+        raise LockError(f"privileges: {error}") from error
+
+
+def _become_nobody() -> None:
+    try:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.EPERM):
+            return  # a user namespace in which nobody has no number: its root owns nothing here
+        raise
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def restrict_files(read: Iterable[str | int], write: Iterable[str]) -> None:
+    """Allow files to be read and written below these paths and nowhere else.
+
+    Paths to read that do not exist are passed over, paths to write must exist. `list:PATH` lets a
+    folder be listed; an open folder may stand for its path. Where the kernel can, the network and
+    signals to outsiders are refused too.
+    """
+    try:
+        version = landlock_version()
+        handled = (1 << 13) - 1
+        for since, right in ((2, REFER), (3, TRUNCATE), (5, IOCTL_DEVICE)):
+            handled |= right if version >= since else 0
+        network, scopes = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
+        size = 8 if version < 4 else 16 if version < 6 else 24
+        ruleset = _syscall(CREATE_RULESET, struct.pack("<QQQ", handled, network, scopes), size, 0)
+        try:
+            for place in read:
+                _add_rule_to_read(ruleset, place)
+            for path in write:
+                _add_rule(ruleset, path, handled & ~(EXECUTE | IOCTL_DEVICE))
+            _prctl(PR_SET_NO_NEW_PRIVS, 1)
+            _syscall(RESTRICT_SELF, ruleset, 0)
+        finally:
+            os.close(ruleset)
+    except OSError as error:
+        raise LockError(f"Landlock: {error}") from error
+
+
+def _add_rule_to_read(ruleset: int, place: str | int) -> None:
+    if isinstance(place, int):
+        _syscall(ADD_RULE, ruleset, 1, struct.pack("<Qi", READ, place), 0)
+        return
+    folder = place.removeprefix(LISTED)
+    try:
+        _add_rule(ruleset, folder, READ_DIR if place != folder else READ)
+    except (FileNotFoundError, PermissionError):
+        return  # what cannot be opened stays forbidden
+
+
+def _add_rule(ruleset: int, path: str, rights: int) -> None:
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            rights &= OF_A_FILE
+        _syscall(ADD_RULE, ruleset, 1, struct.pack("<Qi", rights, place), 0)
+    finally:
+        os.close(place)
+
+
+def filter_syscalls(code: bytes) -> None:
+    """Refuse system calls by a filter that `syscalls` made."""
+    held = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("@HP", len(code) // 8, ctypes.addressof(held))
+    try:
+        _prctl(PR_SET_NO_NEW_PRIVS, 1)
+        pointer = ctypes.create_string_buffer(header, len(header))
+        _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(pointer))
+    except OSError as error:
+        raise LockError(f"seccomp: {error}") from error
+
+
+def limit(cpu: int | None, memory: int, file: int, files: int) -> None:
+    """Limits of this process: CPU seconds, address space, size of a file, open files.
+
+    No child and no thread, no core dump. `cpu` of None leaves CPU time to whoever watches.
+    """
+    wanted = {
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_FSIZE: file,
+        resource.RLIMIT_NOFILE: files,
+        resource.RLIMIT_NPROC: 0,
+        resource.RLIMIT_CORE: 0,
+    }
+    try:
+        if cpu is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+        for name, value in wanted.items():
+            hard = resource.getrlimit(name)[1]
+            if hard != resource.RLIM_INFINITY:
+                value = min(value, hard)
+            resource.setrlimit(name, (value, value))
+    except (OSError, ValueError) as error:
+        raise LockError(f"limits: {error}") from error

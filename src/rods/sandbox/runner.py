@@ -1,0 +1,165 @@
+"""Runs programs inside a locked child of the zygote: one, or the cells of a session one by one.
+
+Owns the child's side of the conversation: reads a request, runs it as `__main__`, prints a
+traceback that shows the program only, and answers with one byte or with the exit status. It never
+locks anything, and nothing that it answers is trusted for more than the program's own result.
+Standard library only.
+
+    serve(request=3, status=4, stateful=False, cpu=10, seed=0)    # does not return
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import json
+import linecache
+import os
+import random
+import resource
+import struct
+import sys
+import traceback
+from types import ModuleType, TracebackType
+from typing import NoReturn, Self, TextIO, cast
+
+OK, ERROR, MEMORY = 0, 1, 97
+"""Exit status of a program, or the byte after the token that a session answers after a cell."""
+HEADER = struct.Struct("<Q")
+PROGRAM = "<program>"
+
+
+class Verdict:
+    """A `with` block around the program: keeps every exception in and turns it into a verdict."""
+
+    def __init__(self) -> None:
+        self.value = ERROR
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            self.value = OK
+        elif isinstance(error, SystemExit):
+            self.value = self._exit(error.code)
+        else:
+            self.value = MEMORY if _out_of_memory(error) else ERROR
+            while trace is not None and trace.tb_frame.f_code.co_filename != PROGRAM:
+                trace = trace.tb_next
+            traceback.print_exception(type(error), error, trace, file=sys.stderr)
+        return True
+
+    @staticmethod
+    def _exit(code: object) -> int:
+        if code is None or isinstance(code, int):
+            return (code or 0) & 0xFF
+        print(code, file=sys.stderr)  # noqa: T201 -- as the interpreter does for sys.exit("text")
+        return ERROR
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or (
+        isinstance(error, OSError) and error.errno == errno.ENOMEM
+    )
+
+
+def serve(request: int, status: int, stateful: bool, cpu: int, seed: int | None) -> NoReturn:
+    """Run what arrives until nothing more does, then end the process."""
+    verdict, token = Verdict(), ""
+    try:
+        main = _prepare(seed)
+        while (message := _receive(request)) is not None:
+            verdict = Verdict()
+            if stateful:
+                _allow_cpu(cpu)
+            else:
+                os.close(request)
+                os.close(status)
+            with verdict:
+                code, stdin, token = json.loads(message)
+                _execute(code, stdin, main)
+            with verdict if verdict.value == OK else Verdict():
+                _flush()
+            if not stateful:
+                break
+            os.write(status, token.encode() + bytes([verdict.value]))
+    finally:
+        os._exit(verdict.value)
+
+
+def _prepare(seed: int | None) -> ModuleType:
+    """A new `__main__`, and random numbers as asked."""
+    main = ModuleType("__main__")
+    main.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = main
+    sys.argv = [PROGRAM]
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+    return main
+
+
+def _allow_cpu(seconds: int) -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+
+
+def _receive(request: int) -> bytes | None:
+    header = _read(request, HEADER.size)
+    return _read(request, HEADER.unpack(header)[0]) if header else None
+
+
+def _read(request: int, count: int) -> bytes:
+    """Exactly so many bytes, or none at the end."""
+    parts: list[bytes] = []
+    while count > 0:
+        part = os.read(request, min(count, 1 << 20))
+        if not part:
+            return b""
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _execute(code: str, stdin: str, main: ModuleType) -> None:
+    sys.stdout, sys.stderr = _stream(1, "w"), _stream(2, "w", 1)
+    _give_stdin(stdin)
+    linecache.cache[PROGRAM] = (len(code), None, code.splitlines(True), PROGRAM)
+    exec(compile(code, PROGRAM, "exec", dont_inherit=True), main.__dict__)
+
+
+def _stream(descriptor: int, mode: str, buffering: int = -1) -> TextIO:
+    errors = "replace" if mode == "r" else "backslashreplace"
+    return cast(
+        TextIO, open(descriptor, mode, buffering, encoding="utf-8", errors=errors, closefd=False)
+    )
+
+
+def _give_stdin(text: str) -> None:
+    """Make the text descriptor 0, as a file that has no name."""
+    if text:
+        name = ".stdin"
+        place = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.unlink(name)
+        with open(place, "wb", closefd=False) as file:
+            file.write(text.encode("utf-8", "surrogatepass"))
+        os.lseek(place, 0, os.SEEK_SET)
+    else:
+        place = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(place, 0)
+    os.close(place)
+    sys.stdin = _stream(0, "r")
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOBase) and not stream.closed:
+            stream.flush()

@@ -1,0 +1,189 @@
+"""The system calls that a locked program may make, by machine, and the filter made of them.
+
+Owns the list and its translation to a seccomp-BPF program. Everything not listed is refused with
+EPERM: a list of what is allowed stays right when a kernel learns new calls. It never installs the
+filter; `lockdown.filter_syscalls` does. Standard library only: the zygote loads it by path.
+
+    template = syscalls.bpf(syscalls.ANYONE)
+    program = syscalls.for_process(template, os.getpid())
+"""
+
+from __future__ import annotations
+
+import platform
+import struct
+from typing import NamedTuple
+
+
+class Machine(NamedTuple):
+    """A kind of processor as seccomp names it."""
+
+    audit: int
+    """AUDIT_ARCH_* of the calls; a call of another kind kills the program."""
+    column: int
+    """Which number of the table below."""
+
+
+MACHINES = {
+    "x86_64": Machine(0xC000003E, 0),
+    "aarch64": Machine(0xC00000B7, 1),
+    "arm64": Machine(0xC00000B7, 1),
+}
+
+# name, number on x86_64, number on aarch64; `-` where a machine has no such call.
+TABLE = """
+read 0 63|write 1 64|readv 19 65|writev 20 66|pread64 17 67|pwrite64 18 68|preadv 295 69
+pwritev 296 70|close 3 57|close_range 436 436|creat 85 -|lseek 8 62|dup 32 23|dup2 33 -|dup3 292 24
+pipe 22 -|pipe2 293 59|stat 4 -|fstat 5 80|lstat 6 -|newfstatat 262 79|statx 332 291|statfs 137 43
+fstatfs 138 44|access 21 -|faccessat 269 48|faccessat2 439 439|getdents64 217 61|getcwd 79 17
+chdir 80 49|fchdir 81 50|mkdir 83 -|mkdirat 258 34|rmdir 84 -|unlink 87 -|unlinkat 263 35
+rename 82 -|renameat 264 38|renameat2 316 276|symlink 88 -|symlinkat 266 36|readlink 89 -
+readlinkat 267 78|ftruncate 77 46|fallocate 285 47|fsync 74 82|fdatasync 75 83|flock 73 32
+sendfile 40 71|copy_file_range 326 285|umask 95 166|fadvise64 221 223|mmap 9 222|munmap 11 215
+mprotect 10 226|mremap 25 216|madvise 28 233|msync 26 227|brk 12 214|rt_sigaction 13 134
+rt_sigprocmask 14 135|rt_sigreturn 15 139|rt_sigpending 127 136|rt_sigsuspend 130 133
+rt_sigtimedwait 128 137|sigaltstack 131 132|restart_syscall 219 128|pause 34 -|alarm 37 -
+getitimer 36 102|setitimer 38 103|nanosleep 35 101|clock_nanosleep 230 115|clock_gettime 228 113
+clock_getres 229 114|gettimeofday 96 169|time 201 -|times 100 153|select 23 -|pselect6 270 72
+poll 7 -|ppoll 271 73|epoll_create 213 -|epoll_create1 291 20|epoll_ctl 233 21|epoll_wait 232 -
+epoll_pwait 281 22|eventfd2 290 19|recvfrom 45 207|getpid 39 172|getppid 110 173|gettid 186 178
+getuid 102 174|geteuid 107 175|getgid 104 176|getegid 108 177|getresuid 118 148|getresgid 120 150
+getgroups 115 158|getpgrp 111 -|getpgid 121 155|getsid 124 156|getpriority 140 141|getrlimit 97 163
+setrlimit 160 164|getrusage 98 165|uname 63 160|sysinfo 99 179|sched_yield 24 124
+sched_getaffinity 204 123|getcpu 309 168|futex 202 98|set_robust_list 273 99
+set_tid_address 218 96|rseq 334 293|membarrier 324 283|arch_prctl 158 -|getrandom 318 278
+exit 60 93|exit_group 231 94
+"""
+
+OPEN, OPENAT, KILL, TGKILL, FCNTL, IOCTL = (
+    (2, -1),
+    (257, 56),
+    (62, 129),
+    (234, 131),
+    (72, 25),
+    (16, 29),
+)
+PRLIMIT, SOCKETPAIR, SENDTO = (302, 261), (53, 199), (44, 206)
+"""Allowed for some arguments only: by machine as in the table."""
+
+FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1031, 1032)
+"""Duplicates, flags, locks, pipe sizes. Not F_SETOWN and F_SETSIG: they send signals to others."""
+IOCTL_COMMANDS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+"""isatty, window size, bytes waiting, non-blocking, close on exec; nothing that moves a device."""
+AF_UNIX = 1
+ANYONE = 0x5EA1ED
+"""Stands for a process in a filter made ahead; larger than any process number."""
+O_ACCMODE, O_TRUNC = 3, 0o1000
+
+ALLOW, EPERM, KILL_PROCESS = 0x7FFF0000, 0x00050001, 0x80000000
+_LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
+
+
+def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("<HBBI", code, yes, no, value & 0xFFFFFFFF)
+
+
+def _argument(index: int, high: bool = False) -> bytes:
+    """Load half of an argument; both machines are little-endian."""
+    return _step(_LOAD, 16 + 8 * index + 4 * high)
+
+
+def _guarded(number: int, body: list[bytes]) -> list[bytes]:
+    """Run `body`, which returns in every way, if the call in the accumulator is this one."""
+    return [] if number < 0 else [_step(_EQUAL, number, 0, len(body)), *body]
+
+
+def _one_of(index: int, values: tuple[int, ...]) -> list[bytes]:
+    """Allow if an argument is one of these values."""
+    tests = [_step(_EQUAL, v, len(values) - i) for i, v in enumerate(values)]
+    return [_argument(index), *tests, _step(_RETURN, EPERM), _step(_RETURN, ALLOW)]
+
+
+def _open(index: int) -> list[bytes]:
+    """Refuse to empty a file that is opened for reading: old Landlock does not see that."""
+    return [
+        _argument(index),
+        _step(_ANY_BIT, O_TRUNC, 0, 2),
+        _step(_AND, O_ACCMODE),
+        _step(_EQUAL, 0, 1, 0),
+        _step(_RETURN, ALLOW),
+        _step(_RETURN, EPERM),
+    ]
+
+
+def _without_address(index: int) -> list[bytes]:
+    """Allow if a pointer is null: data goes to the other end of a pair, never to an address."""
+    return [
+        _argument(index),
+        _step(_EQUAL, 0, 0, 3),
+        _argument(index, high=True),
+        _step(_EQUAL, 0, 0, 1),
+        _step(_RETURN, ALLOW),
+        _step(_RETURN, EPERM),
+    ]
+
+
+def machine() -> Machine | None:
+    """This computer's row, or None where the numbers are not known."""
+    return MACHINES.get(platform.machine())
+
+
+def allowed(column: int) -> list[int]:
+    """Numbers of the calls that are allowed whatever their arguments."""
+    rows = [row.split() for line in TABLE.split("\n") for row in line.split("|") if row]
+    return [int(row[1 + column]) for row in rows if row[1 + column] != "-"]
+
+
+def _runs(numbers: list[int]) -> list[tuple[int, int]]:
+    """Sorted numbers as stretches without a gap."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] + 1 == number:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def _tree(runs: list[tuple[int, int]]) -> list[bytes]:
+    """A binary search: the kernel asks the filter about every call when it is put on."""
+    if len(runs) == 1:
+        low, high = runs[0]
+        refuse, allow = _step(_RETURN, EPERM), _step(_RETURN, ALLOW)
+        return [_step(_AT_LEAST, low, 0, 1), _step(_ABOVE, high, 0, 1), refuse, allow]
+    middle = len(runs) // 2
+    left, right = _tree(runs[:middle]), _tree(runs[middle:])
+    return [_step(_AT_LEAST, runs[middle][0], len(left), 0), *left, *right]
+
+
+def bpf(pid: int) -> bytes:
+    """The filter of a program that runs as process `pid`; signals may go to that process only."""
+    here = machine()
+    if here is None:
+        raise OSError(f"no table of system calls for {platform.machine()}")
+    at = here.column
+    steps = [
+        _step(_LOAD, 4),
+        _step(_EQUAL, here.audit, 1, 0),
+        _step(_RETURN, KILL_PROCESS),
+        _step(_LOAD, 0),
+    ]
+    guards = [
+        (OPEN, _open(1)),
+        (OPENAT, _open(2)),
+        (KILL, _one_of(0, (pid,))),
+        (TGKILL, _one_of(0, (pid,))),
+        (FCNTL, _one_of(1, FCNTL_COMMANDS)),
+        (IOCTL, _one_of(1, IOCTL_COMMANDS)),
+        (PRLIMIT, _one_of(0, (0, pid))),
+        (SOCKETPAIR, _one_of(0, (AF_UNIX,))),
+        (SENDTO, _without_address(4)),
+    ]
+    for numbers, body in guards:
+        steps += _guarded(numbers[at], body)
+    return b"".join([*steps, *_tree(_runs(allowed(at)))])
+
+
+def for_process(template: bytes, pid: int) -> bytes:
+    """A filter that was made for process `ANYONE`, for another: quicker than making it anew."""
+    return template.replace(struct.pack("<I", ANYONE), struct.pack("<I", pid))

@@ -1,0 +1,369 @@
+"""The local sandbox: results and their classes, limits, sessions, repair, and failing closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rods.errors import ConfigError, EnvError, PrerequisiteError
+from rods.sandbox import lockdown, syscalls
+from rods.sandbox.execution import Execution, SandboxLimits, last_line
+from rods.sandbox.handle import wrapping
+from rods.sandbox.pool import SandboxPool
+from rods.sandbox.scratch import ScratchRoot, over, remove_tree
+from sandbox_cases import LACKS, LIMITS, opened
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with opened() as pool:
+        yield pool
+
+
+def test_program_output_and_input(pool: SandboxPool) -> None:
+    done = pool.execute("import sys\nprint(input())\nprint(sys.stdin.read(), end='')", "a\nb\nü")
+    assert (done.stdout, done.stderr, done.status, done.attempts) == ("a\nb\nü", "", "ok", 1)
+    assert 0 < done.seconds < LIMITS.seconds
+
+
+@pytest.mark.parametrize(
+    ("code", "code_of_exit", "detail"),
+    [
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("def (", 1, "SyntaxError: invalid syntax"),
+        ("import sys; sys.exit(3)", 3, "the program ended with exit status 3"),
+        ("raise SystemExit('no')", 1, "no"),
+        ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),
+        ("import os; os.abort()", -6, "the program was ended by SIGABRT"),
+        ("print('\ud800' + 1)", 1, "UnicodeEncodeError"),
+        ("import rods", 1, "ModuleNotFoundError: No module named 'rods'"),
+        ("input()", 1, "EOFError: EOF when reading a line"),
+    ],
+)
+def test_the_programs_error(pool: SandboxPool, code: str, code_of_exit: int, detail: str) -> None:
+    done = pool.execute(code)
+    assert (done.status, done.limit, done.returncode) == ("error", "", code_of_exit)
+    assert done.detail.startswith(detail)
+    assert done.checked() is done
+
+
+def test_traceback_shows_the_program_only(pool: SandboxPool) -> None:
+    done = pool.execute("def f():\n    return [][1]\nf()")
+    assert done.stderr == (
+        "Traceback (most recent call last):\n"
+        '  File "<program>", line 3, in <module>\n    f()\n'
+        '  File "<program>", line 2, in f\n    return [][1]\n           ~~^^^\n'
+        "IndexError: list index out of range\n"
+    )
+
+
+def test_common_modules_work(pool: SandboxPool) -> None:
+    code = """
+import asyncio, dataclasses, hashlib, shutil, sqlite3, statistics, tempfile, zlib
+@dataclasses.dataclass
+class P:
+    x: "int"
+async def later():
+    await asyncio.sleep(0.001)
+    return P(2).x
+with tempfile.TemporaryDirectory(dir=".") as folder:
+    open(folder + "/a", "w").write("text")
+    shutil.copyfile(folder + "/a", "b")
+rows = sqlite3.connect(":memory:").execute("select 1").fetchall()
+print(asyncio.run(later()), open("b").read(), rows, statistics.mean([1, 3]), __name__)
+"""
+    done = pool.execute(code)
+    assert (done.stdout, done.stderr) == ("2 text [(1,)] 2 __main__\n", "")
+
+
+def test_numpy_is_loaded_where_asked() -> None:
+    code = "import numpy as n; print(n.linalg.det(n.eye(3)), n.random.rand() == n.random.rand())"
+    with opened(size=1, preload=("numpy", "no_such_package")) as pool:
+        assert pool.loaded == ["numpy"]
+        assert pool.execute(code).stdout == "1.0 False\n"
+
+
+def test_executions_share_nothing_and_repeat(pool: SandboxPool) -> None:
+    code = "import os, random\nprint(os.listdir(), hash('a'), random.random())\nopen('a', 'w')"
+    first, second = pool.execute(code), pool.execute(code)
+    assert first.stdout == second.stdout
+    assert first.stdout.startswith("[]")
+
+
+def test_fresh_entropy_where_asked() -> None:
+    with opened(seed=None) as pool:
+        code = "import random; print(random.random())"
+        assert pool.execute(code).stdout != pool.execute(code).stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [
+        ("x = [0] * 10**9", "memory"),
+        ("print('x' * 5000)", "output"),
+        ("import sys\nwhile True: sys.stderr.write('x' * 1000)", "output"),
+        ("n = 0\nwhile True:\n  n += 1; open(str(n), 'w')", "disk"),
+        ("n = 0\nwhile True:\n  n += 1; open(str(n % 99), 'w').write('x' * 500000)", "disk"),
+    ],
+)
+def test_limits(pool: SandboxPool, code: str, limit: str) -> None:
+    done = pool.execute(code)
+    assert (done.status, done.limit) == ("limit", limit), done
+    assert done.detail.startswith("it ")
+    assert len(done.stdout) <= LIMITS.output and len(done.stderr) <= LIMITS.output
+    assert done.seconds < LIMITS.seconds
+
+
+def test_time_limits() -> None:
+    with opened(replace(LIMITS, seconds=1)) as pool, pool.session() as session:
+        for code in ("while True: pass", "import time; time.sleep(60)"):
+            done = pool.execute("print('begun', flush=True)\n" + code)
+            assert (done.status, done.limit, done.stdout) == ("limit", "time", "begun\n")
+            assert 1 <= done.seconds < 10
+        session.execute("x = 1")
+        assert session.execute("while True: pass").limit == "time"
+        done = session.execute("print(x)")
+        assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined")
+
+
+@pytest.mark.slow
+def test_cpu_limit() -> None:
+    with opened(replace(LIMITS, seconds=300, cpu=1), size=1) as pool:
+        done = pool.execute("while True: pass")
+        assert (done.status, done.limit) == ("limit", "cpu")
+        assert 1 <= done.cpu < 3
+
+
+def test_a_file_may_not_grow_too_large(pool: SandboxPool) -> None:
+    done = pool.execute(f"with open('a', 'wb') as f: f.write(bytes({LIMITS.file + 1}))")
+    assert done.detail == "OSError: [Errno 27] File too large"
+
+
+def test_limits_must_be_positive() -> None:
+    with pytest.raises(ConfigError, match="seconds is 0"):
+        SandboxLimits(seconds=0)
+    with pytest.raises(ConfigError, match="size -1"):
+        SandboxPool(-1)
+
+
+def test_coroutines_wait_their_turn(pool: SandboxPool) -> None:
+    code = "import time; print(time.monotonic()); time.sleep(0.1); print(time.monotonic())"
+
+    async def run() -> list[Execution]:
+        return await asyncio.gather(*[pool.run(code) for _ in range(5)])
+
+    spans = [tuple(map(float, done.stdout.split())) for done in asyncio.run(run())]
+    together = [sum(a <= begin < b for a, b in spans) for begin, _ in spans]
+    assert len(spans) == 5 and max(together) <= pool.size
+
+
+def test_cancelling_ends_the_program(pool: SandboxPool) -> None:
+    async def run() -> None:
+        await asyncio.wait_for(pool.run("import time; time.sleep(60)"), 0.2)
+
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        asyncio.run(run())
+    assert pool.execute("print(1)").ok and pool.execute("print(1)").ok
+    assert time.monotonic() - began < LIMITS.seconds
+
+
+def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
+    with opened() as pool:
+        first = pool._current().process.pid
+        killer = threading.Timer(0.3, os.kill, (first, signal.SIGKILL))
+        killer.start()
+        done = pool.execute("import time; time.sleep(0.6); print(1)")
+        assert (done.stdout, done.status, done.attempts) == ("1\n", "ok", 2)
+        assert pool.restarts == 1 and pool._current().process.pid != first
+        assert pool.execute("print(2)").attempts == 1
+
+
+def test_a_sandbox_that_keeps_failing_is_invalid_and_not_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with opened(retries=1) as pool:
+        monkeypatch.setattr(pool._current().root, "path", Path("/no/such/folder"))
+        done = pool.execute("print(1)")
+        assert (done.status, done.attempts) == ("sandbox", 2)
+        with pytest.raises(EnvError, match="failed after 2 attempts: FileNotFoundError"):
+            done.checked()
+        monkeypatch.undo()
+        assert pool.execute("print(1)").ok
+
+
+def test_session_keeps_variables(pool: SandboxPool) -> None:
+    with pool.session() as one, pool.session() as other:
+        assert one.execute("x = 6").fresh
+        assert other.execute("print(x)").detail == "NameError: name 'x' is not defined"
+        assert one.execute("1 / 0").status == "error"
+        done = one.execute("print(x, input())", "read")
+        assert (done.stdout, done.fresh, done.status) == ("6 read\n", False, "ok")
+        assert one.execute("import sys; sys.exit(2)").returncode == 2
+        assert one.execute("print(x)").stdout == "6\n"
+        assert one.execute("import os; os._exit(4)").returncode == 4
+        done = one.execute("print(x)")
+        assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined")
+
+
+def test_session_rests_between_executions_and_ends_when_idle() -> None:
+    with opened(replace(LIMITS, idle=0.5)) as pool, pool.session() as session:
+        code = """
+import signal
+ticks = []
+signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+"""
+        session.execute(code)
+        pid = session.execute("import os; print(os.getpid(), len(ticks))").stdout.split()[0]
+        deadline = time.monotonic() + 5
+        while Path(f"/proc/{pid}/stat").read_text().split()[2] != "T":
+            assert time.monotonic() < deadline, "it was not stopped"
+            time.sleep(0.01)
+        time.sleep(0.3)
+        assert int(session.execute("print(len(ticks))").stdout) < 15
+        deadline = time.monotonic() + 5
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{pid}").exists()
+        assert session.execute("pass").fresh
+
+
+def test_session_of_coroutines(pool: SandboxPool) -> None:
+    async def run() -> str:
+        async with pool.session() as session:
+            await session.run("x = 1")
+            return (await session.run("print(x)")).stdout
+
+    assert asyncio.run(run()) == "1\n"
+
+
+def test_closing_leaves_nothing() -> None:
+    with opened() as pool:
+        root, process = pool._current().root.path, pool._current().process
+        session = pool.session()
+        pid = int(session.execute("import os; print(os.getpid())").stdout)
+        assert root.exists()
+    assert not root.exists() and process.poll() is not None
+    assert not Path(f"/proc/{pid}").exists()
+    session.close()
+    with pytest.raises(EnvError, match="closed"):
+        pool.execute("print(1)")
+
+
+def test_the_zygote_ends_with_its_maker() -> None:
+    with opened() as pool:
+        handle = pool._current()
+        handle._socket.shutdown(2)  # what the kernel does when the maker dies
+        assert handle.process.wait(5) == 0
+
+
+@pytest.mark.parametrize("refused", ["landlock", "seccomp"])
+def test_fails_closed_where_a_lock_is_refused(refused: str, tmp_path: Path) -> None:
+    """An interpreter behind a filter of its own, which refuses one of the locks."""
+    if LACKS:
+        with opened():
+            raise AssertionError("a pool without locks")
+    blocked = {"landlock": (444, 444), "seccomp": (157, 167)}[refused]
+    machine = syscalls.machine()
+    assert machine
+    # prctl is refused only for PR_SET_SECCOMP, when the second filter is put on
+    script = f"""#!{sys.executable}
+import os, struct, sys
+sys.path.insert(0, {str(Path(lockdown.__file__).parents[2])!r})
+from rods.sandbox import lockdown, syscalls
+step = syscalls._step
+body = [step(0x20, 16), step(0x15, 22, 0, 1)] if {refused == "seccomp"} else []
+deny = [*body, step(0x06, 0x00050001)] 
+number = {blocked[machine.column]}
+code = [step(0x20, 0), step(0x15, number, 0, len(deny)), *deny, step(0x06, 0x7FFF0000)]
+lockdown.filter_syscalls(b"".join(code))
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+    python = tmp_path / "python"
+    python.write_text(script)
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    words = {"landlock": "Landlock: .*outer sandbox", "seccomp": "seccomp: .*not permitted"}
+    with pytest.raises(PrerequisiteError, match=f"runs nothing: {words[refused]}"):
+        SandboxPool(1, LIMITS, preload=(), python=str(python))
+
+
+def test_missing_locks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for code, words in ((38, "older than 5.13"), (95, "lsm=landlock"), (1, "outer sandbox")):
+
+        def refuse(*_: object, code: int = code) -> int:
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(lockdown, "_syscall", refuse)
+        assert words in lockdown.missing()[0]
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert "no table of system calls" in lockdown.missing()[0]
+
+
+def test_proof_finds_a_lock_that_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rods.sandbox.pool.PROOF", "print('the network', end='')")
+    with pytest.raises(PrerequisiteError, match="still allowed the network"), opened():
+        pass
+    if LACKS:
+        raise PrerequisiteError("still allowed the network")
+
+
+def fake_bwrap(folder: Path, body: str) -> None:
+    program = folder / "bwrap"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+
+
+def test_bubblewrap_is_used_where_it_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    fake_bwrap(tmp_path, 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"')
+    with opened(wrap="auto") as pool:
+        assert pool.isolation.endswith("bubblewrap")
+        assert pool.execute("print(1)").ok
+    fake_bwrap(tmp_path, "echo no namespaces >&2; exit 1")
+    assert wrapping("auto", tmp_path, sys.executable) == []
+    with pytest.raises(PrerequisiteError, match="no namespaces"):
+        wrapping("on", tmp_path, sys.executable)
+    assert wrapping("off", tmp_path, sys.executable) == []
+
+
+def test_scratch_is_removed_whatever_is_in_it() -> None:
+    root = ScratchRoot()
+    folder = root.make()
+    outside = root.make()
+    (outside / "kept").write_text("kept")
+    place = os.open(folder, os.O_RDONLY)
+    for _ in range(3000):  # deeper than a path can be long, and than a stack
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    (folder / "link").symlink_to(outside)
+    (folder / "closed").mkdir()
+    (folder / "closed" / "in").mkdir()
+    (folder / "closed" / "in" / ".rods-1").write_text("x")
+    (folder / ".rods-0").mkdir()
+    (folder / "closed").chmod(0)
+    assert over(folder, SandboxLimits()) == "disk"
+    remove_tree(folder)
+    assert not folder.exists() and (outside / "kept").read_text() == "kept"
+    root.close()
+    assert not root.path.exists()
+
+
+def test_executions_can_be_pickled() -> None:
+    done = Execution("1\n", "", "ok", 0.1)
+    assert pickle.loads(pickle.dumps(done)) == done
+    assert last_line("a\n b \n\n") == "b" and last_line("") == ""
