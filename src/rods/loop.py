@@ -28,7 +28,6 @@ from rods.errors import Interrupted, PolicyError
 from rods.journal import EpochReport
 from rods.parts import Display, Parts, Trainer
 from rods.records import epoch_figures, judgement_figures, rollout_figures
-from rods.reward import get_reward, score_group
 from rods.rollout import run_groups
 from rods.store import RunDirectory
 from rods.task import Task
@@ -76,7 +75,7 @@ def _step(
     rolled = time.perf_counter()
     if parts.trainer.step == 0 and config.rollout.preflight:
         preflight(groups)
-    scores = [score_group(get_reward(stage.reward), group) for group in groups]
+    scores = [parts.rewards.score_group(stage.reward, group) for group in groups]
     judged = [curriculum.observe(group, s) for group, s in zip(groups, scores, strict=True)]
     report = parts.trainer.update(groups, scores)
     parts.policy.sync()
@@ -180,6 +179,8 @@ def _checkpoint(parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, f
         curriculum.buffer.snapshot(folder / "buffer.sqlite")
         text = json.dumps(curriculum.state_dict())
         (folder / "curriculum.json").write_text(text, encoding="utf-8")
+        text = json.dumps(parts.rewards.state_dict())
+        (folder / "rewards.json").write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -196,6 +197,9 @@ def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator
         if checkpoint is not None:
             text = (checkpoint.path / "curriculum.json").read_text(encoding="utf-8")
             curriculum.load_state_dict(json.loads(text))
+            remembered = checkpoint.path / "rewards.json"
+            if remembered.exists():  # checkpoints of older versions have none
+                parts.rewards.load_state_dict(json.loads(remembered.read_text(encoding="utf-8")))
             parts.trainer.load(checkpoint.path / "policy")
             parts.policy.sync()
             parts.policy.version = parts.trainer.version

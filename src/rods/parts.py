@@ -6,7 +6,7 @@ Owns the names of the seams between `loop.py` and the outside world; `rods.cli.a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from rods.curriculum import SynthesisQueue
 from rods.dialects import Dialect
 from rods.env import Environment
 from rods.policy import Policy
-from rods.reward import Score
+from rods.reward import Rewards, Score
 from rods.task import Task
 from rods.template import ChatTemplate
 from rods.trajectory import Group
@@ -98,3 +98,5 @@ class Parts:
     template: ChatTemplate
     synthesis: Synthesis | None
     evaluate: Evaluation
+    rewards: Rewards = field(default_factory=Rewards)
+    """Those of this run; what they remember is saved with its checkpoints."""

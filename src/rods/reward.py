@@ -8,6 +8,10 @@ offline and give the same numbers. Register one in any module and name it in the
         return Score(2.0 * trajectory.solved)
 
 `--stages ... reward = "my_module:solved_twice"` works without registering.
+
+A `GroupReward` compares the members of a group and may remember what it saw; it is registered by
+`@group_reward(name)` over what makes one. `Rewards` holds those of a run, to be saved with it.
+Groups scored again in the order of the run, from the beginning, give the same numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +21,12 @@ import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import RewardError
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
+from rods.types import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,30 @@ class Score:
 
 Reward: TypeAlias = Callable[[Task, Trajectory], Score]
 
+
+@runtime_checkable
+class GroupReward(Protocol):
+    """A reward that sees whole groups; one object belongs to one run."""
+
+    def __call__(self, task: Task, trajectory: Trajectory) -> Score:
+        """The score of a group of one."""
+        ...
+
+    def score_group(self, group: Group) -> list[Score]:
+        """One score for each member, in order; an invalid member gets an invalid score."""
+        ...
+
+    def state_dict(self) -> dict[str, Json]:
+        """What it remembers, as plain JSON."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Json]) -> None:
+        """Go on from what `state_dict` said."""
+        ...
+
+
 _REWARDS: dict[str, Reward] = {}
+_GROUP_REWARDS: dict[str, Callable[[], GroupReward]] = {}
 
 
 def reward(name: str) -> Callable[[Reward], Reward]:
@@ -59,8 +87,20 @@ def reward(name: str) -> Callable[[Reward], Reward]:
     return register
 
 
+def group_reward(
+    name: str,
+) -> Callable[[Callable[[], GroupReward]], Callable[[], GroupReward]]:
+    """Register what makes a `GroupReward` under a short name."""
+
+    def register(make: Callable[[], GroupReward]) -> Callable[[], GroupReward]:
+        _GROUP_REWARDS[name] = make
+        return make
+
+    return register
+
+
 def get_reward(name: str) -> Reward:
-    """A reward by its short name or `module:attribute`.
+    """A reward by its short name or `module:attribute`; a class is called for a new object.
 
     Raises:
         RewardError: there is none of this name; the message lists the nearest ones.
@@ -68,15 +108,19 @@ def get_reward(name: str) -> Reward:
     importlib.import_module("rods.rewards")
     if name in _REWARDS:
         return _REWARDS[name]
+    if name in _GROUP_REWARDS:
+        return _GROUP_REWARDS[name]()
     module, _, attribute = name.partition(":")
     if attribute:
         try:
-            return cast("Reward", getattr(importlib.import_module(module), attribute))
+            found = getattr(importlib.import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise RewardError(f"reward {name!r} cannot be imported: {error}.") from error
-    near = difflib.get_close_matches(name, _REWARDS, 1)
+        return cast("Reward", found() if isinstance(found, type) else found)
+    names = sorted({*_REWARDS, *_GROUP_REWARDS})
+    near = difflib.get_close_matches(name, names, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise RewardError(f"there is no reward {name!r}.{hint} Known: {', '.join(sorted(_REWARDS))}.")
+    raise RewardError(f"there is no reward {name!r}.{hint} Known: {', '.join(names)}.")
 
 
 def score(function: Reward, task: Task, trajectory: Trajectory) -> Score:
@@ -97,4 +141,40 @@ def score(function: Reward, task: Task, trajectory: Trajectory) -> Score:
 
 def score_group(function: Reward, group: Group) -> list[Score]:
     """One score for each member, in order."""
+    if isinstance(function, GroupReward):
+        return function.score_group(group)
     return [score(function, group.task, t) for t in group.trajectories]
+
+
+class Rewards:
+    """The rewards of one run, each made once, so that what they remember lasts and is saved."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Reward] = {}
+
+    def score_group(self, name: str, group: Group) -> list[Score]:
+        """Score a group by the reward of this name."""
+        return score_group(self._get(name), group)
+
+    def state_dict(self) -> dict[str, Json]:
+        """What the group rewards of the run remember, by name."""
+        made = self._made.items()
+        return {name: r.state_dict() for name, r in made if isinstance(r, GroupReward)}
+
+    def load_state_dict(self, state: Mapping[str, Json]) -> None:
+        """Go on from a saved state.
+
+        Raises:
+            RewardError: the state is not one that `state_dict` made.
+        """
+        self._made.clear()
+        for name, remembered in state.items():
+            made = self._get(name)
+            if not isinstance(made, GroupReward) or not isinstance(remembered, dict):
+                raise RewardError(f"the saved state of reward {name!r} cannot be read.")
+            made.load_state_dict(remembered)
+
+    def _get(self, name: str) -> Reward:
+        if name not in self._made:
+            self._made[name] = get_reward(name)
+        return self._made[name]
