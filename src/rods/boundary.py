@@ -70,7 +70,8 @@ def judge(
 
     Args:
         group: K trajectories of one task.
-        scores: one for each trajectory, in order, values in [0, 1].
+        scores: one for each trajectory, in order, values in [0, 1]. Scores of final answers have
+            a part `correct`, which is read in place of all else.
         settings: edges, the share that must be valid, the signal (`progress` reads the scores,
             `binary` reads whether the trajectory solved the task).
         step: training step, for the cooldown.
@@ -112,6 +113,9 @@ def judge(
 
 
 def _signal(task_id: str, trajectory: Trajectory, score: Score, signal: str) -> float:
+    if "correct" in score.parts:
+        # A reward of final answers: verdicts of turns say nothing there, its scale may be +1/-1.
+        return score.parts["correct"]
     if signal == "binary":
         return float(trajectory.solved)
     if signal == "turns":

@@ -1,0 +1,29 @@
+"""Outcome rewards: is the final answer right, as 1/0 or as +1/-1.
+
+Owns nothing but the two scales. For question tasks (`rods.rewards.answers.references` says what
+that is): the answer may stand in a box, in `<answer>` tags or after "the answer is".
+
+    score(get_reward("outcome"), task, trajectory).value        # 1.0 or 0.0
+"""
+
+from __future__ import annotations
+
+from rods.reward import Score, reward
+from rods.rewards.answers import judge_answer, judged_parts
+from rods.rewards.reading import prose
+from rods.task import Task
+from rods.trajectory import Trajectory
+
+
+@reward("outcome")
+def outcome(task: Task, trajectory: Trajectory) -> Score:
+    """1 if the final answer is right, else 0 (ZERO-TIR-RL; the text of ZeroTIR's paper)."""
+    judged = judge_answer(task, prose(trajectory))
+    return Score(float(judged.correct), judged_parts(judged))
+
+
+@reward("outcome_signed")
+def outcome_signed(task: Task, trajectory: Trajectory) -> Score:
+    """+1 if the final answer is right, else -1; the same answers as `outcome`."""
+    judged = judge_answer(task, prose(trajectory))
+    return Score(1.0 if judged.correct else -1.0, judged_parts(judged))

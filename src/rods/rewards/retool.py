@@ -1,0 +1,49 @@
+r"""ReTool (arXiv 2504.11536): the paper's reward, and that of the released recipe.
+
+Owns both formulas. Question tasks only, see `rods.rewards.answers.references`.
+
+    retool          +1 if the final answer is equivalent to the reference, else -1
+    retool_recipe   +1 if the text in a box that ends the response *equals* the reference; a wrong
+                    answer gets min(-0.6, -1 + 0.1 * (turns - 2) / 2), a bonus for using tools that
+                    the paper does not have
+"""
+
+from __future__ import annotations
+
+from rods.reward import Score, reward
+from rods.rewards.answers import BOXED, judge_answer, judged_parts, last_boxed, references
+from rods.rewards.reading import prose, rounds
+from rods.task import Task
+from rods.trajectory import Trajectory
+
+STRICT_CHARS = 100
+"""The recipe looks for the whole box in so many last characters."""
+CAP, BASE, BONUS = -0.6, -1.0, 0.1
+
+
+@reward("retool")
+def retool(task: Task, trajectory: Trajectory) -> Score:
+    """+1 if the boxed answer is equivalent, else -1 (the paper; no term for execution)."""
+    judged = judge_answer(task, prose(trajectory), BOXED)
+    return Score(1.0 if judged.correct else -1.0, judged_parts(judged))
+
+
+@reward("retool_recipe")
+def retool_recipe(task: Task, trajectory: Trajectory) -> Score:
+    """+1 for a strict box, else -1 plus 0.1 for each round of tools, at most -0.6."""
+    boxed = last_boxed(prose(trajectory).rstrip()[-STRICT_CHARS:])
+    right = boxed in references(task)
+    wrong = wrong_value(turns(trajectory))
+    parts = {"correct": float(right), "answered": float(boxed is not None)}
+    parts["tool_bonus"] = 0.0 if right else wrong - BASE
+    return Score(1.0 if right else wrong, parts)
+
+
+def turns(trajectory: Trajectory) -> int:
+    """Turns as the recipe counts them: the question, each generation, each round of results."""
+    return 1 + len(trajectory.steps) + rounds(trajectory)
+
+
+def wrong_value(count: int) -> float:
+    """What a wrong answer after so many turns is worth; 2 turns are an answer without tools."""
+    return min(CAP, BASE + BONUS * (count - 2) / 2)

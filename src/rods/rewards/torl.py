@@ -1,0 +1,67 @@
+r"""ToRL (arXiv 2503.23383): +1 if the boxed answer is right, else -1; no box is wrong.
+
+Owns the reward and its optional execution penalty of 0.5, which the paper tried and left out.
+Question tasks only, see `rods.rewards.answers.references`.
+
+    torl                the paper's main runs
+    torl_penalty        -0.5 if there is code and none of it ran without an error (the paper's text)
+    torl_penalty_code   -0.5 unless the last call succeeded: also for answers without any code (what
+                        the released code computes; it pays for calling at all)
+    torl_wformat        1 right, -0.5 wrong in a box, -1 without a box (variant of the code)
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rods.reward import Score, reward
+from rods.rewards.answers import BOXED, judge_answer, judged_parts
+from rods.rewards.reading import executed, prose, written
+from rods.task import Task
+from rods.trajectory import Trajectory
+
+PENALTY = 0.5
+Fault = Literal["none", "paper", "code"]
+
+
+def execution_fault(trajectory: Trajectory, kind: Fault) -> bool:
+    """Whether the penalty is due: `paper` or `code` as the module says, `none` never."""
+    if kind == "none":
+        return False
+    results = executed(trajectory)
+    if kind == "code":
+        return not results or results[-1].failed
+    return written(trajectory) > 0 and all(result.failed for result in results)
+
+
+@reward("torl")
+def torl(task: Task, trajectory: Trajectory) -> Score:
+    """+1 if the last box is right, else -1."""
+    return _torl(task, trajectory, "none")
+
+
+@reward("torl_penalty")
+def torl_penalty(task: Task, trajectory: Trajectory) -> Score:
+    """`torl`, less 0.5 if code was written and no execution succeeded."""
+    return _torl(task, trajectory, "paper")
+
+
+@reward("torl_penalty_code")
+def torl_penalty_code(task: Task, trajectory: Trajectory) -> Score:
+    """`torl`, less 0.5 if the last execution failed or there was none."""
+    return _torl(task, trajectory, "code")
+
+
+@reward("torl_wformat")
+def torl_wformat(task: Task, trajectory: Trajectory) -> Score:
+    """1 if the last box is right, -0.5 if it is wrong, -1 if there is no box."""
+    judged = judge_answer(task, prose(trajectory), BOXED)
+    wrong = -1.0 if judged.answer is None else -0.5
+    return Score(1.0 if judged.correct else wrong, judged_parts(judged))
+
+
+def _torl(task: Task, trajectory: Trajectory, kind: Fault) -> Score:
+    judged = judge_answer(task, prose(trajectory), BOXED)
+    fault = execution_fault(trajectory, kind)
+    value = (1.0 if judged.correct else -1.0) - PENALTY * fault
+    return Score(value, {**judged_parts(judged), "execution_fault": float(fault)})

@@ -1,0 +1,95 @@
+"""Meters of tool use against hand-computed numbers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rods.errors import RewardError
+from rods.evaluation import tool_metrics as meters
+from rods.reward import Score, get_reward, score
+from rods.trajectory import Trajectory
+from tir_cases import RIGHT, WRONG, block, code, play, question, says
+
+TASK = question()
+
+PLAIN = play(says(RIGHT, tokens=20))
+ONE = play(code(block(), False, tokens=30), says(RIGHT, tokens=10))
+THREE = play(
+    says("Hm.", tokens=10),
+    code("12345678" + block("123456"), True, tokens=56),
+    code("<code>1</code>", False, False, tokens=24),
+    says(WRONG, tokens=10),
+)
+NEVER_RUN = play(code(block(), tokens=40), says(WRONG, tokens=20))
+AWAY = play(code(block(), False), RIGHT, failure="EnvError: away")
+ALL = [PLAIN, ONE, THREE, NEVER_RUN, AWAY]
+
+
+def scores(trajectories: list[Trajectory], name: str = "outcome") -> list[Score]:
+    return [score(get_reward(name), TASK, t) for t in trajectories]
+
+
+def test_all_figures() -> None:
+    figures = meters.tool_figures(ALL, scores(ALL))
+    assert figures == {
+        "accuracy": 2 / 4,
+        "code_ratio": 3 / 4,
+        "code_correct_ratio": 1 / 4,
+        "execution_success": 3 / 4,
+        "execution_success_right": 1.0,
+        "execution_success_wrong": pytest.approx(2 / 3),
+        "calls_per_trajectory": (0 + 1 + 3 + 0) / 4,
+        "tool_productivity": 2 / 4,
+        "response_tokens": (20 + 40 + 100 + 60) / 4,
+        "response_tokens_right": 30.0,
+        "response_tokens_wrong": 80.0,
+        # 0; 10 tokens and 8 of 28 characters of the step of 56 tokens; 0
+        "first_call_tokens": pytest.approx((0 + 26 + 0) / 3),
+        "first_call_share": pytest.approx((0 + 26 / 100 + 0) / 3),
+    }
+    json.dumps(figures, allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["torl", "retool", "zerotir", "otc_ppo", "outcome_signed"])
+def test_the_scale_of_the_reward_does_not_matter(name: str) -> None:
+    played = [ONE, THREE] if name != "zerotir" else [THREE, NEVER_RUN]
+    share = 0.5 if name != "zerotir" else 0.0
+    assert meters.accuracy(meters.valid_plays(played, scores(played, name))) == share
+
+
+def test_nothing_to_divide_by_is_no_zero() -> None:
+    figures = meters.tool_figures([PLAIN], scores([PLAIN]))
+    silent = {
+        *("execution_success", "execution_success_right", "execution_success_wrong"),
+        *("tool_productivity", "response_tokens_wrong", "first_call_tokens", "first_call_share"),
+    }
+    assert {name for name, figure in figures.items() if figure is None} == silent
+    assert figures["code_ratio"] == figures["calls_per_trajectory"] == 0.0
+    assert set(meters.tool_figures([], []).values()) == {None}
+    assert set(meters.tool_figures([AWAY], scores([AWAY])).values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "tokens"),
+    [
+        (PLAIN, None),
+        (play(), None),
+        (ONE, 0),
+        (THREE, 26),
+        (play(says("```python", tokens=7), code("1\n```", False)), 7),  # fence in a step before
+        (play(code("", False, tokens=9)), 0),
+        (play(code('thinking {"name": "python"}', False, tokens=9)), 0),  # nothing marks it
+        (play(code("0123456789<tool_call>{}", False, tokens=23)), 10),
+    ],
+)
+def test_where_the_first_call_stands(trajectory: Trajectory, tokens: int | None) -> None:
+    assert meters.first_call(trajectory) == tokens
+
+
+def test_scores_must_fit() -> None:
+    with pytest.raises(RewardError, match="2 trajectories came with 1 scores"):
+        meters.tool_figures([PLAIN, ONE], scores([PLAIN]))
+    with pytest.raises(RewardError, match="no part 'correct'"):
+        meters.tool_figures([PLAIN], scores([PLAIN], "accuracy"))
