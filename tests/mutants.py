@@ -206,11 +206,13 @@ def changed_configuration(subject: Subject, rng: random.Random) -> Task | None:
     for holder, key in places[:4]:
         changed = copy.deepcopy(config)
         node = _at(changed, holder)
-        old = node.pop(key)
+        old = node[key]
         if isinstance(old, int | float) and not isinstance(old, bool):
             node[key] = type(old)(0)
-        elif isinstance(node, dict) and rng.random() < 0.5:
-            node[f"{key}x"] = old
+        else:
+            del node[key]
+            if isinstance(node, dict) and rng.random() < 0.5:
+                node[f"{key}x"] = old
         broken = dataclasses.replace(task, world={**task.world, "initial_config": changed})
         if _fails_anew(subject, broken):
             return broken

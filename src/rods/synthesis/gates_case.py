@@ -222,9 +222,14 @@ class Case:
         return nearest
 
     def _next(self, index: int, before: Sequence[Kin | None]) -> Kin | None:
-        """The turn after the one that the turn before reworks, if they have a word in common."""
+        """The turn after the one that the turn before reworks.
+
+        It follows a gap as its answer, in whatever words; another turn must share words and calls.
+        """
         kin = _following(before[-1]) if before else None
-        if kin is None or _names(kin.turn) != _names(self.variant.task.turns[index]):
+        if kin is None or (self.variant.answers(index) and kin.facts.answers(kin.place)):
+            return kin
+        if _names(kin.turn) != _names(self.variant.task.turns[index]):
             return None
         return kin if self.variant.words[index] & kin.facts.words[kin.place] else None
 
