@@ -443,6 +443,7 @@ def scored(*values: float | None) -> list[Score]:
         ([0.05 + 5e-7] * 2, (0.05, 0.8), "too_hard"),
         ([0.05 + 2e-6] * 2, (0.05, 0.8), None),
         ([0.8, 0.8], (0.05, 0.8), "too_easy"),
+        ([0.8 - 5e-7] * 2, (0.05, 0.8), "too_easy"),
         ([0.8 - 2e-6] * 2, (0.05, 0.8), None),
         ([0.04, 0.04], (0.0, 0.8), None),
         ([0.0, 0.0], (0.0, 0.8), "too_hard"),
@@ -672,9 +673,10 @@ def test_the_registry_makes_one_group_reward_for_each_run() -> None:
 
 
 def test_a_run_that_resumes_remembers() -> None:
-    groups = [Group(TASK, [calls(m), calls(m + 2)], 0) for m in (3, 1, 4)]
+    groups = [Group(TASK, [calls(m + 2), calls(m)], 0) for m in (3, 1, 4)]
     whole = Rewards()
     expected = [whole.score_group("otc_grpo", g) for g in groups]
+    assert expected[0][0].value == grpo_productivity(5, 3), "the whole group is seen at once"
     before = Rewards()
     before.score_group("outcome", groups[0])
     start = [before.score_group("otc_grpo", g) for g in groups[:2]]
@@ -689,13 +691,13 @@ def test_a_run_that_resumes_remembers() -> None:
 def test_invariant_8_a_kill_and_a_resume_keep_what_a_reward_remembers(tmp_path: Path) -> None:
     config = settings(
         curriculum="static",
-        updates=6,
+        updates=4,
         train={"checkpoint_steps": 2},
         stages=[{"name": "only", "reward": "tir_cases:Weary", "epochs": 9}],
     )
     run(tmp_path / "whole", config)
     with pytest.raises(Killed):
-        run(tmp_path / "killed", config, Screen(4, kill))
+        run(tmp_path / "killed", config, Screen(3, kill))
     saved = RunDirectory.open(tmp_path / "killed").latest_checkpoint()
     assert saved is not None and saved.step == 2
     assert "tir_cases:Weary" in json.loads((saved.path / "rewards.json").read_text())

@@ -80,6 +80,7 @@ def test_nothing_to_divide_by_is_no_zero() -> None:
         (THREE, 26),
         (play(says("```python", tokens=7), code("1\n```", False)), 7),  # fence in a step before
         (play(code("", False, tokens=9)), 0),
+        (play(code(block("'<code>'"), False, tokens=90)), 0),
         (play(code('thinking {"name": "python"}', False, tokens=9)), 0),  # nothing marks it
         (play(code("0123456789<tool_call>{}", False, tokens=23)), 10),
     ],
