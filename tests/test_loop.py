@@ -272,7 +272,7 @@ def test_invariant_8_many_kills(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(tmp_path: Path) -> None:
-    config = settings()
+    config, before = settings(), signal.getsignal(signal.SIGINT)
     run(tmp_path / "whole", config)
     press = Screen(4, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(Interrupted, match="stopped after update 4"):
@@ -283,4 +283,4 @@ def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(tmp_path: Path) -> None:
     assert not stopped.manifest["finished"]
     run(tmp_path / "stopped", config)
     assert played(tmp_path / "stopped") == played(tmp_path / "whole")
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
