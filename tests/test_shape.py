@@ -22,7 +22,17 @@ ROWS: list[set[str]] = [
     {"boundary", "replay", "journal"},
     {"synthesis"},
     {"curriculum", "loop", "store", "parts", "records"},
-    {"rewards", "envs", "sandbox", "engines", "trainers", "evaluation", "report", "policies", "cli"},
+    {
+        "rewards",
+        "envs",
+        "sandbox",
+        "engines",
+        "trainers",
+        "evaluation",
+        "report",
+        "policies",
+        "cli",
+    },
 ]
 RANK = {room: rank for rank, rooms in enumerate(ROWS) for room in rooms}
 
