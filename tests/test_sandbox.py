@@ -288,7 +288,7 @@ body = [step(0x20, 16), step(0x15, 22, 0, 1)] if {refused == "seccomp"} else []
 deny = [*body, step(0x06, 0x00050001)] 
 number = {blocked[machine.column]}
 code = [step(0x20, 0), step(0x15, number, 0, len(deny)), *deny, step(0x06, 0x7FFF0000)]
-lockdown.filter_syscalls(b"".join(code))
+lockdown.SyscallFilter(b"".join(code)).install()
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
     python = tmp_path / "python"

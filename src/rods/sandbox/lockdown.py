@@ -7,7 +7,7 @@ library only: the zygote lives on it.
     if not missing():
         give_up_privileges(become_nobody=True)
         restrict_files(read=["/usr/lib"], write=["/scratch"])
-        filter_syscalls(syscalls.bpf(os.getpid()))
+        SyscallFilter(syscalls.for_zygote()).install()
 """
 
 from __future__ import annotations
@@ -180,16 +180,27 @@ def _add_rule(ruleset: int, path: str, rights: int) -> None:
         os.close(place)
 
 
-def filter_syscalls(code: bytes) -> None:
-    """Refuse system calls by a filter that `syscalls` made."""
-    held = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HP", len(code) // 8, ctypes.addressof(held))
-    try:
-        _prctl(PR_SET_NO_NEW_PRIVS, 1)
-        pointer = ctypes.create_string_buffer(header, len(header))
-        _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(pointer))
-    except OSError as error:
-        raise LockError(f"seccomp: {error}") from error
+class SyscallFilter:
+    """A filter made by `syscalls`, laid out for the kernel ahead of the fork that will need it."""
+
+    def __init__(self, code: bytes) -> None:
+        self._code = ctypes.create_string_buffer(code, len(code))
+        header = struct.pack("@HP", len(code) // 8, ctypes.addressof(self._code))
+        self._header = ctypes.create_string_buffer(header, len(header))
+        self._address = ctypes.addressof(self._header)
+        anyone = struct.pack("<I", syscalls.ANYONE)
+        self._places = [n for n in range(4, len(code), 8) if code[n : n + 4] == anyone]
+
+    def install(self) -> None:
+        """Refuse what it refuses, from now on; where it names a process, that is this one."""
+        me = struct.pack("<I", os.getpid())
+        for place in self._places:
+            self._code[place : place + 4] = me
+        try:
+            _prctl(PR_SET_NO_NEW_PRIVS, 1)
+            _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, self._address)
+        except OSError as error:
+            raise LockError(f"seccomp: {error}") from error
 
 
 def limit(cpu: int | None, memory: int, file: int, files: int) -> None:

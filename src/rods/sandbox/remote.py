@@ -75,6 +75,7 @@ class RemoteSandbox:
         }
         self._wait = self.limits.seconds + compile_seconds + GRACE_SECONDS
         self._retries, self._patience = retries, patience
+        self._chance = random.Random()  # its own: training draws from the global one
         self._slots = threading.BoundedSemaphore(size)
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="remote-sandbox")
 
@@ -97,7 +98,7 @@ class RemoteSandbox:
                     if not failure.again:
                         break
                 if attempt <= self._retries:
-                    time.sleep(self._patience * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
+                    time.sleep(self._patience * 2 ** (attempt - 1) * self._chance.uniform(0.5, 1.0))
         seconds = time.monotonic() - began
         return Execution("", "", "sandbox", seconds, detail=reason, returncode=1, attempts=attempt)
 

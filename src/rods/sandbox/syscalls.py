@@ -2,10 +2,9 @@
 
 Owns the list and its translation to a seccomp-BPF program. Everything not listed is refused with
 EPERM: a list of what is allowed stays right when a kernel learns new calls. It never installs the
-filter; `lockdown.filter_syscalls` does. Standard library only: the zygote loads it by path.
+filter; `lockdown.SyscallFilter` does. Standard library only: the zygote loads it by path.
 
-    template = syscalls.bpf(syscalls.ANYONE)
-    program = syscalls.for_process(template, os.getpid())
+    lockdown.SyscallFilter(syscalls.for_zygote()).install()
 """
 
 from __future__ import annotations
@@ -65,6 +64,19 @@ OPEN, OPENAT, KILL, TGKILL, FCNTL, IOCTL = (
 )
 PRLIMIT, SOCKETPAIR, SENDTO = (302, 261), (53, 199), (44, 206)
 """Allowed for some arguments only: by machine as in the table."""
+OF_THE_ZYGOTE = {
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "wait4": (61, 260),
+    "recvmsg": (47, 212),
+    "pidfd_open": (434, 434),
+    "pidfd_send_signal": (424, 424),
+    "prctl": (157, 167),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446),
+}
+"""What the zygote needs besides, to fork, lock and reap; its children lose it."""
 
 FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1031, 1032)
 """Duplicates, flags, locks, pipe sizes. Not F_SETOWN and F_SETSIG: they send signals to others."""
@@ -156,34 +168,47 @@ def _tree(runs: list[tuple[int, int]]) -> list[bytes]:
     return [_step(_AT_LEAST, runs[middle][0], len(left), 0), *left, *right]
 
 
-def bpf(pid: int) -> bytes:
-    """The filter of a program that runs as process `pid`; signals may go to that process only."""
+def _column() -> int:
     here = machine()
     if here is None:
         raise OSError(f"no table of system calls for {platform.machine()}")
-    at = here.column
-    steps = [
-        _step(_LOAD, 4),
-        _step(_EQUAL, here.audit, 1, 0),
-        _step(_RETURN, KILL_PROCESS),
-        _step(_LOAD, 0),
-    ]
+    return here.column
+
+
+def for_zygote() -> bytes:
+    """The filter of the zygote and, inherited, of all its children: the table and a few more."""
+    at = _column()
     guards = [
         (OPEN, _open(1)),
         (OPENAT, _open(2)),
-        (KILL, _one_of(0, (pid,))),
-        (TGKILL, _one_of(0, (pid,))),
         (FCNTL, _one_of(1, FCNTL_COMMANDS)),
         (IOCTL, _one_of(1, IOCTL_COMMANDS)),
-        (PRLIMIT, _one_of(0, (0, pid))),
+        (PRLIMIT, _one_of(0, (0,))),
         (SOCKETPAIR, _one_of(0, (AF_UNIX,))),
         (SENDTO, _without_address(4)),
     ]
+    audit = next(machine.audit for machine in MACHINES.values() if machine.column == at)
+    steps = [
+        _step(_LOAD, 4),
+        _step(_EQUAL, audit, 1, 0),
+        _step(_RETURN, KILL_PROCESS),
+        _step(_LOAD, 0),
+    ]
     for numbers, body in guards:
         steps += _guarded(numbers[at], body)
-    return b"".join([*steps, *_tree(_runs(allowed(at)))])
+    numbers = [row[at] for row in (KILL, TGKILL, *OF_THE_ZYGOTE.values())]
+    return b"".join([*steps, *_tree(_runs(allowed(at) + numbers))])
 
 
-def for_process(template: bytes, pid: int) -> bytes:
-    """A filter that was made for process `ANYONE`, for another: quicker than making it anew."""
-    return template.replace(struct.pack("<I", ANYONE), struct.pack("<I", pid))
+def for_program() -> bytes:
+    """What a program loses on top of that; `ANYONE` in it must become the program's process.
+
+    The kernel translates a filter whenever it is put on, so the long one is put on only once.
+    """
+    at = _column()
+    steps = [_step(_LOAD, 0)]
+    for call in (KILL, TGKILL):
+        steps += _guarded(call[at], _one_of(0, (ANYONE,)))
+    for row in OF_THE_ZYGOTE.values():
+        steps += _guarded(row[at], [_step(_RETURN, EPERM)])
+    return b"".join([*steps, _step(_RETURN, ALLOW)])

@@ -18,6 +18,7 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import io
 import json
 import os
 import resource
@@ -96,12 +97,12 @@ class Child:
 
 
 def libraries() -> list[str]:
-    """Shared libraries that a module may load late."""
+    """Shared libraries that a module may load late; whole folders where no packages are."""
     multiarch = cast("str | None", sysconfig.get_config_var("MULTIARCH")) or ""
-    places = ["/lib64", "/usr/lib64", f"/lib/{multiarch}", f"/usr/lib/{multiarch}"]
-    places += ["/usr/local/lib", f"{sys.base_prefix}/lib"]
-    folders = [Path(place) for place in dict.fromkeys(places) if Path(place).is_dir()]
-    return [str(file) for folder in folders for file in folder.glob("*.so*") if file.is_file()]
+    whole = [f"/lib/{multiarch}", f"/usr/lib/{multiarch}"] if multiarch else []
+    shared = ["/lib64", "/usr/lib64", "/usr/local/lib", f"{sys.base_prefix}/lib"]
+    files = [str(file) for place in dict.fromkeys(shared) for file in Path(place).glob("*.so*")]
+    return [*whole, *files]
 
 
 def standard_library() -> list[str]:
@@ -163,7 +164,7 @@ class Zygote:
     def __init__(self, control: socket.socket, config: Config, outer: list[str]) -> None:
         self.control, self.config = control, config
         self.outer = [os.open(folder, os.O_PATH | os.O_CLOEXEC) for folder in outer]
-        self.filter = syscalls.bpf(syscalls.ANYONE)
+        self.filter = lockdown.SyscallFilter(syscalls.for_program())
         self.children: dict[int, Child] = {}
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
@@ -278,7 +279,7 @@ class Zygote:
 
     def _lock_calls(self, cpu: int | None) -> None:
         lockdown.limit(cpu, self.memory, self.config["file"], self.config["files"])
-        lockdown.filter_syscalls(syscalls.for_process(self.filter, os.getpid()))
+        self.filter.install()
 
 
 def main() -> None:
@@ -294,6 +295,8 @@ def main() -> None:
         if any(Path(config["root"]).is_relative_to(folder) for folder in outer):
             raise lockdown.LockError(f"the scratch folder {config['root']} lies in {outer}")
         os.environ.clear()
+        for stream in (sys.stdout, sys.stderr):  # these become the programs'
+            cast(io.TextIOWrapper, stream).reconfigure(errors="backslashreplace")
         for name in [n for n in sys.modules if n == "rods" or n.startswith("rods.")]:
             del sys.modules[name]  # programs need not find us
         gc.collect()
@@ -303,6 +306,7 @@ def main() -> None:
         nobody = all(anyone_may_read(folder) for folder in outer)
         lockdown.give_up_privileges(become_nobody=nobody)
         lockdown.restrict_files(readable, [config["root"], os.devnull])
+        lockdown.SyscallFilter(syscalls.for_zygote()).install()
     except lockdown.LockError as error:
         control.send(json.dumps({"missing": str(error)}).encode())
         return
