@@ -87,6 +87,7 @@ print(asyncio.run(later()), open("b").read(), rows, statistics.mean([1, 3]), __n
     assert (done.stdout, done.stderr) == ("2 text [(1,)] 2 __main__\n", "")
 
 
+@pytest.mark.slow
 def test_numpy_is_loaded_where_asked() -> None:
     code = "import numpy as n; print(n.linalg.det(n.eye(3)), n.random.rand() == n.random.rand())"
     with opened(size=1, preload=("numpy", "no_such_package")) as pool:
@@ -126,11 +127,11 @@ def test_limits(pool: SandboxPool, code: str, limit: str) -> None:
 
 
 def test_time_limits() -> None:
-    with opened(replace(LIMITS, seconds=1)) as pool, pool.session() as session:
+    with opened(replace(LIMITS, seconds=0.3)) as pool, pool.session() as session:
         for code in ("while True: pass", "import time; time.sleep(60)"):
             done = pool.execute("print('begun', flush=True)\n" + code)
             assert (done.status, done.limit, done.stdout) == ("limit", "time", "begun\n")
-            assert 1 <= done.seconds < 10
+            assert 0.3 <= done.seconds < 10
         session.execute("x = 1")
         assert session.execute("while True: pass").limit == "time"
         done = session.execute("print(x)")
@@ -182,9 +183,9 @@ def test_cancelling_ends_the_program(pool: SandboxPool) -> None:
 def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
     with opened() as pool:
         first = pool._current().process.pid
-        killer = threading.Timer(0.3, os.kill, (first, signal.SIGKILL))
+        killer = threading.Timer(0.1, os.kill, (first, signal.SIGKILL))
         killer.start()
-        done = pool.execute("import time; time.sleep(0.6); print(1)")
+        done = pool.execute("import time; time.sleep(0.3); print(1)")
         assert (done.stdout, done.status, done.attempts) == ("1\n", "ok", 2)
         assert pool.restarts == 1 and pool._current().process.pid != first
         assert pool.execute("print(2)").attempts == 1
@@ -217,6 +218,7 @@ def test_session_keeps_variables(pool: SandboxPool) -> None:
         assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined")
 
 
+@pytest.mark.slow
 def test_session_rests_between_executions_and_ends_when_idle() -> None:
     with opened(replace(LIMITS, idle=0.5)) as pool, pool.session() as session:
         code = """
@@ -262,6 +264,7 @@ def test_closing_leaves_nothing() -> None:
         pool.execute("print(1)")
 
 
+@pytest.mark.slow
 def test_the_zygote_ends_with_its_maker() -> None:
     with opened() as pool:
         handle = pool._current()
@@ -307,7 +310,7 @@ def test_missing_locks_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(lockdown, "_syscall", refuse)
         assert words in lockdown.missing()[0]
-    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    monkeypatch.setattr(syscalls, "machine", lambda: None)
     assert "no table of system calls" in lockdown.missing()[0]
 
 

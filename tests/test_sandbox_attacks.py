@@ -36,7 +36,7 @@ def pool() -> Iterator[SandboxPool]:
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[SandboxPool]:
-    with opened(replace(LIMITS, seconds=1), size=12) as pool:
+    with opened(replace(LIMITS, seconds=0.5), size=12) as pool:
         yield pool
 
 
@@ -448,6 +448,7 @@ for n in range(3, 100):
     run(pool, "pass")
 
 
+@pytest.mark.slow
 def test_session_that_forges_its_end_or_closes_its_channel(hasty: SandboxPool) -> None:
     for code in (
         "import os\nfor n in range(3, 9):\n"

@@ -167,7 +167,7 @@ class SandboxPool:
         reason = ""
         for attempt in range(1, self._retries + 2):
             if attempt > 1:
-                time.sleep(0.02 * 4**attempt)
+                time.sleep(0.01 * 4**attempt)
             handle = self._handle
             try:
                 execution = once()

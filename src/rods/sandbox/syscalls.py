@@ -9,7 +9,7 @@ filter; `lockdown.SyscallFilter` does. Standard library only: the zygote loads i
 
 from __future__ import annotations
 
-import platform
+import os
 import struct
 from typing import NamedTuple
 
@@ -137,7 +137,7 @@ def _without_address(index: int) -> list[bytes]:
 
 def machine() -> Machine | None:
     """This computer's row, or None where the numbers are not known."""
-    return MACHINES.get(platform.machine())
+    return MACHINES.get(os.uname().machine)
 
 
 def allowed(column: int) -> list[int]:
@@ -171,7 +171,7 @@ def _tree(runs: list[tuple[int, int]]) -> list[bytes]:
 def _column() -> int:
     here = machine()
     if here is None:
-        raise OSError(f"no table of system calls for {platform.machine()}")
+        raise OSError(f"no table of system calls for {os.uname().machine}")
     return here.column
 
 

@@ -29,8 +29,7 @@ import struct
 import sys
 import sysconfig
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable
 from typing import NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, runner, syscalls
@@ -82,38 +81,42 @@ class Config(TypedDict):
     seed: int | None
 
 
-@dataclass(slots=True)
 class Child:
     """A process that was forked and not reaped."""
 
-    id: int
-    pid: int
-    watch: int
-    """A pidfd: readable when the process has ended."""
-    ended: int
-    """Where its end is told."""
-    idle_since: float | None = field(default=None)
-    """When it was stopped."""
+    __slots__ = ("ended", "id", "idle_since", "pid", "watch")
+
+    def __init__(self, id: int, pid: int, watch: int, ended: int) -> None:
+        self.id, self.pid = id, pid
+        self.watch = watch
+        """A pidfd: readable when the process has ended."""
+        self.ended = ended
+        """Where its end is told."""
+        self.idle_since: float | None = None
+        """When it was stopped."""
 
 
 def libraries() -> list[str]:
     """Shared libraries that a module may load late; whole folders where no packages are."""
-    multiarch = cast("str | None", sysconfig.get_config_var("MULTIARCH")) or ""
+    multiarch: str = getattr(sys.implementation, "_multiarch", "")
     whole = [f"/lib/{multiarch}", f"/usr/lib/{multiarch}"] if multiarch else []
     shared = ["/lib64", "/usr/lib64", "/usr/local/lib", f"{sys.base_prefix}/lib"]
-    files = [str(file) for place in dict.fromkeys(shared) for file in Path(place).glob("*.so*")]
+    files = [path for folder in dict.fromkeys(shared) for path in inside(folder) if ".so" in path]
     return [*whole, *files]
+
+
+def inside(folder: str) -> list[str]:
+    """Paths of what is in a folder, packages of other people left out."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [f"{folder}/{n}" for n in names if n not in ("site-packages", "dist-packages")]
 
 
 def standard_library() -> list[str]:
     """Paths of the standard library, without the packages that some systems keep below it."""
     paths = sysconfig.get_paths()
     folders = dict.fromkeys([paths["stdlib"], paths["platstdlib"]])
-    found = [f"{lockdown.LISTED}{folder}" for folder in folders]
-    for folder in folders:
-        entries = Path(folder).iterdir() if Path(folder).is_dir() else ()
-        found += [str(p) for p in entries if p.name not in ("site-packages", "dist-packages")]
-    return found
+    listed = [f"{lockdown.LISTED}{folder}" for folder in folders]
+    return listed + [path for folder in folders for path in inside(folder)]
 
 
 def packages(before: set[str]) -> list[str]:
@@ -124,9 +127,11 @@ def packages(before: set[str]) -> list[str]:
         origin = spec.origin if spec and "." not in name else None
         if not origin or "-packages" not in origin:
             continue
-        file = Path(origin)
-        found.append(str(file.parent if spec and spec.submodule_search_locations else file))
-        found.append(str(file.parent.parent / f"{name}.libs"))
+        if spec and spec.submodule_search_locations:
+            folder = os.path.dirname(origin)
+            found += [folder, f"{os.path.dirname(folder)}/{name}.libs"]
+        else:
+            found.append(origin)
     return found
 
 
@@ -139,23 +144,36 @@ def load(preload: list[str]) -> tuple[list[str], list[str]]:
         if name in WARM:
             exec(WARM[name], {})
     etc = ["/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo"]
-    own = packages(before)
-    standard = [p.removeprefix(lockdown.LISTED) for p in standard_library()]
-    sys.path[:] = ["", *[p for p in sys.path if p in standard or p.endswith("lib-dynload")]]
-    return present, [*standard_library(), *own, *libraries(), *etc]
+    standard = standard_library()
+    names = {path.removeprefix(lockdown.LISTED) for path in standard}
+    sys.path[:] = ["", *[path for path in sys.path if path in names]]
+    return present, [*standard, *packages(before), *libraries(), *etc]
 
 
 def coarse(readable: list[str]) -> list[str]:
     """A few folders that hold all of `readable`; a child's second lock takes nothing else away."""
-    tops = {str(Path(path.removeprefix(lockdown.LISTED)).parent) for path in readable}
-    inner = {top for top in tops if any(top != o and Path(top).is_relative_to(o) for o in tops)}
-    return sorted(tops - inner)
+    tops = {os.path.dirname(path.removeprefix(lockdown.LISTED)) for path in readable}
+    return sorted(top for top in tops if not lies_in(os.path.dirname(top), tops))
+
+
+def lies_in(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders or below one."""
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def anyone_may_read(path: str) -> bool:
     """Whether a user without rights can reach a folder."""
-    place = Path(path)
-    return all(p.stat().st_mode & 0o005 == 0o005 for p in (place, *place.parents))
+    while os.stat(path).st_mode & 0o005 == 0o005:
+        if path == "/":
+            return True
+        path = os.path.dirname(path)
+    return False
+
+
+def address_space() -> int:
+    """Bytes of address space that this process has."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
 
 
 class Zygote:
@@ -168,7 +186,7 @@ class Zygote:
         self.children: dict[int, Child] = {}
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
-        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        in_use = address_space()
         self.memory = in_use + config["memory"]
         self.me = os.getpid()
 
@@ -292,7 +310,7 @@ def main() -> None:
             raise lockdown.LockError("; ".join(lacks))
         present, readable = load(config["preload"])
         outer = coarse(readable)
-        if any(Path(config["root"]).is_relative_to(folder) for folder in outer):
+        if lies_in(config["root"], outer):
             raise lockdown.LockError(f"the scratch folder {config['root']} lies in {outer}")
         os.environ.clear()
         for stream in (sys.stdout, sys.stderr):  # these become the programs'
