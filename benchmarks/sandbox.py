@@ -127,6 +127,7 @@ def compare(preload: tuple[str, ...], rounds: int, count: int, threads: int) -> 
 
 def held(pool: SandboxPool) -> dict[str, int]:
     """What this process and the zygote hold."""
+    time.sleep(0.5)  # the zygote tells the end of a child before it closes the pipe
     parent, handle = zygote(pool), pool._current()
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     page = resource.getpagesize() // 1024
@@ -158,7 +159,8 @@ def leaks(count: int, threads: int) -> dict[str, Any]:
     with SandboxPool(threads, preload=()) as pool, ThreadPoolExecutor(threads) as workers:
         list(workers.map(lambda n: work(pool, n), range(200)))  # first uses of anything
         before = held(pool)
-        list(workers.map(lambda n: work(pool, n), range(count)))
+        for start in range(0, count, 100):  # or the executor would hold a future for each
+            list(workers.map(lambda n: work(pool, n), range(start, min(start + 100, count))))
         after = held(pool)
         process, root = pool._current().process, pool._current().root.path
     left = {"zygote": process.poll() is None, "scratch_root": root.exists()}
