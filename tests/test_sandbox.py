@@ -272,6 +272,26 @@ def test_the_zygote_ends_with_its_maker() -> None:
         assert handle.process.wait(5) == 0
 
 
+def test_closing_while_programs_run() -> None:
+    done: list[str] = []
+
+    def work(pool: SandboxPool) -> None:
+        try:
+            done.append(pool.execute("import time; time.sleep(60)").status)
+        except EnvError as error:
+            done.append(str(error))
+
+    with opened() as pool:
+        threads = [threading.Thread(target=work, args=(pool,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while len(list(pool._current().root.path.iterdir())) < pool.size:
+            time.sleep(0.01)
+    for thread in threads:
+        thread.join()
+    assert done == ["the sandbox pool is closed; make another"] * 3
+
+
 @pytest.mark.parametrize("refused", ["landlock", "seccomp"])
 def test_fails_closed_where_a_lock_is_refused(refused: str, tmp_path: Path) -> None:
     """An interpreter behind a filter of its own, which refuses one of the locks."""

@@ -72,8 +72,16 @@ def remove_tree(folder: Path) -> None:
     """Remove a folder, however deep.
 
     What lies in an inner folder is moved up beside it before that is removed, so no path grows long
-    and nothing recurses.
+    and nothing recurses. Two may remove the same folder at once.
     """
+    while folder.exists():
+        try:
+            _remove(folder)
+        except FileNotFoundError:
+            continue  # the other was faster
+
+
+def _remove(folder: Path) -> None:
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     fresh = itertools.count()
     try:
@@ -89,13 +97,22 @@ def remove_tree(folder: Path) -> None:
     os.rmdir(folder)
 
 
+def _unlock(name: str, place: int) -> None:
+    """Give ourselves a folder that was closed to all; never what a link in its place points to."""
+    held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+    try:
+        os.chmod(f"/proc/self/fd/{held}", 0o700)
+    finally:
+        os.close(held)
+
+
 def _empty_upward(place: int, name: str, fresh: itertools.count[int]) -> None:
-    os.chmod(name, 0o700, dir_fd=place)
+    _unlock(name, place)
     inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
     try:
         for child in os.listdir(inner):
             if stat.S_ISDIR(os.stat(child, dir_fd=inner, follow_symlinks=False).st_mode):
-                os.chmod(child, 0o700, dir_fd=inner)
+                _unlock(child, inner)
                 # a name the program did not choose; taken ones are passed over
                 while True:
                     target = f".rods-{next(fresh)}"
