@@ -160,6 +160,18 @@ def test_increments_equal_the_whole_rendering_and_sampled_ids_survive(
     assert text(ledger.ids) == text(TEMPLATE.prompt(messages))
 
 
+def test_tokens_that_merge_over_a_join_are_history_not_a_boundary() -> None:
+    said = [Message("user", "u"), Message("assistant", "\n\n"), Message("user", "v")]
+    ledger = Ledger()
+    ledger.add_context(TEMPLATE.prompt(said[:1]))
+    ledger.add_sampled([13, TEMPLATE.end_id], [-1.0, -1.0])
+    ledger.add_context(TEMPLATE.increment(said[2:]))
+    assert TEMPLATE.decode([13]) == "\n\n"
+    whole = TEMPLATE.prompt(said)
+    assert text(ledger.ids) == text(whole) and list(ledger.ids) != list(whole)
+    assert [f.kind for f in compare(TEMPLATE, ledger, whole)] == ["history"]
+
+
 @pytest.mark.parametrize("dialect", ["pythonic", "hermes", "think", "llama"])
 def test_check_passes_chatml(dialect: str) -> None:
     report = check_template(FakeTokenizer(), dialect)
