@@ -14,10 +14,10 @@ from rods.errors import StoreError
 from rods.report.build import build_report, span
 from rods.report.compare import compare_runs
 from rods.report.heldout import result_rows
+from rods.report.curves import learning_curves, tool_curves
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
-    learning_curves,
     mechanism_figures,
     pool_figures,
     synthesis_figure,
@@ -239,6 +239,22 @@ def test_every_figure_of_a_full_run_has_a_chart(finished: Path) -> None:
     run = load_run(finished)
     figures = [*learning_curves(run), *pool_figures(run), *mechanism_figures(run)]
     assert all(f.chart for f in [*figures, synthesis_figure(run)])
+
+
+def test_runs_without_answers_have_no_meters_of_tools(finished: Path) -> None:
+    assert tool_curves(load_run(finished)) == []
+
+
+def test_meters_of_tools_are_drawn(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["kind"] == "step":
+            row |= {"code_ratio": 0.5, "accuracy": 0.25, "execution_success_right": None}
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    figures = {f.title: f for f in tool_curves(load_run(path))}
+    assert figures["Answers and code"].chart is not None
+    assert figures["Execution success"].chart is None  # measured nowhere: said, not drawn as 0
 
 
 def test_the_landing_histogram_holds_every_first_visit(finished: Path) -> None:

@@ -84,6 +84,7 @@ def _step(
     return {
         **report.metrics(),
         **rollout_figures(groups, scores, rolled - started),
+        **parts.meters(groups, scores),
         **judgement_figures(curriculum, [j for j in judged if j is not None]),
         "kind": "step",
         "step": parts.trainer.step,

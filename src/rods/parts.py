@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from rods.curriculum import SynthesisQueue
 from rods.dialects import Dialect
@@ -86,6 +86,15 @@ class Evaluation(Protocol):
         ...
 
 
+Meters: TypeAlias = Callable[[Sequence[Group], Sequence[Sequence[Score]]], dict[str, Json]]
+"""Figures of a step's trajectories that only some environments have, for a line of the log."""
+
+
+def no_meters(groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> dict[str, Json]:
+    """The meters of an environment that has none."""
+    return {}
+
+
 @dataclass
 class Parts:
     """Everything that the loop drives."""
@@ -98,5 +107,6 @@ class Parts:
     template: ChatTemplate
     synthesis: Synthesis | None
     evaluate: Evaluation
+    meters: Meters = no_meters
     rewards: Rewards = field(default_factory=Rewards)
     """Those of this run; what they remember is saved with its checkpoints."""

@@ -24,6 +24,7 @@ from rods.env import make_environment
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError
 from rods.evaluation.suite import Suite, stratified
+from rods.evaluation.tool_metrics import meters
 from rods.parts import Parts
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.gates import Gatekeeper
@@ -139,6 +140,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
             template=template,
             synthesis=synthesis,
             evaluate=evaluate,
+            meters=meters,
         )
 
 

@@ -22,7 +22,7 @@ from rods.errors import RewardError
 from rods.reward import Score
 from rods.rewards.answers import accuracy_of
 from rods.rewards.reading import call_offset, executed, written
-from rods.trajectory import Trajectory
+from rods.trajectory import Group, Trajectory
 from rods.types import Json
 
 
@@ -143,6 +143,14 @@ def tool_figures(trajectories: Sequence[Trajectory], scores: Sequence[Score]) ->
         "first_call_tokens": first_call_tokens(plays),
         "first_call_share": first_call_share(plays),
     }
+
+
+def meters(groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> dict[str, Json]:
+    """All meters of one step; empty unless its reward judges final answers."""
+    flat = [s for row in scores for s in row]
+    if not all("correct" in s.parts for s in flat if s.valid):
+        return {}
+    return tool_figures([t for g in groups for t in g.trajectories], flat)
 
 
 def _mean(values: Iterable[float]) -> float | None:

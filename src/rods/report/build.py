@@ -20,12 +20,12 @@ from markupsafe import Markup
 
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval
+from rods.report.curves import learning_curves, tool_curves
 from rods.report.heldout import METRICS, SETS, Cell, ResultRow, result_rows, unpaired
 from rods.report.panels import (
     boundary_band,
     boundary_without_variance,
     first_visits,
-    learning_curves,
     mechanism_figures,
     pool_figures,
     synthesis_figure,
@@ -118,6 +118,7 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
         "grouped": run.setting("env.split") != "paper",
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "whiskers": whiskers(rows),
+        "tools": tool_curves(run),
         "curves": learning_curves(run),
         "pool": pool_figures(run),
         "mechanism": mechanism_figures(run),

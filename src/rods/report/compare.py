@@ -22,8 +22,9 @@ from rich.text import Text
 from rods.errors import StoreError
 from rods.evaluation.stats import Difference, Interval
 from rods.report.build import details, identity, render, write_page
+from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
 from rods.report.heldout import METRICS, SETS, ResultRow, result_rows
-from rods.report.panels import CURVES, Figure, first_visits, step_series
+from rods.report.panels import first_visits
 from rods.report.results import change, mean
 from rods.report.run_data import RunData, load_run
 from rods.report.svg import Axes, Series, line_chart
@@ -152,7 +153,7 @@ def write_comparison(comparison: Comparison, out: Path) -> Path:
 def overlays(comparison: Comparison, colours: Sequence[str]) -> list[Figure]:
     """The learning curves of all runs in common charts."""
     figures: list[Figure] = []
-    for title, caption, curves, share in CURVES:
+    for title, caption, curves, share in (*CURVES, *TOOL_CURVES):
         for curve in curves:
             series = [
                 found

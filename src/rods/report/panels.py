@@ -9,25 +9,20 @@ without a chart whose note says what is missing.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
-from markupsafe import Markup
-
+from rods.report.curves import Figure
 from rods.report.heldout import CATEGORIES
-from rods.report.run_data import REGIONS, EpochRow, Judged, RunData, StepRow
+from rods.report.run_data import REGIONS, EpochRow, Judged, RunData
 from rods.report.svg import (
     Axes,
-    Series,
     bars,
     histogram,
-    line_chart,
     scatter,
-    smooth,
     stacked_area,
 )
 
@@ -44,80 +39,6 @@ NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A chart with its words."""
-
-    title: str
-    caption: str
-    chart: Markup | None
-    """`None`: there are no data for it, and the caption says so."""
-    legend: Sequence[tuple[str, str]] = ()
-    """Names and colour classes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One line of a learning curve."""
-
-    key: str
-    name: str
-    css: str = "s-1"
-
-
-CURVES: Sequence[tuple[str, str, Sequence[Curve], bool]] = (
-    (
-        "Progress reward",
-        "Mean share of turns solved in a step's trajectories: comparable over stages.",
-        (Curve("progress_mean", "progress reward", "s-mastered"),),
-        True,
-    ),
-    (
-        "Mean reward",
-        "Mean training reward of a step's trajectories. Stages may use different rewards.",
-        (Curve("reward_mean", "mean reward"),),
-        False,
-    ),
-    (
-        "Groups without variance",
-        "Share of groups whose rewards are all equal: they give no gradient.",
-        (Curve("zero_variance", "share of groups", "s-hard"),),
-        True,
-    ),
-    (
-        "Entropy and KL",
-        "Mean entropy of the policy (nats a token), and its KL divergence from the frozen start.",
-        (Curve("entropy", "entropy", "s-4"), Curve("kl", "KL", "s-3")),
-        False,
-    ),
-    ("Loss", "Policy loss of the update.", (Curve("loss", "loss", "s-2"),), False),
-    (
-        "Gradient norm",
-        "Norm of the gradient before clipping.",
-        (Curve("grad_norm", "gradient norm", "s-2"),),
-        False,
-    ),
-    (
-        "Clipped tokens",
-        "Share of tokens whose probability ratio was clipped from above or from below.",
-        (Curve("clip_high", "above", "s-hard"), Curve("clip_low", "below", "s-1")),
-        False,
-    ),
-    (
-        "Rollout speed",
-        "Generated tokens a second of rollout.",
-        (Curve("tokens_per_s", "tokens/s", "s-mastered"),),
-        False,
-    ),
-    (
-        "Seconds of a step",
-        "Wall-clock time of a step, for rollouts and for the update.",
-        (Curve("seconds_rollout", "rollouts", "s-1"), Curve("seconds_update", "update", "s-3")),
-        False,
-    ),
-)
-
-
 def boundary_band(run: RunData) -> tuple[float, float]:
     """Limits of the boundary region in this run's settings (0.20 and 0.85 where unknown)."""
     low, high = run.setting("boundary.low"), run.setting("boundary.high")
@@ -125,42 +46,6 @@ def boundary_band(run: RunData) -> tuple[float, float]:
         float(low) if isinstance(low, int | float) else 0.20,
         float(high) if isinstance(high, int | float) else 0.85,
     )
-
-
-def learning_curves(run: RunData) -> list[Figure]:
-    """One figure for each curve that was measured at least once."""
-    figures: list[Figure] = []
-    stages = stage_starts(run.steps)
-    for title, caption, curves, share in CURVES:
-        series = [s for c in curves if (s := step_series(run.steps, c.key, c.name, c.css))]
-        if not series:
-            figures.append(Figure(title, "Not recorded in this run.", None))
-            continue
-        axes = Axes(x_label="step", y_range=(0.0, 1.0) if share else None)
-        legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
-        figures.append(Figure(title, caption, line_chart(series, axes, stages), legend))
-    return figures
-
-
-def stage_starts(steps: Sequence[StepRow]) -> list[tuple[float, str]]:
-    """First step and name of each stage; empty where there is but one."""
-    starts = [
-        (float(row.step), row.stage)
-        for i, row in enumerate(steps)
-        if i == 0 or row.stage != steps[i - 1].stage
-    ]
-    return starts if len(starts) > 1 else []
-
-
-def step_series(steps: Sequence[StepRow], key: str, name: str, css: str) -> Series | None:
-    """One number over steps, smoothed from 12 steps on; `None` if it was never measured."""
-    ys = [row.numbers.get(key, math.nan) for row in steps]
-    if all(math.isnan(y) for y in ys):
-        return None
-    xs = [float(row.step) for row in steps]
-    if len(ys) < 12:
-        return Series(name, xs, ys, css)
-    return Series(name, xs, smooth(ys, max(3, len(ys) // 12) | 1), css, faint=ys)
 
 
 def pool_figures(run: RunData) -> list[Figure]:
