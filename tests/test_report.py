@@ -13,8 +13,8 @@ from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
 from rods.report.build import build_report, span
 from rods.report.compare import compare_runs
-from rods.report.heldout import result_rows
 from rods.report.curves import learning_curves, tool_curves
+from rods.report.heldout import result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
