@@ -9,7 +9,8 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
     world.close()
 
 A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
-trajectory is then invalid, it is not worth 0.
+trajectory is then invalid, it is not worth 0. A world whose tasks are questions also has
+`judge_answer` (`AnswerJudge`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from rods.errors import ConfigError
 from rods.task import Task
@@ -41,13 +42,18 @@ class TurnVerdict:
     """What the benchmark's own checker says of this turn (it never judges abstention)."""
     answered: bool = True
     """The agent ended the turn by an answer (set by the rollout; a world cannot see it)."""
+    correct: bool | None = None
+    """What `judge_answer` said of the agent's text (set by the rollout); None: no such judge."""
 
     @property
     def solved(self) -> bool:
         """Our verdict: state and results right after at least one call, or rightly abstained.
 
         To abstain is to call nothing and to answer; a turn that was closed by force has no answer.
+        Where the answer itself is judged, only that counts: right, and given.
         """
+        if self.correct is not None:
+            return self.correct and self.answered
         if not self.expects_calls:
             return self.calls == 0 and self.answered
         return self.calls > 0 and self.state and self.executed
@@ -78,6 +84,23 @@ class World(Protocol):
 
     def close(self) -> None:
         """Release what the world holds. May be called more than once."""
+        ...
+
+
+@runtime_checkable
+class AnswerJudge(Protocol):
+    """What a world may have besides: a judge of what the agent says (question tasks).
+
+    The rollout asks it once a turn, before `end_turn`; its word becomes `TurnVerdict.correct`.
+    """
+
+    def judge_answer(self, text: str) -> bool:
+        """Whether the answer in the text is right.
+
+        Args:
+            text: all that the policy wrote in this turn, its generations joined by line breaks;
+                tool results and special tokens are not in it.
+        """
         ...
 
 

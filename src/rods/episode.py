@@ -24,7 +24,7 @@ from typing import ParamSpec, TypeVar
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, Parsed
 from rods.dialects.base import nested
-from rods.env import Environment, TurnVerdict, World
+from rods.env import AnswerJudge, Environment, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed
@@ -139,13 +139,22 @@ class Episode:
             stop = await self._turn(self._world, index)
             if stop is StopReason.SECONDS:
                 return stop
-            verdict = await self._owner(self._world.end_turn)
-            answered = self._steps[-1].verdict is ParseVerdict.ANSWER if self._steps else False
-            answered = answered and self._steps[-1].turn == index
-            self._verdicts.append(dataclasses.replace(verdict, answered=answered))
+            self._verdicts.append(await self._judge(self._world, index))
             if stop:
                 return stop
         return StopReason.DONE
+
+    async def _judge(self, world: World, index: int) -> TurnVerdict:
+        """The world's verdict on a turn, with what only the rollout knows."""
+        mine = [step for step in self._steps if step.turn == index]
+        answered = bool(mine) and mine[-1].verdict is ParseVerdict.ANSWER
+        if not isinstance(world, AnswerJudge):
+            verdict = await self._owner(world.end_turn)
+            return dataclasses.replace(verdict, answered=answered)
+        text = "\n".join(step.text for step in mine)
+        correct = await self._owner(world.judge_answer, text)
+        verdict = await self._owner(world.end_turn)
+        return dataclasses.replace(verdict, answered=answered, correct=correct)
 
     async def _begin(self, world: World, index: int) -> None:
         """Enter a turn: its user message is pending from now on."""
