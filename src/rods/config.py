@@ -35,8 +35,11 @@ class ModelSettings(Settings):
 
     name: str = "tiny"
     """`tiny` (bundled), a folder, or a Hugging Face name."""
-    dialect: Literal["compact", "pythonic", "hermes", "think", "llama"] = "compact"
-    """How the model writes calls; the bundled policy speaks `compact`."""
+    dialect: Literal[
+        "compact", "pythonic", "hermes", "think", "llama", "torl", "zerotir", "retool"
+    ] = "compact"
+    """How the model writes calls; the bundled policy speaks `compact`. The last three are inline:
+    programs in fences inside one response, results inserted."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
@@ -210,6 +213,8 @@ class TrainSettings(Settings):
     """Passes over one step's trajectories."""
     microbatch_tokens: int = Field(default=16_384, ge=128)
     """Tokens of one forward pass, padding included."""
+    mask_env_tokens: bool = True
+    """False: tokens that the environment inserted carry loss too; the world-model experiment."""
     gradient_checkpointing: bool = False
     checkpoint_steps: int = Field(default=1, ge=1)
     """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""

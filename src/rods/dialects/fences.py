@@ -1,0 +1,227 @@
+r"""Inline dialects: programs inside one response, results inserted where the policy stopped.
+
+Owns the forms in which ToRL, ZeroTIR and ReTool write a program, read its result and answer: the
+prompt as raw text, the stop strings, how the program is found, how a result is shortened and what
+is inserted. Never runs a program and never decides about tokens; that is `rods.inline`.
+
+* `torl` - a python block and "```output", which the policy writes itself
+* `zerotir` - a python block; the environment writes the whole output block
+* `retool` - `<code>` with a python block in it; the environment writes `<interpreter>`
+
+    dialect = Torl()
+    dialect.stops("")                                           # ("```output",)
+    dialect.read("```python\nprint(1)\n```\n```output").calls   # code_interpreter(code='print(1)')
+    dialect.insert(dialect.shorten(ToolResult("1\n"), len))      # "\n1\n```\n"
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Sequence
+
+from rods.dialects.base import Asked, Parsed
+from rods.errors import TaskError
+from rods.types import ParseVerdict, ToolCall, ToolResult
+
+TOOL = "code_interpreter"
+"""The tool that an inline dialect calls."""
+OPEN, CLOSE = "```python", "```"
+TORL_CHARS, TORL_KEPT = 256, 128
+"""ToRL: a result of so many characters or more keeps so many of its first and of its last."""
+ZEROTIR_TOKENS = 256
+"""ZeroTIR: a result of more tokens is replaced by a notice."""
+
+
+class _Fences:
+    """What the three share."""
+
+    inline = True
+    _template: str
+    _inserted: str
+    _stop: str
+    _absent = "Error: there is no program to run."
+
+    def prompt(self, question: str) -> str:
+        """The whole prompt as raw text, up to where the response begins."""
+        return self._template.replace("QUESTION", question.strip())
+
+    def stops(self, text: str) -> tuple[str, ...]:
+        """Where to stop, by what was written since the last insertion."""
+        return (self._stop,)
+
+    def read(self, text: str) -> Parsed | None:
+        """The program at the end of what was written since the last insertion.
+
+        Args:
+            text: it ends with (or just after) one of `stops`.
+
+        Returns:
+            One call, or `MALFORMED` where there is no program; None: the program has only begun.
+        """
+        program = self._program(text)
+        if program is None:
+            return None
+        if not program:
+            return Parsed(ParseVerdict.MALFORMED, feedback=self._absent)
+        return Parsed(ParseVerdict.CALLS, (ToolCall(TOOL, {"code": program}),))
+
+    def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
+        """What the policy reads of a result."""
+        return result.content.strip()
+
+    def insert(self, shown: str) -> str:
+        """The text that the environment adds after a program."""
+        return self._inserted.replace("RESULT", shown)
+
+    def demonstration(self, question: Asked, outputs: Sequence[str]) -> list[tuple[str, bool]]:
+        """A response that runs the question's programs and gives its answer, for supervised data.
+
+        Encode every piece by itself, because a rollout inserts so; the end-of-turn token follows
+        the last one.
+
+        Args:
+            question: with its answer and its programs; none: the direct answer.
+            outputs: what each program printed.
+
+        Returns:
+            Pieces in order; True: the policy writes it, False: the environment inserts it.
+
+        Raises:
+            TaskError: as many outputs as programs were expected.
+        """
+        if len(outputs) != len(question.programs):
+            raise TaskError(
+                f"{question.text!r}: {len(question.programs)} programs came with {len(outputs)} "
+                "outputs; expected one for each."
+            )
+        pieces: list[tuple[str, bool]] = []
+        for program, output in zip(question.programs, outputs, strict=True):
+            pieces.append((self._write(program.strip("\n")), True))
+            shown = self.shorten(ToolResult(output), _bytes)
+            pieces.append((self.insert(shown), False))
+        return [*pieces, (self._answer(question.answer), True)]
+
+    def _program(self, text: str) -> str | None:
+        """The program; "" if there is none, None if it has only begun."""
+        return _last_block(text.rpartition(self._stop)[0]) or ""
+
+    def _write(self, program: str) -> str:
+        return f"{OPEN}\n{program}\n{CLOSE}"
+
+    def _answer(self, answer: str) -> str:
+        return rf"<answer>\boxed{{{answer}}}</answer>"
+
+
+class Torl(_Fences):
+    r"""ToRL (arXiv 2503.23383): the policy opens the output block, the environment fills it."""
+
+    _template = (
+        "User: QUESTION\nReason step by step. A ```python block runs if you write ```output after "
+        "it. Put the final answer in \\boxed{}.\nAssistant:\n"
+    )
+    _inserted = "\nRESULT\n```\n"
+    _stop = "```output"
+    _absent = "Error: there is no python block before this."
+
+    def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
+        """The last line of an error; the two ends of a long result; words for an empty one."""
+        shown = result.content.strip()
+        if result.failed:
+            shown = shown.rpartition("\n")[2].strip()
+        if len(shown) >= TORL_CHARS:
+            shown = f"{shown[:TORL_KEPT]}...{shown[-TORL_KEPT:]}"
+        return shown or "TimeoutError: nothing was printed in time"
+
+    def _write(self, program: str) -> str:
+        return f"{super()._write(program)}\n{self._stop}"
+
+    def _answer(self, answer: str) -> str:
+        return rf"The answer is \boxed{{{answer}}}."
+
+
+class ZeroTir(_Fences):
+    r"""ZeroTIR (arXiv 2505.07773): stops where a python block begins and where it ends."""
+
+    _template = (
+        "The assistant first thinks in <think> </think>, where it may use ```python code, then "
+        "answers in <answer> \\boxed{} </answer>.\nUser: QUESTION\nAssistant: <think>\n"
+    )
+    _inserted = "\n```output\nRESULT\n```\n\n\n"
+    _stop = OPEN
+
+    def stops(self, text: str) -> tuple[str, ...]:
+        """The end of the block that is open, or the opening of one."""
+        return (CLOSE,) if OPEN in text else (self._stop,)
+
+    def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
+        """A notice instead of a long result; no folders in the traces of an error."""
+        shown = result.content.strip()
+        if result.failed:
+            shown = re.sub(r'(?<=File ")[^"\n]*/', "", shown)
+        if count(shown) > ZEROTIR_TOKENS:
+            return f"The output has more than {ZEROTIR_TOKENS} tokens: too long. Print less."
+        return shown
+
+    def _program(self, text: str) -> str | None:
+        inside, closed, _ = text.partition(OPEN)[2].partition(CLOSE)
+        return _trim(inside) if closed else None
+
+    def _answer(self, answer: str) -> str:
+        return rf"</think> <answer> \boxed{{{answer}}} </answer>"
+
+
+class ReTool(_Fences):
+    r"""ReTool (arXiv 2504.11536): a program in `<code>`, its result in `<interpreter>`."""
+
+    _template = (
+        "Solve the problem step by step. Code that you write as <code>\n```python\n...\n```\n"
+        "</code> is run and its output follows in <interpreter>. End with "
+        "<answer>\\boxed{}</answer>.\nProblem: QUESTION\nSolution:\n"
+    )
+    _inserted = "\n<interpreter>\nRESULT\n</interpreter>\n"
+    _stop = "</code>"
+
+    def _program(self, text: str) -> str | None:
+        _, tag, inside = text.rpartition(self._stop)[0].rpartition("<code>")
+        block = _last_block(inside)
+        return printed(inside.strip() if block is None else block) if tag else ""
+
+    def _write(self, program: str) -> str:
+        return f"<code>\n{super()._write(program)}\n</code>"
+
+
+def printed(program: str) -> str:
+    """The program with its last line in a `print`, as ReTool's recipe has it.
+
+    Only if this line is an expression of its own and no print: anything else would not compile.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(program).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return program
+    last = body[-1] if body else None
+    head, line_end, line = program.rstrip().rpartition("\n")
+    alone = isinstance(last, ast.Expr) and last.lineno == program.rstrip().count("\n") + 1
+    if not alone or last.col_offset or line.startswith("print("):
+        return program
+    end = len(line.encode()[: last.end_col_offset].decode())
+    return f"{head}{line_end}print({line[:end]}){line[end:]}"
+
+
+def _last_block(text: str) -> str | None:
+    """The last python block, closed or not; None if there is none."""
+    _, fence, inside = text.rpartition(OPEN)
+    return _trim(inside.partition(CLOSE)[0]) if fence else None
+
+
+def _trim(inside: str) -> str:
+    return inside.lstrip(" ").strip("\n").rstrip()
+
+
+def _bytes(text: str) -> int:
+    """Tokens of a text at most, where no tokenizer is known."""
+    return len(text.encode("utf-8", "surrogatepass"))
