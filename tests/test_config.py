@@ -104,3 +104,10 @@ def test_a_run_s_settings_can_be_changed_for_an_evaluation() -> None:
     assert changed.changed(config) == [f"evaluation.variants: 7 -> {config.evaluation.variants}"]
     with pytest.raises(ConfigError, match="evaluation"):
         with_overrides(config, ["evaluation.variant=7"])
+
+
+def test_small_is_the_first_profile_of_a_recipe(tmp_path: Path) -> None:
+    assert load_config("rods", "small") == load_config("rods", "quick")
+    bare = tmp_path / "bare.toml"
+    bare.write_text("seed = 7\n")
+    assert load_config(str(bare), "small").seed == 7  # no profile: its top level

@@ -22,6 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rods.errors import ConfigError
 
 RECIPES = Path(__file__).parent / "recipes"
+SMALL = "small"
+"""Stands for a recipe's first profile, the one that runs on a laptop."""
 
 
 class Settings(BaseModel):
@@ -301,7 +303,8 @@ def load_config(
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: name of a `[profile.NAME]` table of the recipe; empty: none.
+        profile: name of a `[profile.NAME]` table of the recipe; empty: none; `small`: its first
+            one, which runs on a laptop (`quick`, `smoke`).
         overrides: applied in order; a bare word that is no TOML value counts as a string.
 
     Raises:
@@ -319,6 +322,8 @@ def load_config(
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}.") from error
     profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
+    if profile == SMALL and SMALL not in profiles:
+        profile = next(iter(profiles), "")
     if profile:
         if profile not in profiles:
             raise ConfigError(

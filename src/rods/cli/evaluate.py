@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from rods.cli.common import EXTRA, out, overrides, profile_of
-from rods.config import load_config, with_overrides
+from rods.config import SMALL, load_config, with_overrides
 
 
 def add(app: typer.Typer) -> None:
@@ -23,7 +23,9 @@ def add(app: typer.Typer) -> None:
 def evaluate(
     context: typer.Context,
     recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
-    profile: Annotated[str, typer.Option(help="A profile; `full` is the top level.")] = "quick",
+    profile: Annotated[
+        str, typer.Option(help="A profile, `small` (first) or `full` (top).")
+    ] = SMALL,
     run: Annotated[
         Path | None, typer.Option(help="Evaluate the last checkpoint of this run.")
     ] = None,

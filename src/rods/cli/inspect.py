@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import EXTRA, out, overrides, profile_of
-from rods.config import load_config
+from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def inspect(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     recipe: Annotated[str, typer.Option(help="Where the settings come from.")] = "rods",
-    profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = "quick",
+    profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = SMALL,
 ) -> None:
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.env import make_environment

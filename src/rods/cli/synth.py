@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from rods.cli.common import EXTRA, out, overrides, profile_of, say, writer_overrides
-from rods.config import RunConfig, load_config
+from rods.config import SMALL, RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def synth(
     reward_key: Annotated[str, typer.Option(help="Its column of rewards.")] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     recipe: Annotated[str, typer.Option(help="Where the settings come from.")] = "rods",
-    profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = "quick",
+    profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = SMALL,
 ) -> None:
     """Make verified variants. Any setting: --section.key VALUE."""
     from rods.dialects import get_dialect

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rods.cli.common import EXTRA, out, overrides, profile_of, say, writer_overrides
-from rods.config import RunConfig, load_config
+from rods.config import SMALL, RunConfig, load_config
 from rods.errors import Interrupted
 
 
@@ -22,8 +22,8 @@ def train(
     context: typer.Context,
     recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
     profile: Annotated[
-        str, typer.Option(help="A profile of the recipe; `full` is its top level.")
-    ] = "quick",
+        str, typer.Option(help="A profile of the recipe; `small`: its first; `full`: all of it.")
+    ] = SMALL,
     curriculum: Annotated[
         str, typer.Option(help="`rods`, or `static`: the fixed pool with the same budget.")
     ] = "",
