@@ -20,7 +20,8 @@ from rods.env import TurnVerdict
 from rods.envs.bfcl.apis import Apis, has_call
 from rods.envs.bfcl.replay import Prepared, plain
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
-from rods.errors import EnvError, TaskError
+from rods.envs.turns import Turns
+from rods.errors import TaskError
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
@@ -66,44 +67,18 @@ class BfclEnvironment:
         return found
 
 
-class BfclWorld:
+class BfclWorld(Turns):
     """One single-use world of one task."""
 
-    __slots__ = (
-        "_apis",
-        "_calls",
-        "_closed",
-        "_in_turn",
-        "_judge",
-        "_log",
-        "_prepared",
-        "_shadow",
-        "_turn",
-    )
+    __slots__ = ("_apis", "_judge", "_log", "_prepared", "_shadow")
 
     def __init__(self, prepared: Prepared):
+        super().__init__(prepared.task)
         self._prepared = prepared
         self._apis = Apis(prepared.prototype)
         self._judge = Judge(self._apis)
-        self._turn = -1
-        self._in_turn = False
-        self._closed = False
-        self._calls = 0
         self._log: list[ToolCall] = []
         self._shadow: _Shadow | None = None
-
-    def begin_turn(self, index: int) -> None:
-        """Enter turn `index`; turns are entered in order and each is ended before the next."""
-        turns = len(self._prepared.task.turns)
-        if self._closed or self._in_turn or index != self._turn + 1 or index >= turns:
-            raise EnvError(
-                f"task {self._prepared.task.id}: turn {index} cannot begin after turn "
-                f"{self._turn} of {turns} ({'still open' if self._in_turn else 'ended'}"
-                f"{', world closed' if self._closed else ''})."
-            )
-        self._turn = index
-        self._in_turn = True
-        self._calls = 0
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn (of the first one before any turn was begun)."""
@@ -130,7 +105,7 @@ class BfclWorld:
         self._expect_turn("end_turn")
         self._in_turn = False
         turn = self._prepared.replay.turns[self._turn]
-        expects = bool(self._prepared.task.turns[self._turn].ground_truth)
+        expects = bool(self._task.turns[self._turn].ground_truth)
         state, executed = self._judge.state(turn), self._judge.executed(turn)
         right = state and executed
         if self._shadow is not None:
@@ -157,17 +132,6 @@ class BfclWorld:
             self._judge = Judge(self._apis)
             self._shadow = None
             self._log = []
-
-    def _expect_open(self, what: str) -> None:
-        if self._closed:
-            raise EnvError(f"task {self._prepared.task.id}: {what} of a world that was closed.")
-
-    def _expect_turn(self, what: str) -> None:
-        self._expect_open(what)
-        if not self._in_turn:
-            raise EnvError(
-                f"task {self._prepared.task.id}: {what} outside of a turn; begin_turn comes first."
-            )
 
 
 class _Shadow:

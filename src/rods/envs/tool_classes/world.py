@@ -24,6 +24,7 @@ from rods.env import TurnVerdict
 from rods.envs.judge import Judge, Outcome, Replay, State, play, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import StateError, copied, make, plain, plain_state
+from rods.envs.turns import Turns
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
@@ -244,28 +245,16 @@ def _rendered(result: Json) -> Outcome:
         return _failure(str(error))
 
 
-class ToolWorld:
+class ToolWorld(Turns):
     """One single-use world of one task."""
 
+    __slots__ = ("_judge", "_objects", "_prepared")
+
     def __init__(self, prepared: Prepared):
+        super().__init__(prepared.task)
         self._prepared = prepared
         self._objects = Objects(prepared)
         self._judge = Judge(self._objects)
-        self._turn = -1
-        self._in_turn = False
-        self._closed = False
-        self._calls = 0
-
-    def begin_turn(self, index: int) -> None:
-        """Enter turn `index`; turns are entered in order and each is ended before the next."""
-        turns = len(self._prepared.task.turns)
-        if self._closed or self._in_turn or index != self._turn + 1 or index >= turns:
-            raise EnvError(
-                f"task {self._prepared.task.id}: turn {index} cannot begin after turn "
-                f"{self._turn} of {turns} ({'still open' if self._in_turn else 'ended'}"
-                f"{', world closed' if self._closed else ''})."
-            )
-        self._turn, self._in_turn, self._calls = index, True, 0
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn (of the first one before any turn was begun)."""
@@ -287,7 +276,7 @@ class ToolWorld:
         self._expect_turn("end_turn")
         self._in_turn = False
         turn = self._prepared.replay.turns[self._turn]
-        expects = bool(self._prepared.task.turns[self._turn].ground_truth)
+        expects = bool(self._task.turns[self._turn].ground_truth)
         state, executed = self._judge.state(turn), self._judge.executed(turn)
         parity = not expects or (self._calls > 0 and state and executed)
         return TurnVerdict(expects, self._calls, state, executed, parity)
@@ -308,14 +297,3 @@ class ToolWorld:
             self._closed, self._in_turn = True, False
             self._objects = Objects(self._prepared)
             self._judge = Judge(self._objects)
-
-    def _expect_open(self, what: str) -> None:
-        if self._closed:
-            raise EnvError(f"task {self._prepared.task.id}: {what} of a world that was closed.")
-
-    def _expect_turn(self, what: str) -> None:
-        self._expect_open(what)
-        if not self._in_turn:
-            raise EnvError(
-                f"task {self._prepared.task.id}: {what} outside of a turn; begin_turn comes first."
-            )

@@ -1,0 +1,52 @@
+"""Turns of a world: entered in order, each ended before the next, none after the world is closed.
+
+Owns where a world stands: its turn, whether it is open, how many calls it has seen. Never knows
+what a call does or how a turn is judged.
+
+    class Counter(Turns):
+        def call(self, call: ToolCall) -> ToolResult:
+            self._expect_turn("call")
+            self._calls += 1
+"""
+
+from __future__ import annotations
+
+from rods.errors import EnvError
+from rods.task import Task
+
+
+class Turns:
+    """Base of a single-use world of one task."""
+
+    __slots__ = ("_calls", "_closed", "_in_turn", "_task", "_turn")
+
+    def __init__(self, task: Task):
+        self._task = task
+        self._turn = -1
+        self._in_turn = False
+        self._closed = False
+        self._calls = 0
+
+    def begin_turn(self, index: int) -> None:
+        """Enter turn `index`; turns are entered in order and each is ended before the next."""
+        turns = len(self._task.turns)
+        if self._closed or self._in_turn or index != self._turn + 1 or index >= turns:
+            raise EnvError(
+                f"task {self._task.id}: turn {index} cannot begin after turn "
+                f"{self._turn} of {turns} ({'still open' if self._in_turn else 'ended'}"
+                f"{', world closed' if self._closed else ''})."
+            )
+        self._turn = index
+        self._in_turn = True
+        self._calls = 0
+
+    def _expect_open(self, what: str) -> None:
+        if self._closed:
+            raise EnvError(f"task {self._task.id}: {what} of a world that was closed.")
+
+    def _expect_turn(self, what: str) -> None:
+        self._expect_open(what)
+        if not self._in_turn:
+            raise EnvError(
+                f"task {self._task.id}: {what} outside of a turn; begin_turn comes first."
+            )
