@@ -38,10 +38,18 @@ class ModelSettings(Settings):
     name: str = "tiny"
     """`tiny` (bundled), a folder, or a Hugging Face name."""
     dialect: Literal[
-        "compact", "pythonic", "hermes", "think", "llama", "torl", "zerotir", "retool"
+        "compact",
+        "pythonic",
+        "hermes",
+        "think",
+        "llama",
+        "torl",
+        "zerotir",
+        "retool",
+        "search_r1",
     ] = "compact"
-    """How the model writes calls; the bundled policy speaks `compact`. The last three are inline:
-    programs in fences inside one response, results inserted."""
+    """How the model writes calls; the bundled policy speaks `compact`. The last four are inline:
+    programs or queries inside one response, results inserted."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
@@ -58,6 +66,10 @@ class EnvSettings(Settings):
     """Short name, or `module:attribute` of an `Environment` or a factory of one."""
     wheel: str = ""
     """Path of the benchmark's wheel; empty: an installed package, or the package index."""
+    corpus: str = ""
+    """`search`: JSON lines of documents; empty: the bundled, generated corpus."""
+    retriever: str = ""
+    """`search`: address of a retriever in the form of Search-R1, instead of `corpus`."""
     tasks: str = ""
     """JSON lines of original tasks; empty: those of the benchmark."""
     held_out: float = Field(default=0.25, gt=0, lt=1)
@@ -66,6 +78,11 @@ class EnvSettings(Settings):
     """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks)."""
     train_tasks: int = Field(default=0, ge=0)
     """Original tasks to train on, stratified by category; 0: all of the training side."""
+
+    @property
+    def source(self) -> str:
+        """What the environment is made from: a wheel, or for `search` an address or a corpus."""
+        return (self.retriever or self.corpus) if self.name == "search" else self.wheel
 
 
 class RolloutSettings(Settings):

@@ -118,7 +118,10 @@ class Environment(Protocol):
         ...
 
 
-BUNDLED = {"bfcl": "rods.envs.bfcl.world:BfclEnvironment"}
+BUNDLED = {
+    "bfcl": "rods.envs.bfcl.world:BfclEnvironment",
+    "search": "rods.envs.search.environment:SearchEnvironment",
+}
 """Short names of environments; nothing is imported before one is asked for."""
 
 

@@ -50,7 +50,7 @@ def check(
     if wheel:
         settings = settings.model_copy(update={"wheel": wheel})
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
-    report = check_tasks(rows, make_environment(settings.name, settings.wheel))
+    report = check_tasks(rows, make_environment(settings.name, settings.source))
     if as_json:
         rows_shown = [row._asdict() for row in report.rows]
         out().print_json(data={"tasks": report.tasks, **report.counts(), "rows": rows_shown})

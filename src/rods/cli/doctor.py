@@ -26,6 +26,7 @@ EXTRAS = {
         "safetensors",
         "pyarrow",
     ),
+    "search": ("bm25s",),
     "dev": ("pytest", "pytest-timeout", "hypothesis", "ruff", "pyright"),
 }
 

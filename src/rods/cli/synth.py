@@ -122,7 +122,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.envs.originals import parted_tasks
     from rods.task import read_tasks
 
-    environment = make_environment(config.env.name, config.env.wheel)
+    environment = make_environment(config.env.name, config.env.source)
     given = None if seeds is None else list(read_tasks(seeds))
     if given is not None and not given:
         raise TaskError(f"{seeds}: holds no task.")

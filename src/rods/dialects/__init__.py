@@ -9,6 +9,7 @@ parse gives a verdict, and the verdict is data that goes back to the model as fe
 * `think` - EnvTuning: `<think>` and then one `<tool_call>` or one `<answer>`
 * `llama` - JSON with `name` and `parameters`, `<|python_tag|>` allowed
 * `torl`, `zerotir`, `retool` - inline: programs in fences of one response, results inserted
+* `search_r1` - inline: queries in tags of one response, what was found inserted
 
     dialect = get_dialect("pythonic")
     parsed = dialect.parse("[ls(a=True)]", {spec.name: spec for spec in offered}, truncated=False)
@@ -24,6 +25,7 @@ from rods.dialects.base import Dialect, InlineDialect, Parsed, signature
 from rods.dialects.fences import ReTool, Torl, ZeroTir
 from rods.dialects.jsonic import Hermes, Llama
 from rods.dialects.pythonic import Compact, Pythonic
+from rods.dialects.searching import SearchR1
 from rods.dialects.think import Think
 from rods.errors import ConfigError
 
@@ -51,7 +53,12 @@ DIALECTS: dict[str, Dialect] = {
 }
 """All dialects with structured calls by name; they hold no state."""
 
-INLINE: dict[str, InlineDialect] = {"torl": Torl(), "zerotir": ZeroTir(), "retool": ReTool()}
+INLINE: dict[str, InlineDialect] = {
+    "torl": Torl(),
+    "zerotir": ZeroTir(),
+    "retool": ReTool(),
+    "search_r1": SearchR1(),
+}
 """All inline dialects by name."""
 
 

@@ -35,7 +35,7 @@ def original_tasks(settings: EnvSettings) -> list[Task]:
     tasks = list(read_tasks(Path(settings.tasks)))
     if not tasks:
         raise ConfigError(f"env.tasks: {settings.tasks} holds no task.")
-    name = make_environment(settings.name, settings.wheel).name
+    name = make_environment(settings.name, settings.source).name
     foreign = sorted({task.env for task in tasks} - {name})
     if foreign:
         raise ConfigError(

@@ -79,7 +79,7 @@ class WorkerSettings:
             training=training,
             held_out=held_out,
             environment=config.env.name,
-            wheel=config.env.wheel,
+            wheel=config.env.source,
             writer=config.synthesis.writer,
             resample_share=config.synthesis.resample_share,
             attempts=config.synthesis.attempts,

@@ -1,0 +1,183 @@
+"""A generated world of people, towns, rivers, lakes, companies and books, and the texts about it.
+
+Owns who exists, what is true of them, and the documents. Every fact stands in one document, that of
+its subject; other documents name the same people and towns and say nothing that is asked. Names are
+made of syllables, so nobody can know an answer without a search. The world is made of provinces:
+facts never lead from one into another, so whole provinces can be held out. Same seed, same world.
+
+    atlas = make_atlas(provinces=2, seed=7)
+    atlas.value("Okdal", "river"), atlas.documents[0].text
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rods.envs.search.documents import Document, words
+from rods.envs.search.relations import (
+    ASIDES,
+    BOOK,
+    BY_KIND,
+    COMPANY,
+    LAKE,
+    NUMBER,
+    OPENINGS,
+    PERSON,
+    RANGES,
+    RELATIONS,
+    RIVER,
+    TOWN,
+    Relation,
+)
+
+PROVINCES, SEED = 64, 20260
+"""Of the bundled world: the same in every run."""
+COUNTS = {PERSON: 10, TOWN: 6, RIVER: 4, LAKE: 3, COMPANY: 5, BOOK: 5}
+"""Entities of a province."""
+HOUSES = 4
+"""Family names of a province; so several people share one."""
+_ONSETS = ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "st")
+_VOWELS = ("a", "e", "i", "o", "u")
+_CODAS = ("", "", "l", "n", "r", "s", "k", "m")
+_COMPANIES = ("Mills", "Works", "Traders", "Press")
+_BOOKS = ("Letters to {}", "Songs of {}", "A Winter with {}", "Beyond {}")
+
+
+@dataclass(frozen=True, slots=True)
+class Province:
+    """Entities that are related among themselves only."""
+
+    number: int
+    kinds: Mapping[str, str]
+    """Kind of each entity by name."""
+    facts: Mapping[tuple[str, str], str]
+    """Value by subject and name of the relation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Atlas:
+    """A world and its documents."""
+
+    provinces: tuple[Province, ...]
+    documents: tuple[Document, ...]
+
+    def value(self, subject: str, relation: str) -> str:
+        """What a relation gives for a subject; raises `KeyError` if nothing."""
+        for province in self.provinces:
+            if (subject, relation) in province.facts:
+                return province.facts[subject, relation]
+        raise KeyError((subject, relation))
+
+
+@lru_cache(maxsize=4)
+def make_atlas(provinces: int = PROVINCES, seed: int = SEED) -> Atlas:
+    """The world of a seed; the first provinces are the same whatever their number."""
+    names = _Names(random.Random(f"rods-atlas-names-{seed}"))
+    found: list[Province] = []
+    documents: list[Document] = []
+    for number in range(provinces):
+        rng = random.Random(f"rods-atlas-{seed}-{number}")
+        province = _province(number, names, rng)
+        found.append(province)
+        for title, text in _texts(province, rng):
+            documents.append(Document(f"{number}-{len(documents)}", title, text))
+    return Atlas(tuple(found), tuple(documents))
+
+
+def bundled_corpus() -> tuple[Document, ...]:
+    """The documents of the world that `search` uses if `env.corpus` is empty."""
+    return make_atlas().documents
+
+
+class _Names:
+    """Words that no name of the world has had before, and no sentence of it has."""
+
+    def __init__(self, rng: random.Random):
+        self._rng = rng
+        said = [text for relation in RELATIONS for text in (*relation.stated, relation.query)]
+        said += [text for texts in OPENINGS.values() for text in texts] + [*ASIDES, *_BOOKS]
+        said += [relation.ask for relation in RELATIONS] + [*_COMPANIES, "Lake"]
+        self._used = {word for text in said for word in words(text)}
+
+    def word(self) -> str:
+        rng = self._rng
+        while True:
+            parts = [
+                rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS)
+                for _ in range(rng.choice((2, 2, 3)))
+            ]
+            word = "".join(parts)
+            if len(word) > 4 and word not in self._used:
+                self._used.add(word)
+                return word.capitalize()
+
+
+def _province(number: int, names: _Names, rng: random.Random) -> Province:
+    houses = [names.word() for _ in range(HOUSES)]
+    made: dict[str, list[str]] = {
+        PERSON: [f"{names.word()} {houses[i % HOUSES]}" for i in range(COUNTS[PERSON])],
+        TOWN: [names.word() for _ in range(COUNTS[TOWN])],
+        RIVER: [names.word() for _ in range(COUNTS[RIVER])],
+        LAKE: [f"Lake {names.word()}" for _ in range(COUNTS[LAKE])],
+        COMPANY: [f"{names.word()} {rng.choice(_COMPANIES)}" for _ in range(COUNTS[COMPANY])],
+        BOOK: [rng.choice(_BOOKS).format(names.word()) for _ in range(COUNTS[BOOK])],
+    }
+    facts: dict[tuple[str, str], str] = {}
+    for kind, entities in made.items():
+        for subject in entities:
+            for relation in BY_KIND[kind]:
+                facts[subject, relation.name] = _value(subject, relation, made, rng)
+    return Province(number, {e: kind for kind, all_ in made.items() for e in all_}, facts)
+
+
+def _value(
+    subject: str, relation: Relation, made: Mapping[str, list[str]], rng: random.Random
+) -> str:
+    if relation.to == NUMBER:
+        return str(rng.randint(*RANGES[relation.name]))
+    return rng.choice([entity for entity in made[relation.to] if entity != subject])
+
+
+# -- texts ---------------------------------------------------------------------------------------
+
+
+def _texts(province: Province, rng: random.Random) -> Iterator[tuple[str, str]]:
+    """Titles and texts in no order that tells anything."""
+    texts = [(e, _article(e, kind, province, rng)) for e, kind in province.kinds.items()]
+    texts += _notes(province, rng)
+    rng.shuffle(texts)
+    yield from texts
+
+
+def _article(entity: str, kind: str, province: Province, rng: random.Random) -> str:
+    facts = [
+        rng.choice(relation.stated).format(x=entity, y=province.facts[entity, relation.name])
+        for relation in BY_KIND[kind]
+    ]
+    if kind == PERSON:
+        home = province.facts[entity, "birthplace"]
+        towns = [e for e, k in province.kinds.items() if k == TOWN and e != home]
+        facts.append(rng.choice(ASIDES).format(x=entity, y=rng.choice(towns)))
+    rng.shuffle(facts)
+    return " ".join([rng.choice(OPENINGS[kind]).format(x=entity), *facts])
+
+
+def _notes(province: Province, rng: random.Random) -> list[tuple[str, str]]:
+    """Documents that name people and towns without a fact."""
+    people = [e for e, kind in province.kinds.items() if kind == PERSON]
+    towns = [e for e, kind in province.kinds.items() if kind == TOWN]
+    houses = sorted({person.split()[-1] for person in people})
+    notes = [
+        (
+            f"The name {house}",
+            f"The name {house} is an old one. "
+            + " ".join(f"{p} bears it." for p in people if p.endswith(house)),
+        )
+        for house in houses
+    ]
+    first, second = rng.sample(towns, 2)
+    road = f"The road from {first} to {second} is in good order. An inn stands half way."
+    return [*notes, (f"The road to {second}", road)]

@@ -1,0 +1,146 @@
+"""Documents of a search corpus: read from JSON lines, found again by their place in the file.
+
+Owns the row forms and the errors about them; the words that a text is searched by. Never ranks.
+
+    for document in read_corpus(Path("wiki.jsonl")):
+        document.id, document.title, document.text
+
+A row is `{"id": ..., "contents": "TITLE\\nTEXT"}` (the form of Search-R1, whose first line is the
+title) or `{"id": ..., "title": ..., "text": ...}`.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, cast
+
+from rods.errors import ConfigError, EnvError
+
+_WORD = re.compile(r"\w+")
+
+
+class Document(NamedTuple):
+    """One text that can be found."""
+
+    id: str
+    title: str
+    text: str
+
+
+class Hit(NamedTuple):
+    """A document that was found."""
+
+    document: Document
+    score: float
+
+
+class Retriever(Protocol):
+    """What a search asks; used by many threads at once."""
+
+    def search(self, query: str, limit: int) -> list[Hit]:
+        """The best documents for a query, best first; none is a valid answer.
+
+        Raises:
+            EnvError: it cannot be asked.
+        """
+        ...
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in lower case, stop words included."""
+    return _WORD.findall(text.lower())
+
+
+def document_of(row: object) -> Document:
+    """A row as a document.
+
+    Raises:
+        ValueError: it has none of the two forms; the message says what is wrong.
+    """
+    if not isinstance(row, dict):
+        raise ValueError(f"expected an object, got {type(row).__name__}")
+    data = cast("Mapping[str, Any]", row)
+    name = data.get("id")
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        raise ValueError(f"'id' is {name!r}, expected a text or a number")
+    if isinstance(data.get("contents"), str):
+        title, _, text = data["contents"].partition("\n")
+        return Document(str(name), title.strip().strip('"').strip(), text.strip())
+    if isinstance(data.get("title"), str) and isinstance(data.get("text"), str):
+        return Document(str(name), data["title"].strip(), data["text"].strip())
+    raise ValueError("expected a text 'contents', or two texts 'title' and 'text'")
+
+
+def document_at(line: bytes, where: str) -> Document:
+    """A line as a document.
+
+    Raises:
+        ConfigError: it is none; `where` names file and line.
+    """
+    try:
+        return document_of(json.loads(line))
+    except ValueError as error:  # no JSON and no UTF-8 are of that class too
+        raise ConfigError(
+            f"{where}: not a document: {error}. A row is "
+            '{"id": ..., "contents": "TITLE\\nTEXT"} or {"id": ..., "title": ..., "text": ...}.'
+        ) from error
+
+
+class Line(NamedTuple):
+    """A document and where its line begins."""
+
+    start: int
+    document: Document
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """The documents of a corpus in order; empty lines are passed over.
+
+    Raises:
+        ConfigError: the file is missing or a row is broken; the message names file and line.
+    """
+    start = 0
+    try:
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield Line(start, document_at(line, f"{path}:{number}"))
+                start += len(line)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise ConfigError(
+            f"env.corpus: {path} is no file; expected JSON lines of documents."
+        ) from error
+
+
+def read_corpus(path: Path) -> Iterator[Document]:
+    """The documents of a corpus in order; raises `ConfigError` as `read_lines` does."""
+    return (line.document for line in read_lines(path))
+
+
+class CorpusFile:
+    """The documents of a file by number, read when asked for; the file is mapped, not loaded."""
+
+    def __init__(self, path: Path, starts: Sequence[int]):
+        """`starts`: where the line of each document begins."""
+        self._path, self._starts = path, starts
+        with path.open("rb") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, number: int) -> Document:
+        start = int(self._starts[number])
+        end = self._bytes.find(b"\n", start)
+        line = self._bytes[start:] if end < 0 else self._bytes[start:end]
+        try:
+            return document_of(json.loads(line))
+        except ValueError as error:
+            raise EnvError(
+                f"{self._path}: no document at byte {start} any more: the file was changed while "
+                "it was searched. Start again; the index is then built anew."
+            ) from error

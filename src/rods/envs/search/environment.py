@@ -1,0 +1,189 @@
+"""`search`: questions that are answered with a search engine over a corpus.
+
+Owns the tool, what it prints, and the limits of both. The answer is judged by
+`rods.rewards.answers`. Never shows the reference answer, never raises for a bad query.
+
+    environment = SearchEnvironment("wiki.jsonl")       # or an http address; "": the bundled corpus
+    world = environment.open(task)
+    world.begin_turn(0)
+    world.call(ToolCall("search", {"query": "river of Okdal"})).content
+    # Doc 1 (Title: Okdal) Okdal is a town ...
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from rods.env import TurnVerdict
+from rods.envs.judge import refusal
+from rods.envs.search.atlas import bundled_corpus
+from rods.envs.search.documents import Hit, Retriever
+from rods.envs.search.index import Bm25Index
+from rods.envs.search.progress import bar
+from rods.envs.search.remote import RemoteRetriever
+from rods.envs.turns import Turns
+from rods.errors import ConfigError, RewardError, TaskError
+from rods.rewards.answers import judge_answer, references
+from rods.task import Task
+from rods.types import ToolCall, ToolResult, ToolSpec
+
+TOOL = "search"
+RESULTS = 3
+"""Documents that one search shows."""
+TEXT_CHARS = 1500
+"""Characters of one document that are shown; about 250 words, more than a passage of Search-R1."""
+QUERY_CHARS = 500
+"""A longer query is refused."""
+
+SPEC = ToolSpec(
+    TOOL,
+    "Search the corpus for the documents that fit a query best.",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": "Words to look for."}},
+        "required": ["query"],
+    },
+)
+
+
+class SearchEnvironment:
+    """Question tasks with one tool, `search`.
+
+    Args:
+        source: Path of a corpus, address of a retriever, or empty for the bundled corpus.
+        results: Documents that one search shows.
+        text_chars: Characters of one document that are shown; a cut is marked by "...".
+        retriever: What is searched, instead of `source`.
+    """
+
+    name = "search"
+    blocking = True
+    """Each world has a thread: a search takes milliseconds, a remote one longer."""
+
+    def __init__(
+        self,
+        source: str = "",
+        results: int = RESULTS,
+        text_chars: int = TEXT_CHARS,
+        retriever: Retriever | None = None,
+    ) -> None:
+        if results < 1 or text_chars < 1:
+            raise ConfigError(
+                f"search: results is {results} and text_chars {text_chars}; both must be positive."
+            )
+        self._source, self._results, self._chars = source, results, text_chars
+        self._retriever = retriever
+        self._lock = threading.Lock()
+        if source and not _is_address(source) and not Path(source).is_file():
+            raise ConfigError(
+                f"env.corpus: {source} is no file; expected JSON lines of documents. Leave it "
+                "empty for the bundled corpus, or give the address of a service in env.retriever."
+            )
+
+    def warm_up(self) -> None:
+        """Load the index, or build it, which may take long; else the first search does."""
+        self._searched()
+
+    def _searched(self) -> Retriever:
+        with self._lock:
+            if self._retriever is None:
+                self._retriever = open_retriever(self._source)
+            return self._retriever
+
+    def open(self, task: Task) -> SearchWorld:
+        """A fresh world; raises `TaskError` for a task of another environment."""
+        if task.env != self.name:
+            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
+        try:
+            references(task)
+        except RewardError as error:
+            raise TaskError(str(error)) from error
+        return SearchWorld(task, self)
+
+    def find(self, query: str) -> ToolResult:
+        """What the policy reads of one search.
+
+        Raises:
+            EnvError: the retriever failed.
+        """
+        query = " ".join(query.split())
+        if not query:
+            return ToolResult("Error: the query is empty. Write the words to look for.", True)
+        if len(query) > QUERY_CHARS:
+            return ToolResult(
+                f"Error: the query has {len(query)} characters, at most {QUERY_CHARS} are allowed. "
+                "Write a shorter one.",
+                True,
+            )
+        return ToolResult(shown(self._searched().search(query, self._results), self._chars))
+
+
+def open_retriever(source: str) -> Retriever:
+    """What a source means: a retriever's address, a corpus, or (empty) the bundled corpus."""
+    if _is_address(source):
+        return RemoteRetriever(source)
+    if source:
+        return Bm25Index.of_file(Path(source), told=bar)
+    return Bm25Index.of(bundled_corpus())
+
+
+def _is_address(source: str) -> bool:
+    return source.startswith(("http://", "https://"))
+
+
+def shown(hits: Sequence[Hit], chars: int) -> str:
+    """Results as lines: `Doc 1 (Title: ...) text`."""
+    lines: list[str] = []
+    for number, hit in enumerate(hits, 1):
+        text = " ".join(hit.document.text.split())
+        cut = text if len(text) <= chars else text[:chars].rstrip() + "..."
+        lines.append(f"Doc {number} (Title: {hit.document.title}) {cut}")
+    return "\n".join(lines) or "No document was found."
+
+
+class SearchWorld(Turns):
+    """One single-use world of one question."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, task: Task, environment: SearchEnvironment):
+        super().__init__(task)
+        self._environment = environment
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The one tool, unless the turn withholds it."""
+        withheld = self._task.turns[max(self._turn, 0)].withheld
+        return () if TOOL in withheld else (SPEC,)
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Search; another tool is refused."""
+        self._expect_turn("call")
+        self._calls += 1
+        names = [spec.name for spec in self.offered()]
+        if call.name not in names:
+            return ToolResult(refusal(call.name, names), failed=True)
+        query = call.arguments.get("query")
+        if not isinstance(query, str):
+            return ToolResult(f"Error: query is {query!r}, expected a text.", failed=True)
+        return self._environment.find(query)
+
+    def judge_answer(self, text: str) -> bool:
+        """Whether the last answer in the text is the reference, by exact match of plain words."""
+        return judge_answer(self._task, text).correct
+
+    def end_turn(self) -> TurnVerdict:
+        """End the turn; there is no state, so only the answer counts."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        return TurnVerdict(False, self._calls, True, True, True)
+
+    def snapshot(self) -> dict[str, object]:
+        """Empty: a search changes nothing."""
+        self._expect_open("snapshot")
+        return {}
+
+    def close(self) -> None:
+        """Nothing is held; calls are refused from now on."""
+        self._closed, self._in_turn = True, False

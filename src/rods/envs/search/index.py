@@ -1,0 +1,251 @@
+"""BM25 over a local corpus: built once, kept beside it, mapped into memory when it is loaded.
+
+Owns the index: its folder, when it is built anew, and the ranking. The folder's name holds a digest
+of the corpus, so an index can never belong to another text. Ties go to the earlier document. Never
+talks to a network.
+
+    index = Bm25Index.of_file(Path("wiki.jsonl"))      # wiki.jsonl.bm25-0123456789abcdef/
+    for hit in index.search("river of Okdal", 3):
+        hit.document.title, hit.score
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rods.envs.search.documents import CorpusFile, Document, Hit, read_lines, words
+from rods.envs.search.progress import Told, Watched, silent
+from rods.errors import ConfigError, EnvError, PrerequisiteError
+
+K1, B = 1.2, 0.75
+"""Saturation of repeated words, and how much the length of a document counts."""
+FORM = "rods-bm25-1"
+"""Changed whenever words or files of an index change; part of the digest."""
+CARD, STARTS = "rods.json", "starts.npy"
+CHUNK = 1 << 20
+
+
+class _Documents(Protocol):
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> Document: ...
+
+
+class _Words(NamedTuple):
+    """A corpus as numbers of words."""
+
+    documents: list[array[int]]
+    numbers: dict[str, int]
+
+
+class Bm25Index:
+    """Finds the documents of a corpus; may be asked by many threads at once."""
+
+    def __init__(self, scores: Any, documents: _Documents):
+        """`scores`: a `bm25s.BM25` with an index of these documents."""
+        self._scores, self._documents = scores, documents
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    @classmethod
+    def of(cls, documents: Sequence[Document]) -> Bm25Index:
+        """An index in memory.
+
+        Raises:
+            ConfigError: there is no document, or none has a word.
+        """
+        numbered = _numbered((_text(document) for document in documents), "the corpus")
+        return cls(_built(numbered, silent), documents)
+
+    @classmethod
+    def of_file(
+        cls,
+        corpus: Path,
+        folder: Path | None = None,
+        mapped: bool = True,
+        told: Callable[[Path, int], Told] | None = None,
+    ) -> Bm25Index:
+        """The index of a file, built if there is none of exactly this text.
+
+        Args:
+            corpus: JSON lines of documents.
+            folder: where index folders lie; None: beside the corpus.
+            mapped: False: load the index into memory.
+            told: makes what is told of the progress, from the corpus and its size in bytes.
+
+        Raises:
+            ConfigError: the corpus is missing, empty or broken, or the folder cannot be written.
+            PrerequisiteError: bm25s is not installed.
+        """
+        bm25s = engine()
+        if not corpus.is_file():
+            raise ConfigError(f"env.corpus: {corpus} is no file; expected JSON lines of documents.")
+        place = _find(corpus, folder or corpus.parent)
+        if not (place / CARD).is_file():
+            _build(corpus, place, told)
+        try:
+            scores = bm25s.BM25.load(place, mmap=mapped)
+            starts = np.load(place / STARTS, mmap_mode="r" if mapped else None)
+            return cls(scores, CorpusFile(corpus, starts))
+        except (OSError, ValueError, KeyError) as error:
+            raise ConfigError(
+                f"{place}: the index cannot be read: {error}. Remove this folder; the index is "
+                "then built anew."
+            ) from error
+
+    def search(self, query: str, limit: int) -> list[Hit]:
+        """The best documents, best first; a document without any word of the query is none."""
+        numbers: list[int] = self._scores.get_tokens_ids(_kept(query))
+        if not numbers or limit < 1:
+            return []
+        try:
+            scores = self._scores.get_scores_from_ids(numbers)
+        except MemoryError as error:
+            raise EnvError(f"no memory to score {len(self)} documents: {error}") from error
+        return [Hit(self._documents[i], float(scores[i])) for i in _best(scores, limit)]
+
+
+def engine() -> Any:
+    """The package bm25s.
+
+    Raises:
+        PrerequisiteError: it is not installed.
+    """
+    try:
+        found = importlib.import_module("bm25s")
+    except ImportError as error:
+        raise PrerequisiteError(
+            "searching a local corpus needs bm25s. Install it: pip install 'rods[search]'; or give "
+            "the address of a retriever in env.retriever."
+        ) from error
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for every message of its own
+    return found
+
+
+def _best(scores: Any, limit: int) -> list[int]:
+    """Numbers of the best scores above zero; the earlier of two equal ones first."""
+    least = 0.0
+    if limit < len(scores):
+        least = float(np.partition(scores, len(scores) - limit)[len(scores) - limit])
+    found = np.flatnonzero(scores >= least) if least > 0 else np.flatnonzero(scores > 0)
+    order = np.lexsort((found, -scores[found]))
+    return [int(i) for i in found[order][:limit]]
+
+
+def _text(document: Document) -> str:
+    return f"{document.title}\n{document.text}"
+
+
+def _kept(text: str) -> list[str]:
+    """The words that are searched by."""
+    stop = engine().stopwords.STOPWORDS_EN
+    return [word for word in words(text) if word not in stop]
+
+
+# -- building ------------------------------------------------------------------------------------
+
+
+def _numbered(texts: Iterable[str], where: str) -> _Words:
+    """Words as numbers in the order of their first appearance."""
+    stop = frozenset(engine().stopwords.STOPWORDS_EN)
+    numbers: dict[str, int] = {}
+    documents: list[array[int]] = []
+    for text in texts:
+        kept = (word for word in words(text) if word not in stop)
+        documents.append(array("i", [numbers.setdefault(word, len(numbers)) for word in kept]))
+    if not numbers:
+        raise ConfigError(
+            f"env.corpus: {where} has {len(documents)} documents and no word to search by."
+        )
+    return _Words(documents, numbers)
+
+
+def _built(numbered: _Words, told: Told) -> Any:
+    scores = engine().BM25(k1=K1, b=B, method="lucene")
+    watched = Watched(numbered.documents, told)
+    scores.index((watched, numbered.numbers), show_progress=False)
+    return scores
+
+
+def _build(corpus: Path, place: Path, told: Callable[[Path, int], Told] | None) -> None:
+    """Build in a folder of its own and rename it: what has the right name is whole."""
+    size = corpus.stat().st_size
+    tell = told(corpus, size) if told else silent
+    starts = array("Q")
+
+    def texts() -> Iterator[str]:
+        for start, document in read_lines(corpus):
+            starts.append(start)
+            if not len(starts) % 1000:
+                tell("reading", start / size, len(starts))
+            yield _text(document)
+
+    try:
+        scores = _built(_numbered(texts(), str(corpus)), tell)
+        tell("writing", 1.0, len(starts))
+        part = Path(tempfile.mkdtemp(prefix=f"{place.name}.part-", dir=place.parent))
+        try:
+            scores.save(part, show_progress=False)
+            np.save(part / STARTS, np.asarray(starts, dtype=np.uint64))
+            (part / CARD).write_text(json.dumps(_stamp(corpus)), encoding="utf-8")
+            if not place.exists():  # another process may have been faster
+                part.rename(place)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    except OSError as error:
+        if (place / CARD).is_file():
+            return
+        raise ConfigError(
+            f"env.corpus: the index of {corpus} cannot be written to {place}: {error}. Make room "
+            "or allow writing there."
+        ) from error
+    finally:
+        tell("done", 1.0, len(starts))
+
+
+# -- which folder --------------------------------------------------------------------------------
+
+
+def _stamp(corpus: Path) -> dict[str, int]:
+    """What changes when a file is written again."""
+    stat = corpus.stat()
+    return {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+
+
+def _find(corpus: Path, folder: Path) -> Path:
+    """The folder of this corpus's index; a corpus that was not written to is not read again."""
+    stamp = _stamp(corpus)
+    for place in sorted(folder.glob(f"{_escaped(corpus.name)}.bm25-*")):
+        card = place / CARD
+        if card.is_file() and json.loads(card.read_text(encoding="utf-8")) == stamp:
+            return place
+    place = folder / f"{corpus.name}.bm25-{digest(corpus)}"
+    if (place / CARD).is_file() and os.access(place / CARD, os.W_OK):
+        (place / CARD).write_text(json.dumps(stamp), encoding="utf-8")  # only the date differs
+    return place
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+def digest(corpus: Path) -> str:
+    """First 16 hex digits of the SHA-256 of a corpus and of what its index depends on besides."""
+    found = hashlib.sha256(f"{FORM} k1={K1} b={B} ".encode())
+    with corpus.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            found.update(chunk)
+    return found.hexdigest()[:16]
