@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,7 @@ import pytest
 from rods.cli import main as program
 from rods.cli.common import overrides
 from rods.errors import ConfigError
-
-
-def rods(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Exit status of `rods WORDS`."""
-    monkeypatch.setattr(sys, "argv", ["rods", *words])
-    try:
-        program.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
+from verbs import rods
 
 
 def test_dry_run_prints_the_settings(

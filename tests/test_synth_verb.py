@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from rods.cli import main as program
 from rods.config import BoundarySettings, EnvSettings
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError, TaskError
@@ -31,6 +30,7 @@ from rods.synthesis.writers.resample import ResampleWriter
 from rods.task import Provenance, Task, Turn, read_tasks, write_tasks
 from rods.types import ToolCall
 from synthesis_cases import sides, with_calls
+from verbs import rods
 from worlds import notes_task
 
 SEEDS = [notes_task([(f"add {n}", [ToolCall("add", {"amount": n})])]) for n in range(1, 6)]
@@ -87,15 +87,6 @@ def make(
     maker = DatasetMaker(plan, writer or Scribe(), Content(), journal)  # pyright: ignore
     maker.run(lambda _: None)
     return maker, journal
-
-
-def rods(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["rods", *words])
-    try:
-        program.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 # -- The journal ----------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from rods.cli import main as program
 from rods.config import EnvSettings
 from rods.env import Environment, make_environment
 from rods.envs.originals import original_tasks, parted_tasks
@@ -30,6 +29,7 @@ from rods.synthesis.writers.inference import domains_for, holder_of
 from rods.synthesis.writers.vocabulary import Vocabulary
 from rods.task import Task, read_tasks
 from rods.types import ToolSpec
+from verbs import rods
 
 ROOT = Path(__file__).parents[1]
 NAME = "examples.library_loans.service:library"
@@ -50,15 +50,6 @@ def library() -> Environment:
 @pytest.fixture
 def seeds() -> list[Task]:
     return list(read_tasks(FILE))
-
-
-def rods(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["rods", *words])
-    try:
-        program.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 def test_the_file_is_what_the_script_writes(seeds: list[Task]) -> None:
