@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +11,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rods.cli import main as program
 from rods.report.graph_svg import graph_svg, lanes, shorten
 from rods.synthesis.flow import all_tools, sources, trace
 from rods.synthesis.profile import profile
 from rods.task import Task, write_tasks
 from rods.types import ToolCall
 from synthesis_cases import ENVIRONMENT, named
+from verbs import rods
 from worlds import NotesEnvironment, notes_task
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -148,15 +147,6 @@ def test_a_cut_is_marked() -> None:
     assert shorten("abcd", 4) == "abcd"
 
 
-def rods(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sys, "argv", ["rods", "profile", *words])
-    try:
-        program.main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
-
-
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tasks") / "tasks.jsonl"
@@ -170,7 +160,8 @@ def test_the_tree_names_turns_calls_sources_and_edges(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     target = tmp_path / "graph.svg"
-    assert rods("multi_turn_base_98", "--svg", str(target), monkeypatch=monkeypatch) == 0
+    command = ["profile", "multi_turn_base_98", "--svg", str(target)]
+    assert rods(*command, monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
     for words in (
         "turn 1: I'm feeling",
@@ -186,11 +177,23 @@ def test_the_tree_names_turns_calls_sources_and_edges(
     assert ElementTree.parse(target).getroot().tag == f"{SVG}svg"
 
 
+def test_a_picture_that_is_there_is_not_overwritten(
+    pool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "graph.svg"
+    target.write_text("mine")
+    command = ["profile", "1", "--tasks", str(pool), "--svg", str(target)]
+    assert rods(*command, monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert f"{target}: exists" in shown.err and not shown.out
+    assert target.read_text() == "mine"
+
+
 @pytest.mark.parametrize("key", ["multi_turn_base_98", "3", "c12df3", "c12df30b685e0c55"])
 def test_a_task_is_found_by_name_line_and_id(
     key: str, pool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rods(key, "--tasks", str(pool), "--json", monkeypatch=monkeypatch) == 0
+    assert rods("profile", key, "--tasks", str(pool), "--json", monkeypatch=monkeypatch) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["origin"] == "multi_turn_base_98"
     assert row["state_edges"] == [[1, 3], [2, 3]]
@@ -200,7 +203,8 @@ def test_a_task_is_found_by_name_line_and_id(
 def test_no_state_costs_no_runs(
     pool: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert rods("1", "--tasks", str(pool), "--json", "--no-state", monkeypatch=monkeypatch) == 0
+    words = ["profile", "1", "--tasks", str(pool), "--json", "--no-state"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
     assert "state_edges" not in json.loads(capsys.readouterr().out)
 
 
@@ -219,7 +223,7 @@ def test_an_unknown_task_is_an_error_of_the_user(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert rods(key, "--tasks", str(pool), monkeypatch=monkeypatch) == 2
+    assert rods("profile", key, "--tasks", str(pool), monkeypatch=monkeypatch) == 2
     shown = capsys.readouterr()
     assert said in shown.err and "Traceback" not in shown.err
     assert not shown.out
@@ -233,6 +237,6 @@ def test_a_name_of_several_variants_is_not_guessed(
     rows = [json.dumps(t.to_json()).replace("multi_turn_miss_func_3", "multi_turn_base_3")
             for t in tasks]  # fmt: skip
     path.write_text("\n".join(rows))
-    assert rods("multi_turn_base_3", "--tasks", str(path), monkeypatch=monkeypatch) == 2
+    assert rods("profile", "multi_turn_base_3", "--tasks", str(path), monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert tasks[0].id in said and tasks[1].id in said

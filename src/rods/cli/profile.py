@@ -42,7 +42,7 @@ def profile(
     tasks: Annotated[
         Path | None, typer.Option(help="JSON lines of tasks; default: those of env.tasks.")
     ] = None,
-    svg: Annotated[Path | None, typer.Option(help="Also draw the graph here.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Also draw the graph in this new file.")] = None,
     state: Annotated[bool, typer.Option(help="State edges, by a run for each call.")] = True,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -54,18 +54,21 @@ def profile(
     from rods.config import load_config
     from rods.env import make_environment
     from rods.envs.originals import original_tasks
+    from rods.errors import StoreError
     from rods.report.build import write_page
     from rods.report.graph_svg import graph_svg
     from rods.synthesis.flow import all_tools, sources, trace
     from rods.synthesis.profile import profile as profile_task
 
+    if svg is not None and svg.exists():
+        raise StoreError(f"{svg}: exists. Choose another name; nothing was written.")
     settings = load_config(overrides=overrides(context.args)).env
     if wheel:
         settings = settings.model_copy(update={"wheel": wheel})
     path = tasks or (Path(settings.tasks) if settings.tasks else None)
     rows = read_rows(path) if path else [Row(0, t) for t in original_tasks(settings)]
     chosen = find(task, rows, str(path or "the benchmark"))
-    environment = make_environment(settings.name, settings.wheel)
+    environment = make_environment(settings.name, settings.source)
     played = trace(environment, chosen)
     arguments = sources(chosen, played.steps, all_tools(environment, chosen))
     phi = profile_task(environment, chosen, played.steps, arguments, state=state)
