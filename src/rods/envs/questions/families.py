@@ -1,0 +1,219 @@
+"""Families of generated questions with a dial of difficulty, and tasks made from them.
+
+Owns which families there are, the arithmetic ones, and the two sides. A question is fixed by
+(family, difficulty, seed). Seeds from `HELD_OUT` on are the held-out side; the text itself decides
+which side it may stand on, so no text stands on both, however few questions a family has.
+
+    make_question("multiply", 3, seed=7).text       # "What is 609 * 38?"
+    question_task("multiply", 3, seed=7)            # the same as a task of `python_tool`
+
+Difficulty 1 has one-digit numbers and can be answered in the head; from 3 on a small model hardly
+can.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Sequence
+from typing import cast
+
+from rods.envs.questions.question import HARDEST, Family, Question, steps
+from rods.envs.questions.words import WORDS
+from rods.errors import ConfigError, TaskError
+from rods.task import Provenance, Task, Turn
+
+HELD_OUT = 1_000_000_000
+"""First seed of the held-out side."""
+HELD_OUT_PART = 4
+"""One text in so many belongs to the held-out side."""
+TRIES = 256
+"""Draws for one seed until a text of its side comes; more means that there is none."""
+REPEATS = 400
+"""So many repeated texts one after another: the family has no more at this difficulty."""
+GYM = "reasoning_gym:"
+"""Families of that package are named with this before their name."""
+
+
+def _add(difficulty: int, chance: random.Random) -> Question:
+    count = {1: 2, 2: 2, 3: 4, 4: 5, 5: 6}[difficulty]
+    numbers = [_number(difficulty, chance) for _ in range(count)]
+    sums = [" + ".join(map(str, numbers[:n])) for n in range(2, count + 1)]
+    return Question(f"What is {sums[-1]}?", str(sum(numbers)), steps(*sums))
+
+
+def _multiply(difficulty: int, chance: random.Random) -> Question:
+    a = _number(difficulty, chance)
+    b = _number({1: 1, 2: 1, 3: 2, 4: 3, 5: 3}[difficulty], chance)
+    return Question(f"What is {a} * {b}?", str(a * b), steps(f"{a} * {b}"))
+
+
+def _remainder(difficulty: int, chance: random.Random) -> Question:
+    a = _number(difficulty, chance)
+    b = _number({1: 1, 2: 1, 3: 2, 4: 2, 5: 3}[difficulty], chance)
+    if difficulty < HARDEST:
+        text = f"What is the remainder of {a} divided by {b}?"
+        return Question(text, str(a % b), steps(f"{a} % {b}"))
+    c = _number(3, chance)
+    text = f"What is the remainder of {a} * {c} divided by {b}?"
+    return Question(text, str(a * c % b), steps(f"{a} * {c}", f"{a} * {c} % {b}"))
+
+
+def _expression(difficulty: int, chance: random.Random) -> Question:
+    """Terms in brackets; every operator of a longer one is a step of the work."""
+    operators = {1: 2, 2: 2, 3: 3, 4: 4, 5: 6}[difficulty]
+    chosen = [chance.choice("+-") for _ in range(operators)]
+    if difficulty > 1:
+        for place in chance.sample(range(operators), 1 + operators // 4):
+            chosen[place] = "*"
+    terms = [(str(n), n) for n in (_operand(difficulty, chance) for _ in range(operators + 1))]
+    work: list[str] = []
+    while chosen:
+        place = chance.randrange(len(chosen))
+        (left, a), (right, b), sign = terms[place], terms[place + 1], chosen.pop(place)
+        value = a * b if sign == "*" else a + b if sign == "+" else a - b
+        work.append(f"{left} {sign} {right}")
+        terms[place : place + 2] = [(f"({work[-1]})", value)]
+    return Question(f"Compute {work[-1]}.", str(terms[0][1]), steps(*work))
+
+
+def _number(digits: int, chance: random.Random) -> int:
+    """A number of so many digits; of one digit: 2 to 9."""
+    return (
+        chance.randint(2, 9) if digits == 1 else chance.randint(10 ** (digits - 1), 10**digits - 1)
+    )
+
+
+def _operand(difficulty: int, chance: random.Random) -> int:
+    return chance.randint(2, {1: 9, 2: 20, 3: 200, 4: 999, 5: 999}[difficulty])
+
+
+FAMILIES: dict[str, Family] = {
+    "add": Family("a sum of numbers", _add),
+    "multiply": Family("a product of two numbers", _multiply),
+    "expression": Family("sums, differences and products with brackets", _expression),
+    "remainder": Family("the remainder of a division", _remainder),
+    **WORDS,
+}
+"""Our own families by name."""
+
+
+def make_question(family: str, difficulty: int, seed: int) -> Question:
+    """The question of a seed.
+
+    Raises:
+        ConfigError: there is no such family or difficulty, or no question of the seed's side.
+        PrerequisiteError: a family of reasoning-gym, and that package is missing.
+    """
+    if seed < 0:
+        raise ConfigError(f"{family}: seed is {seed}, expected 0 or more.")
+    held_out = seed >= HELD_OUT
+    for attempt in range(TRIES):
+        question = _draw(family, difficulty, f"{family}-{difficulty}-{seed}-{attempt}")
+        if is_held_out(question.text) is held_out:
+            return question
+    side = "held-out" if held_out else "training"
+    raise ConfigError(
+        f"{family} at difficulty {difficulty} has no question for the {side} side ({TRIES} draws). "
+        "Name another family or difficulty (env.families, env.difficulty)."
+    )
+
+
+def is_held_out(text: str) -> bool:
+    """Which side a question's text belongs to, by its hash."""
+    return zlib.crc32(text.encode()) % HELD_OUT_PART == 0
+
+
+def _draw(family: str, difficulty: int, key: str) -> Question:
+    known = FAMILIES.get(family)
+    if known is None:
+        raise ConfigError(
+            f"env.families: {family!r} is unknown; expected some of {', '.join(FAMILIES)}."
+        )
+    if not 1 <= difficulty <= HARDEST:
+        raise ConfigError(
+            f"env.difficulty: {family} has no difficulty {difficulty}; expected 1 to {HARDEST}."
+        )
+    return known.make(difficulty, random.Random(key))
+
+
+def question_task(family: str, difficulty: int, seed: int, env: str = "python_tool") -> Task:
+    """The question of a seed as a task; `question_of` makes the question again."""
+    question = make_question(family, difficulty, seed)
+    name = f"{family}-{difficulty}-{seed}"
+    return Task(
+        env,
+        family,
+        (Turn(question.text),),
+        {"answer": question.answer, "family": family, "difficulty": difficulty, "seed": seed},
+        Provenance(name, name),
+    )
+
+
+def is_generated(task: Task) -> bool:
+    """Whether a task's world says which question it is."""
+    world = task.world
+    numbers = (world.get("difficulty"), world.get("seed"))
+    return isinstance(world.get("family"), str) and all(type(n) is int for n in numbers)
+
+
+def question_of(task: Task) -> Question:
+    """The question of a generated task, made again.
+
+    Raises:
+        TaskError: the task was not generated, or its text or answer is another one.
+    """
+    if not is_generated(task):
+        raise TaskError(
+            f"task {task.id}: not a generated question; its world must have family, difficulty "
+            "and seed."
+        )
+    world = task.world
+    family, difficulty, seed = world["family"], world["difficulty"], world["seed"]
+    question = make_question(cast("str", family), cast("int", difficulty), cast("int", seed))
+    if (question.text, question.answer) != (task.turns[0].user, world.get("answer")):
+        raise TaskError(
+            f"task {task.id}: {family}-{difficulty}-{seed} is now {question.text!r} with answer "
+            f"{question.answer!r}, but the task has {task.turns[0].user!r}. It was made by "
+            "another version; generate the tasks anew."
+        )
+    return question
+
+
+def question_tasks(
+    families: Sequence[str],
+    difficulties: Sequence[int],
+    count: int,
+    held_out: bool = False,
+    env: str = "python_tool",
+) -> list[Task]:
+    """Different questions of one side, the same in every run.
+
+    Families and difficulties take turns; one that has no more questions drops out.
+
+    Raises:
+        ConfigError: all together have no `count` questions.
+    """
+    places = {(f, d): HELD_OUT if held_out else 0 for d in difficulties for f in families}
+    texts: set[str] = set()
+    tasks: list[Task] = []
+    while places and len(tasks) < count:
+        for pair, first in list(places.items()):
+            if len(tasks) == count:
+                break
+            for seed in range(first, first + REPEATS):
+                task = question_task(*pair, seed, env)
+                if task.turns[0].user not in texts:
+                    texts.add(task.turns[0].user)
+                    tasks.append(task)
+                    places[pair] = seed + 1
+                    break
+            else:
+                del places[pair]
+    if len(tasks) < count:
+        raise ConfigError(
+            f"env.families {list(families)} at env.difficulty {list(difficulties)} have only "
+            f"{len(tasks)} different questions on the {'held-out' if held_out else 'training'} "
+            f"side, but {count} are asked for. Name more, or lower env.questions."
+        )
+    return tasks
