@@ -100,7 +100,11 @@ class NoisySession:
         self._random, self._waits = random.Random(seed), waits
 
     async def generate(
-        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
     ) -> Completion:
         for _ in range(self._waits.randrange(6) if self._waits else 0):
             await asyncio.sleep(0)

@@ -55,7 +55,11 @@ class LearnerSession:
         self._rng, self._skill = rng, skill
 
     async def generate(
-        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
     ) -> Completion:
         await asyncio.sleep(0)
         read = TEMPLATE.tokenizer.decode(new_ids, skip_special_tokens=False)

@@ -16,8 +16,8 @@ FILE_LINES, FUNCTION_LINES, LOOP_LINES = 500, 80, 250
 ROWS: list[set[str]] = [
     {"errors", "types", "config"},
     {"task", "env", "policy", "limits", "tokens", "dialects", "template", "trajectory"}
-    | {"pycall", "trajectory_codec", "database"},
-    {"rollout", "episode"},
+    | {"pycall", "trajectory_codec", "database", "stops"},
+    {"rollout", "episode", "inline"},
     {"reward"},
     {"boundary", "replay", "journal"},
     {"synthesis"},

@@ -19,10 +19,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ParamSpec, TypeVar
 
 from rods.config import RolloutSettings
-from rods.dialects import Dialect, Parsed
+from rods.dialects import AnyDialect, Dialect, Parsed, structured
 from rods.dialects.base import nested
 from rods.env import AnswerJudge, Environment, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
@@ -55,7 +56,7 @@ class Rig:
 
     environment: Environment
     policy: Policy
-    dialect: Dialect
+    dialect: AnyDialect
     template: ChatTemplate
     settings: RolloutSettings
     seed: int
@@ -110,6 +111,10 @@ class Episode:
         self._cut = 0
         self._started = time.monotonic()
 
+    @cached_property
+    def _dialect(self) -> Dialect:
+        return structured(self._rig.dialect)
+
     async def play(self) -> Trajectory:
         """Play until the task is done, a budget is spent or infrastructure fails."""
         failure = None
@@ -163,15 +168,15 @@ class Episode:
         offered = await self._owner(world.offered)
         self._tools = {spec.name: spec for spec in offered}
         if index == 0:
-            system = self._rig.dialect.system_prompt()
+            system = self._dialect.system_prompt()
             if offered and not self._rig.template.renders_tools:
-                system += "\n\n" + self._rig.dialect.describe(offered)
+                system += "\n\n" + self._dialect.describe(offered)
             self._say(Message("system", system))
         new = [s for s in offered if s.name not in self._announced] if index else []
         self._announced.update(self._tools)
         parts = [self._task.turns[index].user]
         if new:
-            parts.append(f"{MORE_TOOLS}\n{self._rig.dialect.describe(new)}")
+            parts.append(f"{MORE_TOOLS}\n{self._dialect.describe(new)}")
         self._say(Message("user", "\n\n".join(part for part in parts if part.strip())))
 
     async def _turn(self, world: World, index: int) -> StopReason | None:
@@ -217,14 +222,15 @@ class Episode:
             self._rig.prompts[self._task.id] = known
         return known
 
-    async def _generate(self, ids: list[int]) -> Completion:
+    async def _generate(self, ids: list[int], stops: Sequence[str] = ()) -> Completion:
         if self._session is None:
             self._session = self._rig.policy.open(self._seed, ids)
-        self._ledger.add_context(ids)
+        if ids:
+            self._ledger.add_context(ids)
         self._pending.clear()
         self._usage.context = len(self._ledger)
         budget = self._limits.step_budget(self._usage)
-        completion = await self._session.generate(ids, budget, self._rig.temperature)
+        completion = await self._session.generate(ids, budget, self._rig.temperature, stops)
         self._ledger.add_sampled(completion.ids, completion.logprobs)
         self._usage.context = len(self._ledger)
         self._usage.generated += len(completion.ids)
@@ -235,7 +241,7 @@ class Episode:
         template = self._rig.template
         text = template.prefill + template.decode(completion.ids)
         truncated = completion.finish is FinishReason.LENGTH
-        return self._rig.dialect.parse(text, self._tools, truncated), text
+        return self._dialect.parse(text, self._tools, truncated), text
 
     async def _act(
         self, world: World, parsed: Parsed
@@ -244,7 +250,7 @@ class Episode:
         if parsed.verdict is ParseVerdict.CALLS:
             results, stop = await self._execute(world, parsed.calls)
             done = parsed.calls[: len(results)]
-            for message in self._rig.dialect.results(done, results):
+            for message in self._dialect.results(done, results):
                 self._say(message)
             return results, stop
         stop = None
@@ -254,7 +260,7 @@ class Episode:
             refused = [c for c in parsed.calls if any(n.name not in self._tools for n in nested(c))]
             _, stop = await self._execute(world, refused)
         if parsed.verdict.is_error:
-            self._say(Message(self._rig.dialect.feedback_role, parsed.feedback))
+            self._say(Message(self._dialect.feedback_role, parsed.feedback))
         return (), stop
 
     async def _execute(

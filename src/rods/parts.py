@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from rods.curriculum import SynthesisQueue
-from rods.dialects import Dialect
+from rods.dialects import AnyDialect
 from rods.env import Environment
 from rods.policy import Policy
 from rods.reward import Rewards, Score
@@ -103,7 +103,7 @@ class Parts:
     originals: Sequence[Task]
     policy: Synced
     trainer: Trainer
-    dialect: Dialect
+    dialect: AnyDialect
     template: ChatTemplate
     synthesis: Synthesis | None
     evaluate: Evaluation

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rods.errors import PolicyError
+from rods.stops import Decode, Stops
 from rods.task import Task
 from rods.types import FinishReason, ToolCall
 
@@ -44,14 +45,21 @@ class Session(Protocol):
     """The policy's side of one trajectory."""
 
     async def generate(
-        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
     ) -> Completion:
         """Append `new_ids` to the context, then sample until the end-of-turn token or the limit.
 
         Args:
-            new_ids: at least one token id that follows everything sampled so far.
+            new_ids: token ids that follow everything sampled so far: at least one, except after
+                `STOP_STRING`, when none means to go on writing.
             max_tokens: limit of this generation, at least 1.
             temperature: 0 is greedy; otherwise logits are divided by it.
+            stops: the generation also ends as soon as its own text holds one of these; the token
+                that completes it is kept whole.
 
         Raises:
             PolicyError: the context is full, or the engine failed.
@@ -91,6 +99,7 @@ class ScriptedPolicy:
         self,
         script: Sequence[Sequence[int]] | Callable[[int, int], Sequence[int]],
         logprob: float = -1.0,
+        decode: Decode | None = None,
     ) -> None:
         """Make the policy.
 
@@ -98,14 +107,17 @@ class ScriptedPolicy:
             script: the ids of each generation in order, or a function of the session's seed and the
                 0-based number of the generation.
             logprob: what it reports for every id, at most 0.
+            decode: text of ids, needed where stop strings are asked for. What stands in the script
+                after a stop string is played by the next generation.
         """
         self.version = 0
         self._script = script
         self._logprob = logprob
+        self._stops = Stops(decode)
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
         """A session that starts at the beginning of the script."""
-        return _ScriptedSession(self._script, seed, self._logprob)
+        return _ScriptedSession(self._script, seed, self._logprob, self._stops)
 
 
 class _ScriptedSession:
@@ -114,39 +126,59 @@ class _ScriptedSession:
         script: Sequence[Sequence[int]] | Callable[[int, int], Sequence[int]],
         seed: int,
         logprob: float,
+        stops: Stops,
     ) -> None:
-        self._script, self._seed, self._logprob = script, seed, logprob
+        self._script, self._seed, self._logprob, self._stops = script, seed, logprob, stops
         self._played = 0
+        self._rest: Sequence[int] = ()
+        self._stopped = False
         self._closed = False
 
     async def generate(
-        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
     ) -> Completion:
-        """The next part of the script, cut to `max_tokens` (`LENGTH`) or whole (`STOP`)."""
-        if self._closed or not new_ids or max_tokens < 1:
+        """The next part of the script, cut at a stop string or `max_tokens`, or whole (`STOP`)."""
+        if self._closed or not (new_ids or self._stopped) or max_tokens < 1:
             raise PolicyError(
                 f"generation {self._played} of the scripted session with seed {self._seed}: got "
                 f"closed={self._closed}, {len(new_ids)} new ids, max_tokens={max_tokens}; expected "
-                "an open session, at least one new id and max_tokens of at least 1."
+                "an open session, at least one new id (or a stop string before) and max_tokens "
+                "of at least 1."
             )
-        ids = tuple(self._next())
-        self._played += 1
+        ids, self._rest = tuple(self._rest or self._next()), ()
         finish = FinishReason.STOP if len(ids) <= max_tokens else FinishReason.LENGTH
-        ids = ids[:max_tokens]
+        end = self._stop_end(ids[:max_tokens], stops)
+        if end:
+            finish, self._rest = FinishReason.STOP_STRING, ids[end:]
+        self._stopped = bool(end)
+        ids = ids[: end or max_tokens]
         return Completion(ids, (self._logprob,) * len(ids), finish)
 
     def close(self) -> None:
         self._closed = True
 
+    def _stop_end(self, ids: Sequence[int], stops: Sequence[str]) -> int:
+        """How many ids there are up to the first stop string; 0: there is none."""
+        wanted = self._stops.of(stops)
+        if wanted is None:
+            return 0
+        ends = range(1, len(ids) + 1)
+        return next((end for end in ends if wanted.completed_by(ids[:end])), 0)
+
     def _next(self) -> Sequence[int]:
+        self._played += 1
         if callable(self._script):
-            return self._script(self._seed, self._played)
-        if self._played >= len(self._script):
+            return self._script(self._seed, self._played - 1)
+        if self._played > len(self._script):
             raise PolicyError(
                 f"the script has {len(self._script)} generations and the session with seed "
                 f"{self._seed} asked for one more; give it a longer script."
             )
-        return self._script[self._played]
+        return self._script[self._played - 1]
 
 
 class Speech(Protocol):

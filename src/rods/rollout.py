@@ -1,7 +1,8 @@
 """Rollout: K trajectories of each task, concurrently, in the order of the tasks.
 
 Owns concurrency, retries, the share of invalid trajectories, and the order of groups; one
-trajectory is played in `rods.episode`. Never scores, never updates.
+trajectory is played in `rods.episode`, or for inline dialects in `rods.inline`. Never scores, never
+updates.
 
 A failure of infrastructure (`EnvError`, `PolicyError`, an operating-system error, the deadline)
 makes a trajectory invalid; it is not worth 0. It is tried once more in a fresh world, except after
@@ -19,10 +20,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from rods.config import RolloutSettings
-from rods.dialects import Dialect
+from rods.dialects import AnyDialect, InlineDialect
 from rods.env import Environment
 from rods.episode import Episode, Rig
 from rods.errors import EnvError
+from rods.inline import InlineEpisode
 from rods.policy import Policy
 from rods.task import Task
 from rods.template import ChatTemplate
@@ -36,7 +38,7 @@ async def run_episode(
     task: Task,
     environment: Environment,
     policy: Policy,
-    dialect: Dialect,
+    dialect: AnyDialect,
     template: ChatTemplate,
     settings: RolloutSettings,
     seed: int = 0,
@@ -71,7 +73,7 @@ async def run_group(
     task: Task,
     environment: Environment,
     policy: Policy,
-    dialect: Dialect,
+    dialect: AnyDialect,
     template: ChatTemplate,
     settings: RolloutSettings,
     seed: int = 0,
@@ -90,7 +92,7 @@ async def run_groups(
     tasks: Sequence[Task],
     environment: Environment,
     policy: Policy,
-    dialect: Dialect,
+    dialect: AnyDialect,
     template: ChatTemplate,
     settings: RolloutSettings,
     seed: int = 0,
@@ -202,11 +204,12 @@ class _Invalid:
 
 async def _episode(rig: Rig, task: Task, member: int, noise: int) -> Trajectory:
     """One trajectory, tried once more in a fresh world if infrastructure failed."""
+    form = InlineEpisode if isinstance(rig.dialect, InlineDialect) else Episode
     try:
-        trajectory = await Episode(rig, task, member, noise).play()
+        trajectory = await form(rig, task, member, noise).play()
         if trajectory.stop is StopReason.FAILURE:
             _LOG.warning("task %s, member %d: %s; once more", task.id, member, trajectory.failure)
-            trajectory = await Episode(rig, task, member, noise).play()
+            trajectory = await form(rig, task, member, noise).play()
     except Exception as error:
         error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
         raise

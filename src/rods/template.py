@@ -76,7 +76,7 @@ class ChatTemplate:
         self._special_texts = self._texts_of(self.special_ids)
         self.end_id: int = self._find_end()
         """The end-of-turn token of the assistant."""
-        self._end_text = self._raw_decode([self.end_id])
+        self._end_text = self.raw_decode([self.end_id])
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
@@ -161,7 +161,7 @@ class ChatTemplate:
         end = len(ids)
         while end and ids[end - 1] in self.stop_ids:
             end -= 1
-        return self._raw_decode(ids[:end])
+        return self.raw_decode(ids[:end])
 
     def digest(self) -> str:
         """First 16 hex digits of the SHA-256 of the template's text and its end-of-turn token."""
@@ -230,10 +230,11 @@ class ChatTemplate:
         yield from (index for index, token in added.items() if getattr(token, "special", False))
 
     def _texts_of(self, ids: Iterable[int]) -> tuple[str, ...]:
-        texts = {self._raw_decode([index]) for index in ids}
+        texts = {self.raw_decode([index]) for index in ids}
         return tuple(sorted((t for t in texts if len(t) > 1), key=lambda t: (-len(t), t)))
 
-    def _raw_decode(self, ids: Sequence[int]) -> str:
+    def raw_decode(self, ids: Sequence[int]) -> str:
+        """Text of ids as they are, special tokens included; what engines look for stops in."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=False)
 
 

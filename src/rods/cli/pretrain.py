@@ -129,11 +129,11 @@ def _conversations(job: tuple[Path, RolloutSettings, str, range]) -> list[Any]:
 
 def _tool_lines(wheel: str) -> list[str]:
     """Every tool's line as prompts show it, often enough to become few tokens."""
-    from rods.dialects import get_dialect
+    from rods.dialects import structured
     from rods.envs.bfcl.tasks import load_tasks, specs
 
     names = {str(n) for t in load_tasks(wheel) for n in _classes(t.world["classes"])}
-    text = get_dialect("compact").describe(list(specs(sorted(names), wheel).values()))
+    text = structured("compact").describe(list(specs(sorted(names), wheel).values()))
     return [text] * 200
 
 

@@ -38,6 +38,7 @@ class _Fences:
     """What the three share."""
 
     inline = True
+    tool = TOOL
     _template: str
     _inserted: str
     _stop: str
@@ -203,10 +204,11 @@ def printed(program: str) -> str:
             body = ast.parse(program).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return program
-    last = body[-1] if body else None
     head, line_end, line = program.rstrip().rpartition("\n")
-    alone = isinstance(last, ast.Expr) and last.lineno == program.rstrip().count("\n") + 1
-    if not alone or last.col_offset or line.startswith("print("):
+    last = body[-1] if body else None
+    if not isinstance(last, ast.Expr) or last.col_offset or line.startswith("print("):
+        return program
+    if last.lineno != head.count("\n") + bool(line_end) + 1:
         return program
     end = len(line.encode()[: last.end_col_offset].decode())
     return f"{head}{line_end}print({line[:end]}){line[end:]}"

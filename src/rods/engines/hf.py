@@ -29,6 +29,8 @@ from rods.engines.stats import EngineStats
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
 from rods.policy import Completion
+from rods.stops import Decode, Stops
+from rods.types import FinishReason
 
 __all__ = ["EngineStats", "HFPolicy", "HFSession"]
 
@@ -54,6 +56,7 @@ class HFPolicy:
         dtype: torch.dtype = torch.float32,
         threads: int | None = None,
         fast: bool = True,
+        decode: Decode | None = None,
     ) -> None:
         """Copy the weights and make room for the caches.
 
@@ -68,6 +71,7 @@ class HFPolicy:
             dtype: numbers of the fast path; float32 on a CPU.
             threads: torch's threads, set for the whole process; None leaves them.
             fast: False always takes transformers' own cache.
+            decode: text of ids, `ChatTemplate.raw_decode`; needed where stop strings are asked for.
 
         Raises:
             PolicyError: rows or max_context below 1, or the model cannot keep a cache.
@@ -85,6 +89,7 @@ class HFPolicy:
         self._vocabulary = int(embedding.weight.shape[0])
         self._backend = _backend(model, rows, max_context, torch.device(device), dtype, fast)
         self._scheduler = Scheduler(self._backend, _stop_ids(model, stop))
+        self._stops = Stops(decode)
 
     @property
     def engine_name(self) -> str:
@@ -98,7 +103,9 @@ class HFPolicy:
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> HFSession:
         """A session; `shared_prompt` is computed once for all sessions that name the same one."""
-        return HFSession(self._scheduler, seed, shared_prompt, self.max_context, self._vocabulary)
+        return HFSession(
+            self._scheduler, seed, shared_prompt, self.max_context, self._vocabulary, self._stops
+        )
 
     def sync(self) -> None:
         """Take over the model's current weights.
@@ -118,16 +125,23 @@ class HFSession:
         shared_prompt: Sequence[int],
         max_context: int,
         vocabulary: int,
+        stops: Stops,
     ) -> None:
         self._scheduler = scheduler
         self._seed = seed
         self._max_context = max_context
         self._vocabulary = vocabulary
+        self._stops = stops
+        self._stopped = False
         self._context = scheduler.open(Noise(seed), shared_prompt)
         self._state = "open"
 
     async def generate(
-        self, new_ids: Sequence[int], max_tokens: int, temperature: float
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
     ) -> Completion:
         """Append `new_ids` and sample; see `rods.policy.Session.generate`.
 
@@ -135,14 +149,16 @@ class HFSession:
         by the end of the context finishes with `LENGTH`.
 
         Raises:
-            PolicyError: the context is full, the input is wrong, or the engine failed.
+            PolicyError: the context is full, the input is wrong, stop strings cannot be looked for,
+                or the engine failed.
         """
         self._check(new_ids, max_tokens, temperature)
+        wanted = self._stops.of(stops)
         ids = self._context.ids
         room = self._max_context - len(ids) - len(new_ids)
         ids.extend(new_ids)
         self._state = "generating"
-        request = self._scheduler.submit(self._context, min(max_tokens, room), temperature)
+        request = self._scheduler.submit(self._context, min(max_tokens, room), temperature, wanted)
         try:
             completion = await request.future
         except (asyncio.CancelledError, PolicyError):
@@ -151,6 +167,7 @@ class HFSession:
                 self._state = "broken by a cancelled or failed generation"
             raise
         self._state = "open"
+        self._stopped = completion.finish is FinishReason.STOP_STRING
         return completion
 
     def close(self) -> None:
@@ -162,13 +179,13 @@ class HFSession:
         where = f"session with seed {self._seed}, {len(self._context.ids)} tokens of context"
         if self._state != "open":
             raise PolicyError(f"{where}: it is {self._state}; open a new session.")
-        if not new_ids or max_tokens < 1 or not temperature >= 0:
+        if not (new_ids or self._stopped) or max_tokens < 1 or not temperature >= 0:
             raise PolicyError(
                 f"{where}: got {len(new_ids)} new ids, max_tokens={max_tokens}, "
                 f"temperature={temperature}; expected at least one id, at least one token and a "
                 "temperature of at least 0."
             )
-        if min(new_ids) < 0 or max(new_ids) >= self._vocabulary:
+        if new_ids and (min(new_ids) < 0 or max(new_ids) >= self._vocabulary):
             raise PolicyError(
                 f"{where}: new ids lie in {min(new_ids)}..{max(new_ids)}, the model knows "
                 f"0..{self._vocabulary - 1}; model and tokenizer do not belong together."

@@ -25,6 +25,7 @@ from rods.engines.sampling import Noise, draw
 from rods.engines.stats import EngineStats
 from rods.errors import PolicyError
 from rods.policy import Completion
+from rods.stops import StopStrings
 from rods.types import FinishReason
 
 _PREFILL_TOKENS = 8192
@@ -39,6 +40,7 @@ class Request:
     limit: int
     temperature: float
     future: asyncio.Future[Completion]
+    stops: StopStrings | None = None
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     age: int = 0
@@ -91,10 +93,12 @@ class Scheduler:
         if not self._contexts:
             self._rows.forget()
 
-    def submit(self, context: Context, limit: int, temperature: float) -> Request:
+    def submit(
+        self, context: Context, limit: int, temperature: float, stops: StopStrings | None = None
+    ) -> Request:
         """Queue a generation and make sure that somebody drives the backend."""
         loop = asyncio.get_running_loop()
-        request = Request(context, limit, temperature, loop.create_future())
+        request = Request(context, limit, temperature, loop.create_future(), stops)
         self._waiting.append(request)
         if self._driver is None or self._driver.done():
             self._driver = loop.create_task(self._drive())
@@ -259,11 +263,16 @@ class Scheduler:
         request.context.ids.append(token)
         request.ids.append(token)
         request.logprobs.append(logprob)
-        stopped = token in self._stop
-        if stopped or len(request.ids) >= request.limit:
-            finish = FinishReason.STOP if stopped else FinishReason.LENGTH
-            completion = Completion(tuple(request.ids), tuple(request.logprobs), finish)
-            request.future.set_result(completion)
+        if token in self._stop:
+            finish = FinishReason.STOP
+        elif request.stops is not None and request.stops.completed_by(request.ids):
+            finish = FinishReason.STOP_STRING
+        elif len(request.ids) >= request.limit:
+            finish = FinishReason.LENGTH
+        else:
+            return
+        completion = Completion(tuple(request.ids), tuple(request.logprobs), finish)
+        request.future.set_result(completion)
 
 
 def _rows_of(requests: Sequence[Request]) -> list[int]:

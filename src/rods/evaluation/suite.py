@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rods.config import EvaluationSettings, RolloutSettings
-from rods.dialects import Dialect
+from rods.dialects import AnyDialect
 from rods.env import Environment
 from rods.policy import Policy
 from rods.rollout import run_groups
@@ -60,7 +60,7 @@ class Suite:
         self,
         environment: Environment,
         policy: Policy,
-        dialect: Dialect,
+        dialect: AnyDialect,
         template: ChatTemplate,
         rollout: RolloutSettings,
         progress: Callable[[int, int], None] = lambda done, total: None,

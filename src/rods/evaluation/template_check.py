@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from rods.dialects import Dialect, get_dialect
+from rods.dialects import Dialect, structured
 from rods.errors import PolicyError
 from rods.template import ChatTemplate
 from rods.tokens import Ledger
@@ -114,7 +114,7 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
     template = ChatTemplate(tokenizer)
     findings: list[Finding] = []
     compared = 0
-    for case in _cases(get_dialect(dialect), template.renders_tools):
+    for case in _cases(structured(dialect), template.renders_tools):
         ledger = _by_increments(template, case)
         try:
             whole = _whole(template, case, dialect in NATIVE)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rods.config import RolloutSettings
-from rods.dialects import Dialect, get_dialect
+from rods.dialects import Dialect, structured
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.judge import Replay
 from rods.policy import ScriptedPolicy
@@ -136,7 +136,7 @@ class Maker:
 
     def texts(self, number: int) -> list[str]:
         """Everything that is said in a variant, for the tokenizer's corpus."""
-        task, dialect = self.variant(number), get_dialect(DIALECT)
+        task, dialect = self.variant(number), structured(DIALECT)
         said = [turn.user for turn in task.turns]
         said += [dialect.write(turn.ground_truth) for turn in task.turns if turn.ground_truth]
         played = self.environment.replay(task).turns
@@ -147,7 +147,7 @@ def make_conversations(
     maker: Maker, template: ChatTemplate, settings: RolloutSettings, numbers: Iterable[int]
 ) -> Iterator[Conversation]:
     """The conversations of these variants; those that do not fit the budgets are left out."""
-    dialect = get_dialect(DIALECT)
+    dialect = structured(DIALECT)
     for number in numbers:
         made = play(maker.variant(number), maker.environment, dialect, template, settings)
         if made is not None:

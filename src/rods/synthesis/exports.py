@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rods.dialects import get_dialect
+from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import PrerequisiteError, StoreError, TaskError
 from rods.synthesis.flow import all_tools, owners
@@ -139,7 +139,7 @@ def _row(
 
 def _prompt(task: Task, environment: Environment, dialect: str) -> list[dict[str, str]]:
     """What the policy reads first, as our own rollouts show it."""
-    speech = get_dialect(dialect)
+    speech = structured(dialect)
     first = task.turns[0]
     tools = [s for s in all_tools(environment, task).values() if s.name not in first.withheld]
     system = f"{speech.system_prompt()}\n\n{speech.describe(tools)}"
