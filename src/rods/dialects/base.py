@@ -115,6 +115,11 @@ class InlineDialect(Protocol):
         """True."""
         ...
 
+    @property
+    def tool(self) -> str:
+        """Name of the one tool that it calls."""
+        ...
+
     def prompt(self, question: str) -> str:
         """The whole prompt as raw text, up to where the response begins."""
         ...

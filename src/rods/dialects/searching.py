@@ -36,6 +36,7 @@ class SearchR1:
     """Search-R1 (arXiv 2503.09516): its tags and the text that it inserts; the prompt is ours."""
 
     inline = True
+    tool = TOOL
 
     def prompt(self, question: str) -> str:
         """The whole prompt as raw text, up to where the response begins."""

@@ -42,7 +42,7 @@ HOUSES = 4
 _ONSETS = ("b", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "st")
 _VOWELS = ("a", "e", "i", "o", "u")
 _CODAS = ("", "", "l", "n", "r", "s", "k", "m")
-_COMPANIES = ("Mills", "Works", "Traders", "Press")
+_COMPANIES = ("Mills", "Forge", "Traders", "Press")
 _BOOKS = ("Letters to {}", "Songs of {}", "A Winter with {}", "Beyond {}")
 
 

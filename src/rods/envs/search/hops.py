@@ -95,7 +95,7 @@ def question_of(task: Task) -> HopQuestion:
     """The question of a generated task, made again.
 
     Raises:
-        TaskError: the task is none of ours.
+        TaskError: the task is none of ours, or its text or answer is another one.
     """
     hops, seed = task.world.get("difficulty"), task.world.get("seed")
     ours = task.world.get("family") == FAMILY
@@ -104,7 +104,14 @@ def question_of(task: Task) -> HopQuestion:
             f"task {task.id}: not a generated search question; its world must have family "
             f"{FAMILY!r}, difficulty and seed."
         )
-    return make_question(hops, seed)
+    question = make_question(hops, seed)
+    if (question.text, question.answer) != (task.turns[0].user, task.world.get("answer")):
+        raise TaskError(
+            f"task {task.id}: {FAMILY}-{hops}-{seed} is now {question.text!r} with answer "
+            f"{question.answer!r}, but the task has {task.turns[0].user!r}. It was made by another "
+            "version; generate the tasks anew."
+        )
+    return question
 
 
 def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> list[Task]:
@@ -120,6 +127,7 @@ def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> lis
     """
     if not hops:
         raise ConfigError(f"search: env.difficulty is empty, expected some of 1 to {MOST_HOPS}.")
+    hops = list(dict.fromkeys(hops))
     first = HELD_OUT if held_out else 0
     tasks = [
         question_task(hops[number % len(hops)], first + number // len(hops))
@@ -127,9 +135,8 @@ def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> lis
     ]
     if len({task.turns[0].user for task in tasks}) < count:
         raise ConfigError(
-            f"search: the bundled world has no {count} different questions of hops {list(hops)} on "
-            f"the {'held-out' if held_out else 'training'} side; ask for fewer (env.questions) or "
-            "name difficulties once each."
+            f"search: the bundled world has no {count} different questions of hops {hops} on the "
+            f"{'held-out' if held_out else 'training'} side; ask for fewer (env.questions)."
         )
     return tasks
 
