@@ -42,7 +42,7 @@ def train(parts: Parts, run: RunDirectory, display: Display) -> None:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
     config = run.config
-    with _curriculum(parts, run, config) as curriculum, _ctrl_c() as stopped:
+    with _curriculum(parts, run, config) as curriculum, ctrl_c() as stopped:
         if run.latest_checkpoint() is None:
             _evaluate(parts, run, display, "before", step=0)
             _checkpoint(parts, run, curriculum, force=True)
@@ -210,7 +210,7 @@ def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator
 
 
 @contextmanager
-def _ctrl_c() -> Generator[Any]:
+def ctrl_c() -> Generator[Any]:
     """The first Ctrl-C asks for a stop at the step boundary, the second one stops at once."""
     pressed: list[int] = []
 

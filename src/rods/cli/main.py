@@ -19,6 +19,7 @@ from rods.cli import (
     pretrain,
     profile,
     report,
+    sft,
     synth,
     train,
 )
@@ -33,7 +34,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _verb in (train, evaluate, check, synth, inspect, profile, report, compare, pretrain, doctor):
+for _verb in (
+    train,
+    evaluate,
+    check,
+    synth,
+    inspect,
+    profile,
+    report,
+    compare,
+    sft,
+    pretrain,
+    doctor,
+):
     _verb.add(app)
 
 

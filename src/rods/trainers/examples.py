@@ -1,0 +1,297 @@
+"""Supervised data: trajectories of runs and demonstrations as samples with a loss mask.
+
+Owns the two file formats and the rule that only the policy's own tokens carry loss. It never cuts
+an example: one that is too long is left out and counted. Each row of a JSONL file is one of
+
+    {"task_id": "add-1-7", "pieces": [["What is 2 + 3?", false], ["It is 5.", true]]}
+    {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]}
+
+Pieces are encoded one by one, as a rollout encodes insertions; special tokens in them are
+recognised, and the end-of-turn token follows the last one. Messages go through the tokenizer's chat
+template; only what assistants say carries loss. A run's Parquet files hold ids already.
+
+    examples = read_examples([Path("runs/today")], template, vocabulary=512, most=4096)
+    examples.samples, examples.failed, examples.long
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from jinja2 import TemplateError
+
+from rods.errors import PolicyError, StoreError
+from rods.store import MANIFEST
+from rods.template import ChatTemplate
+from rods.trainers.samples import Sample
+from rods.trajectory_codec import read_parquet
+from rods.types import Message, ToolCall, ToolSpec
+
+ROLES = ("system", "user", "assistant", "tool")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What was read."""
+
+    samples: list[Sample]
+    rows: int
+    """Rows of all files."""
+    failed: int
+    """Trajectories left out: invalid, or their reward is too low."""
+    long: int
+    """Examples left out because they have too many tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one pass, context included."""
+        return sum(len(s) for s in self.samples)
+
+    def digest(self) -> str:
+        """First 16 hex digits of the SHA-256 of all ids and masks in order."""
+        found = hashlib.sha256()
+        for sample in self.samples:
+            found.update(sample.ids.tobytes() + sample.mask.tobytes() + b"|")
+        return found.hexdigest()[:16]
+
+
+def read_examples(
+    paths: Sequence[Path],
+    template: ChatTemplate,
+    vocabulary: int,
+    most: int,
+    least: float = 1.0,
+) -> Examples:
+    """Read all files; a folder means the Parquet files of a run, or those that lie in it.
+
+    Args:
+        paths: `.jsonl` and `.parquet` files, and folders.
+        template: of the model that is trained.
+        vocabulary: rows of its embedding.
+        most: tokens of an example at most.
+        least: least progress reward (solved turns over all turns) of a trajectory.
+
+    Raises:
+        StoreError: a file is missing or of another kind, a row is broken (file and line are named),
+            a run belongs to another chat template, or nothing is left.
+    """
+    samples: list[Sample] = []
+    rows = failed = long = 0
+    for path in paths:
+        for file in _files(path):
+            read = _from_jsonl(file, template) if file.suffix == ".jsonl" else _from_run(
+                file, template, least
+            )  # fmt: skip
+            for sample in read:
+                rows += 1
+                if sample is None:
+                    failed += 1
+                elif len(sample) > most:
+                    long += 1
+                else:
+                    _check(sample, file, vocabulary)
+                    samples.append(sample)
+    if not samples:
+        names = ", ".join(str(p) for p in paths)
+        raise StoreError(
+            f"{names}: none of {rows} rows can be learnt from: the reward of {failed} is below "
+            f"{least}, {long} have more than {most} tokens. Lower --least, or raise --max-tokens."
+        )
+    return Examples(samples, rows, failed, long)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        inner = path / "trajectories" if (path / MANIFEST).is_file() else path
+        found = sorted(inner.glob("*.parquet"))
+        if not found:
+            raise StoreError(f"{path}: no *.parquet here; expected a run, or its trajectories.")
+        return found
+    if path.suffix not in (".jsonl", ".parquet") or not path.is_file():
+        raise StoreError(f"{path}: expected a .jsonl or .parquet file that exists, or a folder.")
+    return [path]
+
+
+def _check(sample: Sample, file: Path, vocabulary: int) -> None:
+    if int(sample.ids.max()) >= vocabulary or int(sample.ids.min()) < 0:
+        raise StoreError(
+            f"{file}, task {sample.task_id}: token {int(sample.ids.max())} lies outside of the "
+            f"model's vocabulary of {vocabulary}; these trajectories are of another model."
+        )
+
+
+# -- trajectories -----------------------------------------------------------------------------
+
+
+def _from_run(file: Path, template: ChatTemplate, least: float) -> Iterator[Sample | None]:
+    """The trajectories of one file; None for each that is left out."""
+    _same_template(file, template)
+    for trajectory in read_parquet(file):
+        ledger = trajectory.ledger
+        progress = sum(v.solved for v in trajectory.verdicts) / trajectory.n_turns
+        good = trajectory.valid and progress >= least
+        if not good or not ledger.generated:
+            yield None
+            continue
+        yield _sample(ledger.ids, ledger.mask, trajectory.task_id, trajectory.member)
+
+
+def _same_template(file: Path, template: ChatTemplate) -> None:
+    """Refuse a run whose ids were made by another template."""
+    path = file.parent.parent / MANIFEST
+    if not path.is_file():
+        return
+    try:
+        theirs = json.loads(path.read_text(encoding="utf-8")).get("template_hash")
+    except (ValueError, AttributeError) as error:
+        raise StoreError(f"{path}: not a manifest: {error}. The run is damaged.") from error
+    if theirs and theirs != template.digest():
+        raise StoreError(
+            f"{file}: the run's chat template is {theirs}, that of the model {template.digest()}. "
+            "Token ids are learnt as they are: train the model that the run began with."
+        )
+
+
+def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) -> Sample:
+    return Sample(
+        ids=np.array(ids, dtype=np.int64),
+        mask=np.array(mask, dtype=np.bool_),
+        logprobs=np.zeros(len(ids), dtype=np.float32),
+        advantage=1.0,
+        task_id=task_id,
+        member=member,
+    )
+
+
+# -- JSON lines -------------------------------------------------------------------------------
+
+
+def _from_jsonl(file: Path, template: ChatTemplate) -> Iterator[Sample]:
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            where = f"{file}:{number}"
+            try:
+                row: Any = json.loads(line)
+                ids, mask = encode_row(row, template)
+            except json.JSONDecodeError as error:
+                raise StoreError(f"{where}: not JSON: {error}. Remove this line.") from error
+            except (ValueError, TypeError, LookupError, AttributeError, PolicyError) as error:
+                what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+                raise StoreError(f"{where}: {what}") from error
+            yield _sample(ids, mask, str(row.get("task_id") or where), number)
+
+
+def encode_row(row: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
+    """Ids of one row of JSON and where they carry loss.
+
+    Raises:
+        ValueError: the row is broken; also TypeError, LookupError and AttributeError.
+        PolicyError: the chat template refuses it.
+    """
+    if not isinstance(row, dict) or ("pieces" in row) == ("messages" in row):
+        raise ValueError("expected an object with either `pieces` or `messages`.")
+    data = cast("dict[str, Any]", row)
+    if "pieces" in data:
+        ids, mask = _encode_pieces(data["pieces"], template)
+    else:
+        messages = [_message(m) for m in data["messages"]]
+        tools = [_tool(t) for t in data.get("tools") or ()]
+        ids, mask = _encode_messages(messages, tools, template)
+    if not any(mask) or mask[0]:
+        raise ValueError("expected context first, and then at least one token that is trained.")
+    return ids, mask
+
+
+def _encode_pieces(pieces: Any, template: ChatTemplate) -> tuple[list[int], list[int]]:
+    ids: list[int] = []
+    mask: list[int] = []
+    if not isinstance(pieces, list) or not pieces:
+        raise ValueError("`pieces` must be a list of [text, trained], not empty.")
+    trained = False
+    for piece in cast("list[Any]", pieces):
+        text, trained = piece
+        if not isinstance(text, str) or not isinstance(trained, bool):
+            raise ValueError(f"a piece must be [text, true or false], got {piece!r:.80}.")
+        new = template.encode(text)
+        ids += new
+        mask += [int(trained)] * len(new)
+    return [*ids, template.end_id], [*mask, int(trained)]
+
+
+def _encode_messages(
+    messages: Sequence[Message], tools: Sequence[ToolSpec], template: ChatTemplate
+) -> tuple[list[int], list[int]]:
+    """As a rollout would have put the conversation together; what follows the last answer goes."""
+    said = [i for i, m in enumerate(messages) if m.role == "assistant"]
+    if not said or said[0] == 0:
+        raise ValueError("expected a user's message, and then an assistant's.")
+    ids = template.prompt(messages[: said[0]], tools)
+    mask = [0] * len(ids)
+    for index, after in zip(said, [*said[1:], None], strict=True):
+        new = [*template.encode(_written(messages[index], template)), template.end_id]
+        ids += new
+        mask += [1] * len(new)
+        between = () if after is None else messages[index + 1 : after]
+        if after is None:
+            break
+        if not between:
+            raise ValueError("two assistant messages follow each other; join them.")
+        new = template.increment(between)
+        ids += new
+        mask += [0] * len(new)
+    return ids, mask
+
+
+def _written(message: Message, template: ChatTemplate) -> str:
+    """What the assistant writes, calls in the words of the chat template."""
+    if not message.calls:
+        return template.neutral(message.content)
+    calls = [
+        {"type": "function", "function": {"name": c.name, "arguments": dict(c.arguments)}}
+        for c in message.calls
+    ]
+    user = {"role": "user", "content": "u"}
+    row = {"role": "assistant", "content": template.neutral(message.content), "tool_calls": calls}
+    render = template.tokenizer.apply_chat_template
+    try:
+        before: str = render([user], add_generation_prompt=True, tokenize=False)
+        whole: str = render([user, row], add_generation_prompt=False, tokenize=False)
+    except TemplateError as error:
+        raise ValueError(f"the chat template refuses the message's calls: {error}.") from error
+    text, end, _ = whole.removeprefix(before).partition(template.raw_decode([template.end_id]))
+    if not whole.startswith(before) or not end:
+        raise ValueError(
+            "the chat template does not show calls where the assistant begins to speak; write "
+            "this row as `pieces`."
+        )
+    return text
+
+
+def _message(row: Any) -> Message:
+    role, content = row["role"], row.get("content") or ""
+    if role not in ROLES or not isinstance(content, str):
+        raise ValueError(f"a message has role {role!r} and content of {type(content).__name__}; "
+                         f"expected one of {', '.join(ROLES)}, and text.")  # fmt: skip
+    calls = tuple(_call(c) for c in row.get("tool_calls") or ())
+    if calls and role != "assistant":
+        raise ValueError(f"a message of role {role!r} has tool_calls; only assistants call.")
+    return Message(role, content, calls)
+
+
+def _call(row: Any) -> ToolCall:
+    inner = row.get("function", row)
+    arguments = inner.get("arguments") or {}
+    return ToolCall(
+        inner["name"], json.loads(arguments) if isinstance(arguments, str) else arguments
+    )
+
+
+def _tool(row: Any) -> ToolSpec:
+    inner = row.get("function", row)
+    return ToolSpec(inner["name"], inner.get("description", ""), inner.get("parameters") or {})

@@ -1,0 +1,238 @@
+"""Supervised training: next-token loss on what the policy itself says in examples.
+
+Owns the loop over epochs and batches, its checkpoints and the finished folder. It reads no files of
+examples (`examples.py`) and plays no rollouts. Batches are a function of seed and epoch, so a
+resumed run makes the updates that an uninterrupted one would have made.
+
+    school = School(model, tokenizer, samples, SftSettings(lr=1e-4), ModelSettings(), seed=0)
+    for figures in school.updates():
+        figures.loss, figures.tokens_per_second
+    school.finish(Path("policy"), card={})
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rods.config import ModelSettings, TrainSettings
+from rods.errors import StoreError, TrainError
+from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
+from rods.trainers.forward import token_scores
+from rods.trainers.loading import quiet, uses_bfloat16
+from rods.trainers.local import with_lora
+from rods.trainers.optim import make_optimizer, rate
+from rods.trainers.samples import Sample, loss_weights, pack
+from rods.types import Json
+
+CARD = "card.json"
+
+
+@dataclass(frozen=True)
+class SftSettings:
+    """How much is learnt, and how fast."""
+
+    epochs: int = 2
+    """Passes over the examples."""
+    batch_tokens: int = 16_384
+    """Tokens of one update, padding included."""
+    microbatch_tokens: int = 16_384
+    """Tokens of one forward pass, padding included; it changes memory, not results."""
+    lr: float = 1e-5
+    schedule: Literal["constant", "cosine"] = "cosine"
+    warmup: float = 0.03
+    """Share of the updates with a linear warm-up."""
+    weight_decay: float = 0.0
+    grad_clip: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SftFigures:
+    """What one update did."""
+
+    step: int
+    """Updates done, this one included."""
+    total: int
+    """Updates of the whole training."""
+    epoch: float
+    """Passes done."""
+    loss: float
+    """Mean over the trained tokens of the batch, in nats, before the update."""
+    lr: float
+    grad_norm: float
+    """Before clipping."""
+    trained_tokens: int
+    tokens: int
+    """Of the batch, context included."""
+    seconds: float
+
+    def record(self) -> dict[str, Json]:
+        """All fields, for the log."""
+        return cast("dict[str, Json]", asdict(self))
+
+
+class School:
+    """A model that learns from examples in place."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        samples: Sequence[Sample],
+        settings: SftSettings,
+        model_settings: ModelSettings,
+        seed: int,
+    ) -> None:
+        """Adopt a model on its device.
+
+        Args:
+            model: trained in place.
+            tokenizer: saved with it.
+            samples: at least one; their advantages and log-probabilities do not matter.
+            settings: batches and optimiser.
+            model_settings: precision and LoRA rank.
+            seed: decides the order of batches and the start of LoRA adapters.
+
+        Raises:
+            TrainError: there is no sample.
+            PrerequisiteError: LoRA was asked for and peft is not installed.
+        """
+        if not samples:
+            raise TrainError("there is no example to learn from.")
+        self.model, self.tokenizer, self.settings = model, tokenizer, settings
+        self.samples, self.seed = list(samples), seed
+        self.step = 0
+        """Updates done."""
+        self._autocast = uses_bfloat16(model_settings, model.device)
+        self._saved: nn.Module = model
+        if model_settings.lora_rank:
+            self._saved = with_lora(model, model_settings.lora_rank, seed)
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._per_epoch = len(self._batches(0))
+        self._schedule = TrainSettings(
+            lr=settings.lr,
+            schedule=settings.schedule,
+            warmup=math.ceil(settings.warmup * self.total),
+            weight_decay=settings.weight_decay,
+        )
+        self._optimizer = make_optimizer(self._parameters, self._schedule)
+        # Dropout stays off, as in reinforcement learning: nothing here is random but the order.
+        model.eval()
+
+    @property
+    def total(self) -> int:
+        """Updates of the whole training."""
+        return self._per_epoch * self.settings.epochs
+
+    def _batches(self, epoch: int) -> list[list[Sample]]:
+        """Samples of similar length together, all of them once, in an order of their own."""
+        rng = np.random.default_rng((self.seed, epoch))
+        shuffled = [self.samples[i] for i in rng.permutation(len(self.samples))]
+        batches = [list(b.samples) for b in pack(shuffled, self.settings.batch_tokens)]
+        return [batches[i] for i in rng.permutation(len(batches))]
+
+    def updates(self) -> Iterator[SftFigures]:
+        """Make the updates that are left, one at a time.
+
+        Raises:
+            TrainError: a loss or gradient is not finite; the weights are as before that update.
+        """
+        batches: list[list[Sample]] = []
+        while self.step < self.total:
+            epoch, place = divmod(self.step, self._per_epoch)
+            if not batches or place == 0:
+                batches = self._batches(epoch)
+            yield self._update(batches[place])
+
+    def _update(self, samples: list[Sample]) -> SftFigures:
+        started = time.perf_counter()
+        lr = rate(self._schedule, self.step, self.total)
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+        loss = 0.0
+        weights = loss_weights(samples, "token")
+        for micro in pack(samples, self.settings.microbatch_tokens, weights):
+            with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._autocast):
+                logprobs = token_scores(self.model, micro, False)[0]
+            weight = torch.from_numpy(micro.token_weights).to(logprobs.device)
+            part = -(logprobs * weight).sum()
+            cast("Any", part).backward()
+            loss += float(part.detach())
+        norm = float(nn.utils.clip_grad_norm_(self._parameters, self.settings.grad_clip))
+        if not math.isfinite(loss + norm):
+            self._optimizer.zero_grad(set_to_none=True)
+            raise TrainError(
+                f"update {self.step + 1}: the loss is {loss}, the gradient's norm {norm}. The "
+                "weights are as before it. Lower --lr."
+            )
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        return SftFigures(
+            step=self.step,
+            total=self.total,
+            epoch=self.step / self._per_epoch,
+            loss=loss,
+            lr=lr,
+            grad_norm=norm,
+            trained_tokens=sum(s.sampled for s in samples),
+            tokens=sum(len(s) for s in samples),
+            seconds=time.perf_counter() - started,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint that `load` goes on from.
+
+        Raises:
+            StoreError: it could not be written; a former checkpoint is still there.
+        """
+        state = {"step": self.step}
+        save_checkpoint(folder, self._saved, self.tokenizer, self._optimizer, state)
+
+    def load(self, folder: Path) -> None:
+        """Go on from a checkpoint.
+
+        Raises:
+            StoreError: it is missing, damaged or of another model.
+        """
+        self.step = load_checkpoint(folder, self._saved, self._optimizer)["step"]
+
+    def finish(self, folder: Path, card: Mapping[str, Any]) -> None:
+        """Put the trained model and its card into an existing folder; adapters are merged.
+
+        The card comes last: a folder with a card is complete. This ends the training.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        merged: Any = self._saved
+        if self._saved is not self.model:
+            merged = merged.merge_and_unload()
+        part = folder / ".part"
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            with quiet():
+                merged.save_pretrained(str(part))
+                self.tokenizer.save_pretrained(str(part))
+            text = json.dumps({**card, "parameters": merged.num_parameters()}, indent=2)
+            (part / CARD).write_text(text + "\n", encoding="utf-8")
+            for file in sorted(part.iterdir(), key=lambda f: f.name == CARD):
+                os.replace(file, folder / file.name)
+            part.rmdir()
+        except (OSError, RuntimeError) as error:
+            raise StoreError(
+                f"{folder}: the model could not be written: {error}. Free space, then go on with "
+                "--resume."
+            ) from error
