@@ -26,10 +26,11 @@ from rods.errors import ConfigError, StoreError, TrainError
 from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
+from rods.trainers.collect import collect
 from rods.trainers.forward import token_scores
 from rods.trainers.local import LocalTrainer
 from rods.trainers.optim import rate
-from rods.trainers.samples import collect, pack
+from rods.trainers.samples import pack
 from rods.trainers.tree_attention import supports_trees
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason

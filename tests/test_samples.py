@@ -11,7 +11,8 @@ from rods.errors import TokenError, TrainError
 from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
-from rods.trainers.samples import Sample, collect, loss_weights, pack, to_sample
+from rods.trainers.collect import collect
+from rods.trainers.samples import Sample, loss_weights, pack, to_sample
 from rods.trainers.tree import grow
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,91 +24,19 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.errors import ConfigError, PrerequisiteError, TrainError
+from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
+from rods.trainers.collect import collect
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
 from rods.trainers.optim import make_optimizer, rate
-from rods.trainers.samples import Batch, Microbatch, Sample, collect, loss_weights, pack
-from rods.trainers.tree_attention import supports_trees, tree_attention
+from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
+from rods.trainers.reports import Tally, UpdateReport, make_report
+from rods.trainers.samples import Microbatch, Sample, loss_weights, pack
+from rods.trainers.tree_attention import supports_trees
 from rods.trajectory import Group
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateReport:
-    """What one update did. Means are over sampled tokens unless a field says otherwise."""
-
-    step: int
-    """Updates asked for before this one, skipped ones included."""
-    version: int
-    """Version of the weights after it."""
-    groups: int
-    informative: int
-    """Groups that taught something."""
-    zero_variance: float
-    """Share of groups whose valid rewards are all equal, 0-1."""
-    trajectories: int
-    """Trajectories that came in."""
-    trained: int
-    """Trajectories with a loss."""
-    invalid: int
-    empty: int
-    """Valid members of informative groups that sampled nothing."""
-    lr: float
-    seconds: float
-    skipped: str | None = None
-    """Why the weights did not change; None: they did."""
-    loss: float = 0.0
-    policy_loss: float = 0.0
-    kl: float = 0.0
-    """k3 against the reference; 0 without one."""
-    entropy: float = 0.0
-    """In nats, at the sampling temperature."""
-    approx_kl: float = 0.0
-    """k3 estimate of KL(sampling policy || weights during the update)."""
-    clip_high: float = 0.0
-    clip_low: float = 0.0
-    clip_dual: float = 0.0
-    """Shares of tokens, 0-1."""
-    ratio_max: float = 0.0
-    grad_norm: float = 0.0
-    """Before clipping; mean over optimiser steps."""
-    optimizer_steps: int = 0
-    microbatches: int = 0
-    tokens: int = 0
-    """Tokens of the trained trajectories, context included, times epochs."""
-    sampled_tokens: int = 0
-    """Those of them that carry loss."""
-    positions: int = 0
-    """Positions computed for them: fewer where prefixes are shared, more where rows are padded."""
-
-    def metrics(self) -> dict[str, float | int | str | None]:
-        """All fields, for the log."""
-        return asdict(self)
-
-
-@dataclass(slots=True)
-class _Tally:
-    """Running sums of one update."""
-
-    sums: dict[str, float] = field(default_factory=dict[str, float])
-    ratio_max: float = 0.0
-    steps: int = 0
-    microbatches: int = 0
-    tokens: int = 0
-    sampled: int = 0
-    positions: int = 0
-
-    def add(self, name: str, value: float) -> None:
-        self.sums[name] = self.sums.get(name, 0.0) + value
-
-    def by_step(self, name: str) -> float:
-        return self.sums.get(name, 0.0) / max(1, self.steps)
-
-    def by_token(self, name: str) -> float:
-        return self.sums.get(name, 0.0) / max(1, self.sampled)
 
 
 class LocalTrainer:
@@ -165,7 +92,7 @@ class LocalTrainer:
             if self._autocast:
                 cast("nn.Module", self._reference).to(torch.bfloat16)
         if settings.gradient_checkpointing:
-            _prepare_checkpointing(model)
+            prepare_checkpointing(model)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._optimizer = make_optimizer(self._parameters, settings)
         model.eval()
@@ -188,17 +115,18 @@ class LocalTrainer:
         started = time.perf_counter()
         batch = collect(groups, scores, self.settings.advantage)
         lr = rate(self.settings, self.step, self.total_steps)
-        tally = _Tally()
+        tally = Tally()
         if batch.samples:
             for part in self._optimizer.param_groups:
                 part["lr"] = lr
             samples = self._with_references(batch.samples)
-            with self._training():
+            with training_mode(self.model, self.settings.gradient_checkpointing, self._trees):
                 for minibatch in self._minibatches(samples):
                     self._optimise(minibatch, tally)
             self.version += 1
         self.step += 1
-        return self._report(batch, tally, lr, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return make_report(self.step - 1, self.version, batch, tally, lr, seconds)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint that transformers loads and `load` resumes from.
@@ -228,7 +156,7 @@ class LocalTrainer:
             for start in range(0, len(samples), size):
                 yield [samples[i] for i in order[start : start + size]]
 
-    def _optimise(self, samples: list[Sample], tally: _Tally) -> None:
+    def _optimise(self, samples: list[Sample], tally: Tally) -> None:
         """One optimiser step over one mini-batch."""
         settings = self.settings
         self._optimizer.zero_grad(set_to_none=True)
@@ -296,86 +224,5 @@ class LocalTrainer:
         kind = self.model.device.type
         return torch.autocast(kind, dtype=torch.bfloat16, enabled=self._autocast)
 
-    @contextmanager
-    def _training(self) -> Generator[None]:
-        # Dropout stays off, so that an unchanged policy has the ratio 1; only gradient
-        # checkpointing asks for training mode.
-        self.model.train(self.settings.gradient_checkpointing)
-        # Checkpointing runs forward passes again inside backward.
-        trees = tree_attention(self.model) if self._trees else nullcontext()
-        try:
-            with trees:
-                yield
-        finally:
-            self.model.eval()
-
     def _tensor(self, array: Any) -> Tensor:
         return torch.from_numpy(array).to(self.model.device)
-
-    def _report(self, batch: Batch, tally: _Tally, lr: float, seconds: float) -> UpdateReport:
-        return UpdateReport(
-            step=self.step - 1,
-            version=self.version,
-            groups=batch.groups,
-            informative=batch.informative,
-            zero_variance=batch.zero_variance / max(1, batch.groups),
-            trajectories=batch.trajectories,
-            trained=len(batch.samples),
-            invalid=batch.invalid,
-            empty=batch.empty,
-            lr=lr,
-            seconds=seconds,
-            skipped=None if batch.samples else _why_nothing(batch),
-            loss=tally.by_step("loss"),
-            policy_loss=tally.by_step("policy"),
-            kl=tally.by_step("kl"),
-            entropy=tally.by_step("entropy_mean"),
-            approx_kl=tally.by_token("approx_kl"),
-            clip_high=tally.by_token("clip_high"),
-            clip_low=tally.by_token("clip_low"),
-            clip_dual=tally.by_token("clip_dual"),
-            ratio_max=tally.ratio_max,
-            grad_norm=tally.by_step("grad_norm"),
-            optimizer_steps=tally.steps,
-            microbatches=tally.microbatches,
-            tokens=tally.tokens,
-            sampled_tokens=tally.sampled,
-            positions=tally.positions,
-        )
-
-
-def _why_nothing(batch: Batch) -> str:
-    if not batch.groups:
-        return "there was no group"
-    if batch.informative:
-        return f"all {batch.informative} informative groups sampled no token"
-    return f"the rewards of each of the {batch.groups} groups are equal"
-
-
-def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
-    """The peft model around `model`: adapters on all linear layers, alpha twice the rank."""
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise PrerequisiteError(
-            "model.lora_rank needs peft: pip install 'rods[train]', or set it to 0."
-        ) from error
-    config = LoraConfig(
-        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
-    with torch.random.fork_rng(), warnings.catch_warnings():
-        # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
-        warnings.simplefilter("ignore", FutureWarning)
-        torch.manual_seed(seed)
-        return cast("nn.Module", get_peft_model(model, config))
-
-
-def _prepare_checkpointing(model: PreTrainedModel) -> None:
-    # Renamed in transformers 5.23; the old name warns there, the new one is missing before.
-    renamed: Any = getattr(model, "activation_checkpointing_enable", None)
-    (renamed or model.gradient_checkpointing_enable)({"use_reentrant": False})
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        if hasattr(module, "attention_dropout"):
-            cast("Any", module).attention_dropout = 0.0

@@ -4,8 +4,8 @@ Owns the step from trajectories to samples and micro-batches, with the checks th
 arrive unchanged (invariant 1). It never decodes a token and knows no model. No torch here, so that
 every trainer can share it.
 
-    batch = collect(groups, scores, "grpo")
-    for micro in pack(batch.samples, max_tokens=16_384):
+    sample = to_sample(trajectory, advantage=0.5)
+    for micro in pack([sample], max_tokens=16_384):
         micro.padded, micro.targets, micro.advantages
 """
 
@@ -21,10 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rods.errors import TokenError, TrainError
-from rods.reward import Score
-from rods.trainers.advantages import advantages, zero_variance
 from rods.trainers.tree import Tree, common_prefix, grow
-from rods.trajectory import Group, Trajectory
+from rods.trajectory import Trajectory
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float32]
@@ -108,71 +106,6 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
         ids, mask, logprobs, advantage, trajectory.task_id, trajectory.member,
         trajectory.temperature,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The samples of one update, and what was left out and why."""
-
-    samples: list[Sample]
-    """In the order of groups and members; informative groups only."""
-    groups: int
-    informative: int
-    """Groups with at least one advantage that is not 0; the others cost nothing."""
-    zero_variance: int
-    """Groups whose valid rewards are all equal."""
-    trajectories: int
-    invalid: int
-    """Members that infrastructure failed; in no baseline and no sample."""
-    empty: int
-    """Valid members of informative groups that sampled no token: in the baseline, no sample."""
-
-
-def collect(groups: Sequence[Group], scores: Sequence[Sequence[Score]], kind: str) -> Batch:
-    """Advantages of all groups, samples of the informative ones.
-
-    A group all of whose advantages are 0 is withheld altogether, also when a KL loss is on: it
-    would pull the weights to the reference and teach nothing.
-
-    Args:
-        groups: K trajectories each.
-        scores: one row a group, one score a trajectory, in order.
-        kind: see `advantages`.
-
-    Raises:
-        TrainError: the shapes of `groups` and `scores` differ.
-    """
-    if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
-        raise TrainError(
-            f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
-            f"with scores of {[len(row) for row in scores]}; expected one score for each."
-        )
-    rewards = [
-        [s.value if s.valid and t.valid else None for t, s in zip(g.trajectories, row, strict=True)]
-        for g, row in zip(groups, scores, strict=True)
-    ]
-    samples: list[Sample] = []
-    informative = empty = 0
-    for group, row in zip(groups, advantages(kind, rewards), strict=True):
-        if not any(row):
-            continue
-        informative += 1
-        for trajectory, advantage in zip(group.trajectories, row, strict=True):
-            if advantage is None:
-                continue
-            if trajectory.ledger.generated:
-                samples.append(to_sample(trajectory, advantage))
-            else:
-                empty += 1
-    return Batch(
-        samples=samples,
-        groups=len(groups),
-        informative=informative,
-        zero_variance=sum(zero_variance(row) for row in rewards),
-        trajectories=sum(len(row) for row in rewards),
-        invalid=sum(r is None for row in rewards for r in row),
-        empty=empty,
-    )
 
 
 def loss_weights(samples: Sequence[Sample], aggregation: str) -> list[float]:

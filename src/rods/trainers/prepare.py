@@ -1,0 +1,67 @@
+"""Making a model ready to be trained: adapters, gradient checkpointing, its mode while it trains.
+
+Owns what happens to a model before and around its updates. It never computes a loss and never
+touches an optimiser.
+
+    saved = with_lora(model, rank=16, seed=0)
+    with training_mode(model, checkpointing=False, trees=True):
+        ...                                         # forward and backward passes
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from rods.errors import PrerequisiteError
+from rods.trainers.tree_attention import tree_attention
+
+
+def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
+    """The peft model around `model`: adapters on all linear layers, alpha twice the rank."""
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as error:
+        raise PrerequisiteError(
+            "model.lora_rank needs peft: pip install 'rods[train]', or set it to 0."
+        ) from error
+    config = LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+    with torch.random.fork_rng(), warnings.catch_warnings():
+        # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
+        warnings.simplefilter("ignore", FutureWarning)
+        torch.manual_seed(seed)
+        return cast("nn.Module", get_peft_model(model, config))
+
+
+def prepare_checkpointing(model: PreTrainedModel) -> None:
+    """Compute activations again in the backward pass; dropout stays off although it trains."""
+    # Renamed in transformers 5.23; the old name warns there, the new one is missing before.
+    renamed: Any = getattr(model, "activation_checkpointing_enable", None)
+    (renamed or model.gradient_checkpointing_enable)({"use_reentrant": False})
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "attention_dropout"):
+            cast("Any", module).attention_dropout = 0.0
+
+
+@contextmanager
+def training_mode(model: PreTrainedModel, checkpointing: bool, trees: bool) -> Generator[None]:
+    """The mode of a model in which gradients are made; evaluation mode after the block."""
+    # Dropout stays off, so that an unchanged policy has the ratio 1; only gradient
+    # checkpointing asks for training mode.
+    model.train(checkpointing)
+    # Checkpointing runs forward passes again inside backward.
+    try:
+        with tree_attention(model) if trees else nullcontext():
+            yield
+    finally:
+        model.eval()
