@@ -58,12 +58,14 @@ class Sides(NamedTuple):
 
 
 def environment_of(config: RunConfig) -> Any:
-    """The environment that `env.name` means.
+    """The environment that `env.name` means, warmed up where that takes long.
 
     Raises:
         ConfigError: it is no bundled environment and cannot be imported.
     """
-    return make_environment(config.env.name, config.env.wheel)
+    environment = make_environment(config.env.name, config.env.source)
+    getattr(environment, "warm_up", lambda: None)()  # here, not within a trajectory's deadline
+    return environment
 
 
 def sides_of(config: RunConfig) -> Sides:
@@ -184,6 +186,7 @@ def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy
         max_context=config.rollout.context_tokens,
         device=device,
         dtype=torch.bfloat16 if half else torch.float32,
+        decode=template.raw_decode,
     )
 
 
