@@ -36,7 +36,12 @@ class Batch:
     """Valid members of informative groups that sampled no token: in the baseline, no sample."""
 
 
-def collect(groups: Sequence[Group], scores: Sequence[Sequence[Score]], kind: str) -> Batch:
+def collect(
+    groups: Sequence[Group],
+    scores: Sequence[Sequence[Score]],
+    kind: str,
+    mask_env_tokens: bool = True,
+) -> Batch:
     """Advantages of all groups, samples of the informative ones.
 
     A group all of whose advantages are 0 is withheld altogether, also when a KL loss is on: it
@@ -46,6 +51,7 @@ def collect(groups: Sequence[Group], scores: Sequence[Sequence[Score]], kind: st
         groups: K trajectories each.
         scores: one row a group, one score a trajectory, in order.
         kind: see `advantages`.
+        mask_env_tokens: see `to_sample`.
 
     Raises:
         TrainError: the shapes of `groups` and `scores` differ.
@@ -69,7 +75,7 @@ def collect(groups: Sequence[Group], scores: Sequence[Sequence[Score]], kind: st
             if advantage is None:
                 continue
             if trajectory.ledger.generated:
-                samples.append(to_sample(trajectory, advantage))
+                samples.append(to_sample(trajectory, advantage, mask_env_tokens))
             else:
                 empty += 1
     return Batch(

@@ -113,7 +113,8 @@ class LocalTrainer:
             TokenError: a trajectory breaks the ledger's rules.
         """
         started = time.perf_counter()
-        batch = collect(groups, scores, self.settings.advantage)
+        settings = self.settings
+        batch = collect(groups, scores, settings.advantage, settings.mask_env_tokens)
         lr = rate(self.settings, self.step, self.total_steps)
         tally = Tally()
         if batch.samples:

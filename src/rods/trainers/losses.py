@@ -10,7 +10,7 @@ over micro-batches are the mean over the mini-batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ class LossInputs:
     """What is known of each sampled token before the forward pass; all of shape (N,)."""
 
     old: Tensor
-    """Log-probability at sampling."""
+    """Log-probability at sampling; NaN where the token was not sampled: its ratio is 1."""
     advantages: Tensor
     weights: Tensor
     """Share of the mini-batch's mean; sums to 1 over the mini-batch."""
@@ -151,6 +151,7 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
         inputs: see `LossInputs`.
         settings: loss, clips and coefficients.
     """
+    inputs = replace(inputs, old=torch.where(inputs.old.isnan(), new.detach(), inputs.old))
     weights = inputs.weights
     part = surrogate(new, inputs, settings)
     loss = policy = (part.loss * weights).sum()

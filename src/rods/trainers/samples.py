@@ -39,9 +39,10 @@ class Sample:
     ids: Ints
     """Token ids, int64, shape (T,)."""
     mask: Bools
-    """True where the policy sampled the token; shape (T,); never at position 0."""
+    """True where the token carries loss: where the policy sampled it; shape (T,); never at 0."""
     logprobs: Floats
-    """Natural log-probability at sampling, 0 elsewhere; shape (T,)."""
+    """Natural log-probability at sampling, 0 elsewhere; shape (T,). NaN: not sampled, but carries
+    loss (`mask_env_tokens=False`)."""
     advantage: float
     """The same for every sampled token."""
     task_id: str
@@ -65,8 +66,14 @@ class Sample:
         return self.ids[: int(np.flatnonzero(self.mask)[-1])]
 
 
-def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
+def to_sample(trajectory: Trajectory, advantage: float, mask_env_tokens: bool = True) -> Sample:
     """The sample of one valid trajectory: its ledger's ids, mask and log-probabilities as they are.
+
+    `mask_env_tokens=False` is the world-model experiment: whatever the environment added after the
+    first sampled token carries loss too, as in systems that forget this mask; the prompt never
+    does. Such a token has no log-probability of sampling. It gets NaN, and the loss then takes the
+    current one, without gradient: its ratio is always 1, nothing is clipped, and what remains is
+    its log-likelihood times the advantage.
 
     Raises:
         TrainError: the trajectory is invalid, was sampled greedily, or the advantage is not finite.
@@ -102,6 +109,9 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
             f"{where}: log-probabilities must be finite and at most 0, got {logprobs.max()} as "
             "the largest; the engine is at fault."
         )
+    if not mask_env_tokens:
+        added = ~mask & (np.cumsum(mask) > 0)
+        mask, logprobs = mask | added, np.where(added, np.float32(np.nan), logprobs)
     return Sample(
         ids, mask, logprobs, advantage, trajectory.task_id, trajectory.member,
         trajectory.temperature,
