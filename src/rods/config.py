@@ -70,10 +70,23 @@ class EnvSettings(Settings):
     """`search`: JSON lines of documents; empty: the bundled, generated corpus."""
     retriever: str = ""
     """`search`: address of a retriever in the form of Search-R1, instead of `corpus`."""
+    sandbox: str = ""
+    """`python_tool`: address of a SandboxFusion service; empty: the sandbox of this machine."""
+    keep_variables: bool = False
+    """`python_tool`: one interpreter for a whole trajectory, whose programs see earlier ones."""
     tasks: str = ""
-    """JSON lines of original tasks; empty: those of the benchmark."""
+    """JSON lines of original tasks, or for `python_tool` and `search` a published data set (JSON,
+    JSON lines or Parquet); empty: those of the benchmark, or generated questions."""
+    families: tuple[str, ...] = ()
+    """Families of generated questions for `python_tool`: `add`, `multiply`, `expression`,
+    `remainder`, `shopping`, `travel`, `reasoning_gym:NAME`; empty: all of our own."""
+    difficulty: tuple[int, ...] = (1, 2, 3)
+    """Difficulties of generated questions, 1 to 5; for `search` the hops, 1 to 3."""
+    questions: int = Field(default=400, ge=2)
+    """Generated questions of both sides together."""
     held_out: float = Field(default=0.25, gt=0, lt=1)
-    """Share of the scenarios in `tasks` that is held out; the benchmark's is a half."""
+    """Share of the scenarios in `tasks`, or of generated questions, that is held out; the
+    benchmark's is a half."""
     split: Literal["grouped", "paper"] = "grouped"
     """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks)."""
     train_tasks: int = Field(default=0, ge=0)
@@ -81,8 +94,12 @@ class EnvSettings(Settings):
 
     @property
     def source(self) -> str:
-        """What the environment is made from: a wheel, or for `search` an address or a corpus."""
-        return (self.retriever or self.corpus) if self.name == "search" else self.wheel
+        """What the environment is made from: a wheel, an address, a corpus, or `sessions`."""
+        if self.name == "search":
+            return self.retriever or self.corpus
+        if self.name == "python_tool":
+            return f"sessions:{self.sandbox}" if self.keep_variables else self.sandbox
+        return self.wheel
 
 
 class RolloutSettings(Settings):

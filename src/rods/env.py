@@ -10,12 +10,13 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
 
 A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
 trajectory is then invalid, it is not worth 0. A world whose tasks are questions also has
-`judge_answer` (`AnswerJudge`).
+`judge_answer` (`AnswerJudge`), and an environment that makes its questions is a `QuestionSource`.
 """
 
 from __future__ import annotations
 
 import importlib
+import random
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,8 +119,29 @@ class Environment(Protocol):
         ...
 
 
+@runtime_checkable
+class QuestionSource(Protocol):
+    """What an environment may have besides: it makes its questions, so it can make more of them."""
+
+    def another(self, task: Task, chance: random.Random) -> Task | None:
+        """Another question of the same family, difficulty and side.
+
+        None: the task is of no family (it comes from a file), or there is no other question.
+        """
+        ...
+
+    def is_held_out(self, task: Task) -> bool:
+        """Whether a generated question is of the held-out side."""
+        ...
+
+    def replay(self, task: Task) -> str | None:
+        """What is wrong with a task's answer, worked out again; None: nothing, or not known."""
+        ...
+
+
 BUNDLED = {
     "bfcl": "rods.envs.bfcl.world:BfclEnvironment",
+    "python_tool": "rods.envs.python_tool:PythonToolEnvironment",
     "search": "rods.envs.search.environment:SearchEnvironment",
 }
 """Short names of environments; nothing is imported before one is asked for."""

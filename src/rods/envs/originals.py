@@ -1,6 +1,7 @@
 """The original tasks that settings mean, and their two sides.
 
-Owns the choice between the benchmark's tasks and a file of one's own. Never opens a world.
+Owns the choice between the benchmark's tasks, generated questions, a published data set and a file
+of one's own. Never opens a world.
 
     tasks = original_tasks(config.env)
     parted = parted_tasks(config.env)
@@ -8,13 +9,20 @@ Owns the choice between the benchmark's tasks and a file of one's own. Never ope
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 from rods.config import EnvSettings
 from rods.env import make_environment
 from rods.envs.bfcl.tasks import Split, load_tasks, split
+from rods.envs.questions.families import FAMILIES, question_tasks
+from rods.envs.questions.files import load_question_tasks
 from rods.errors import ConfigError
 from rods.task import Task, read_tasks
+
+GENERATED = ("python_tool", "search")
+"""Environments that make their own questions and read published data sets."""
 
 
 def original_tasks(settings: EnvSettings) -> list[Task]:
@@ -26,13 +34,17 @@ def original_tasks(settings: EnvSettings) -> list[Task]:
         TaskError: the file is missing, or a row of it is broken.
     """
     if not settings.tasks:
+        if settings.name in GENERATED:
+            return [*_questions(settings, held_out=False), *_questions(settings, held_out=True)]
         if settings.name != "bfcl":
             raise ConfigError(
                 f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
                 "(--env.tasks FILE)."
             )
         return load_tasks(settings.wheel)
-    tasks = list(read_tasks(Path(settings.tasks)))
+    path = Path(settings.tasks)
+    questions = settings.name in GENERATED
+    tasks = load_question_tasks(path, settings.name) if questions else list(read_tasks(path))
     if not tasks:
         raise ConfigError(f"env.tasks: {settings.tasks} holds no task.")
     name = make_environment(settings.name, settings.source).name
@@ -51,6 +63,8 @@ def parted_tasks(settings: EnvSettings) -> Split:
     Raises:
         ConfigError: so few scenarios (or tasks) that a side would be empty.
     """
+    if not settings.tasks and settings.name in GENERATED:
+        return _generated(settings)
     tasks = original_tasks(settings)
     if not settings.tasks:
         return split(tasks, settings.split)
@@ -63,3 +77,21 @@ def parted_tasks(settings: EnvSettings) -> Split:
             "change env.held_out."
         )
     return parted
+
+
+def _generated(settings: EnvSettings) -> Split:
+    """Generated questions, the same in every run; no text stands on both sides."""
+    train, held_out = (tuple(_questions(settings, held_out=side)) for side in (False, True))
+    ids = json.dumps([[task.id for task in side] for side in (train, held_out)])
+    return Split(train, held_out, hashlib.sha256(ids.encode()).hexdigest()[:16])
+
+
+def _questions(settings: EnvSettings, held_out: bool) -> list[Task]:
+    out = min(settings.questions - 1, max(1, round(settings.questions * settings.held_out)))
+    count = out if held_out else settings.questions - out
+    if settings.name == "search":
+        from rods.envs.search.hops import search_tasks
+
+        return search_tasks(settings.difficulty, count, held_out)
+    families = settings.families or tuple(FAMILIES)
+    return question_tasks(families, settings.difficulty, count, held_out)

@@ -42,7 +42,12 @@ def prose(trajectory: Trajectory) -> str:
     A step whose calls are not marked by a fence or a tag (bare JSON) has no prose.
     """
     bare = (s for s in trajectory.steps if not (s.calls and not _marked(s)))
-    return _CALLS.sub("\n", "\n".join(step.text for step in bare))
+    return without_calls("\n".join(step.text for step in bare))
+
+
+def without_calls(text: str) -> str:
+    """A text without the programs and calls that a fence or a tag marks."""
+    return _CALLS.sub("\n", text)
 
 
 def executed(trajectory: Trajectory) -> list[ToolResult]:

@@ -125,10 +125,15 @@ def is_held_out(text: str) -> bool:
 
 
 def _draw(family: str, difficulty: int, key: str) -> Question:
+    if family.startswith(GYM):
+        from rods.envs.questions.gym import gym_question
+
+        return gym_question(family.removeprefix(GYM), difficulty, key)
     known = FAMILIES.get(family)
     if known is None:
         raise ConfigError(
-            f"env.families: {family!r} is unknown; expected some of {', '.join(FAMILIES)}."
+            f"env.families: {family!r} is unknown; expected some of {', '.join(FAMILIES)} or "
+            f"{GYM}NAME."
         )
     if not 1 <= difficulty <= HARDEST:
         raise ConfigError(

@@ -1,0 +1,254 @@
+r"""`python_tool`: questions that are answered with a Python interpreter.
+
+Owns the tool, what the policy reads of an execution, the sandbox that its worlds share, and what
+the curriculum asks of a question environment (`rods.env.QuestionSource`). Programs run in
+`rods.sandbox`, never in this process. Never shortens a result: dialects do, each as its system.
+
+    environment = PythonToolEnvironment()           # or the address of a SandboxFusion service
+    world = environment.open(task)
+    world.begin_turn(0)
+    world.call(ToolCall("code_interpreter", {"code": "print(6 * 7)"})).content      # "42\n"
+    world.judge_answer(r"It is \boxed{42}.")                                        # True
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import random
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rods.env import TurnVerdict
+from rods.envs.judge import refusal
+from rods.envs.questions.families import HELD_OUT, is_generated, question_of, question_task
+from rods.envs.turns import Turns
+from rods.errors import ConfigError, RewardError, TaskError
+from rods.rewards.answers import Form, judge_answer, references, same_math
+from rods.rewards.reading import without_calls
+from rods.sandbox.execution import Execution, SandboxLimits
+from rods.sandbox.pool import SandboxPool, Session
+from rods.sandbox.remote import RemoteSandbox
+from rods.task import Task
+from rods.types import ToolCall, ToolResult, ToolSpec
+
+TOOL = "code_interpreter"
+SESSIONS = "sessions"
+"""As source (or before a colon): an interpreter keeps its variables for one trajectory."""
+FORMS: tuple[Form, ...] = ("boxed", "tag")
+"""Where an answer may stand."""
+DRAWS = 32
+"""Draws until another question differs from the one it comes from."""
+ERROR_LINES = 20
+"""Lines of standard error that are shown, from its end."""
+
+SPEC = ToolSpec(
+    TOOL,
+    "Run a Python program and read what it prints.",
+    {
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "The whole program."}},
+        "required": ["code"],
+    },
+)
+
+Run: TypeAlias = Callable[[str], Execution]
+
+
+class PythonToolEnvironment:
+    """Question tasks with one tool, `code_interpreter`.
+
+    Args:
+        source: Address of a SandboxFusion service; empty: the sandbox of this machine; `sessions`:
+            the same, and interpreters keep their variables.
+        size: Programs at once; 0: as many as processors (a remote service: 16).
+        limits: What one program may use.
+    """
+
+    name = "python_tool"
+    blocking = True
+    """Each world has a thread: a program takes milliseconds at least."""
+
+    def __init__(
+        self, source: str = "", size: int = 0, limits: SandboxLimits | None = None
+    ) -> None:
+        kind, _, rest = source.partition(":")
+        self.keep_variables = kind == SESSIONS
+        self._url = rest if self.keep_variables else source
+        if self.keep_variables and self._url:
+            raise ConfigError(
+                "env.keep_variables: a remote sandbox has no sessions. Leave env.sandbox empty, or "
+                "let every program stand alone."
+            )
+        self._size, self._limits = size, limits or SandboxLimits()
+        self._lock = threading.Lock()
+        self._pool: SandboxPool | None = None
+        self._remote = self._make_remote() if self._url else None
+
+    def _make_remote(self) -> RemoteSandbox:
+        return RemoteSandbox(self._url, size=self._size or 16, limits=self._limits)
+
+    def warm_up(self) -> None:
+        """Start the sandbox, which takes a second; else the first program does."""
+        if self._remote is None:
+            self._local()
+
+    def _local(self) -> SandboxPool:
+        with self._lock:
+            if self._pool is None:
+                self._pool = SandboxPool(self._size, self._limits)
+                atexit.register(self.close)
+            return self._pool
+
+    def execute(self, code: str) -> Execution:
+        """Run a program that stands alone.
+
+        Raises:
+            EnvError: the sandbox failed.
+            PrerequisiteError: it cannot lock itself on this machine.
+        """
+        where = self._local() if self._remote is None else self._remote
+        return where.execute(_sane(code)).checked()
+
+    def session(self) -> Session | None:
+        """An interpreter of a world's own, where variables are kept."""
+        return self._local().session() if self.keep_variables else None
+
+    def close(self) -> None:
+        """End the sandbox; the next program starts another."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+            remote, self._remote = self._remote, None
+            if remote is not None:
+                self._remote = self._make_remote()
+        if pool is not None:
+            atexit.unregister(self.close)
+            pool.close()
+        if remote is not None:
+            asyncio.run(remote.aclose())
+
+    def open(self, task: Task) -> PythonToolWorld:
+        """A fresh world; raises `TaskError` for a task of another environment."""
+        if task.env != self.name:
+            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
+        try:
+            references(task)
+        except RewardError as error:
+            raise TaskError(str(error)) from error
+        return PythonToolWorld(task, self)
+
+    # -- what the curriculum asks ------------------------------------------------------------
+
+    def another(self, task: Task, chance: random.Random) -> Task | None:
+        """Another question of the task's family, difficulty and side; None: there is none."""
+        if not is_generated(task):
+            return None
+        known = question_of(task)  # raises TaskError where the world is not what it says
+        world = task.world
+        first = HELD_OUT if self.is_held_out(task) else 0
+        family, difficulty = str(world["family"]), int(str(world["difficulty"]))
+        seeds = (first + chance.randrange(HELD_OUT) for _ in range(DRAWS))
+        made = (question_task(family, difficulty, seed, self.name) for seed in seeds)
+        return next((new for new in made if new.turns[0].user != known.text), None)
+
+    def is_held_out(self, task: Task) -> bool:
+        """Whether a generated question is of the held-out side, by its seed."""
+        return is_generated(task) and int(str(task.world["seed"])) >= HELD_OUT
+
+    def replay(self, task: Task) -> str | None:
+        """What is wrong with a generated question; None: its program prints its answer."""
+        if not is_generated(task):
+            return None
+        try:
+            question = question_of(task)
+        except (TaskError, ConfigError) as error:
+            return str(error)
+        if not question.program:
+            return None
+        done = self.execute(question.program)
+        printed = done.stdout.strip()
+        if done.ok and same_math(printed, question.answer):
+            return None
+        shown = printed[-200:] if done.ok else done.detail
+        return f"its program gives {shown!r}, its answer is {question.answer!r}"
+
+
+class PythonToolWorld(Turns):
+    """One single-use world of one question."""
+
+    __slots__ = ("_environment", "_session")
+
+    def __init__(self, task: Task, environment: PythonToolEnvironment):
+        super().__init__(task)
+        self._environment = environment
+        self._session: Session | None = None
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The one tool, unless the turn withholds it."""
+        withheld = self._task.turns[max(self._turn, 0)].withheld
+        return () if TOOL in withheld else (SPEC,)
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Run a program; another tool is refused.
+
+        Raises:
+            EnvError: the sandbox failed; the trajectory is invalid.
+        """
+        self._expect_turn("call")
+        self._calls += 1
+        names = [spec.name for spec in self.offered()]
+        if call.name not in names:
+            return ToolResult(refusal(call.name, names), failed=True)
+        code = call.arguments.get("code")
+        if not isinstance(code, str) or not code.strip():
+            return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
+        return shown(self._run(code))
+
+    def _run(self, code: str) -> Execution:
+        if not self._environment.keep_variables:
+            return self._environment.execute(code)
+        if self._session is None:
+            self._session = self._environment.session()
+        assert self._session is not None
+        return self._session.execute(_sane(code)).checked()
+
+    def judge_answer(self, text: str) -> bool:
+        """Whether the last boxed (else tagged) answer outside of programs is the reference."""
+        return judge_answer(self._task, without_calls(text), FORMS).correct
+
+    def end_turn(self) -> TurnVerdict:
+        """End the turn; there is no state, so only the answer counts."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        return TurnVerdict(False, self._calls, True, True, True)
+
+    def snapshot(self) -> dict[str, object]:
+        """Empty: a program leaves nothing behind."""
+        self._expect_open("snapshot")
+        return {}
+
+    def close(self) -> None:
+        """End the interpreter, if there is one; calls are refused from now on."""
+        self._closed, self._in_turn = True, False
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+
+def shown(done: Execution) -> ToolResult:
+    """What the policy reads: what was printed; of a failure, the end of the error."""
+    if done.ok:
+        return ToolResult(done.stdout)
+    lines = [line.rstrip() for line in done.stderr.splitlines() if line.strip()][-ERROR_LINES:]
+    if done.limit:
+        lines.append(f"{_LIMITS.get(done.limit, 'Error')}: {done.detail}")
+    return ToolResult("\n".join(lines) or done.detail, failed=True)
+
+
+_LIMITS = {"time": "TimeoutError", "cpu": "TimeoutError", "memory": "MemoryError"}
+
+
+def _sane(code: str) -> str:
+    """The program without half characters, which a model can write and no pipe can carry."""
+    return code.encode("utf-8", "replace").decode()

@@ -1,0 +1,213 @@
+"""Published data sets that a user has on disk, read as question tasks.
+
+Owns which forms of a row there are and what is question and answer in each. Never fetches anything.
+
+* a conversation (Open-Reasoner-Zero): `[{"value": question}, {"ground_truth": {"value": answer}}]`
+* verl rows (DAPO-Math-17k, ToRL): `prompt` messages and `reward_model.ground_truth`
+* `question` and `golden_answers` (NQ, HotpotQA as Search-R1 has them); the first is the answer
+* `problem` or `question`, and `answer` (AIME, MATH)
+* our own task rows
+
+    tasks = load_question_tasks(Path("dapo-math-17k.parquet"), env="python_tool")
+
+Files are JSON, JSON lines or Parquet (`pip install 'rods[train]'`). Keys are read without regard to
+case. System messages and the fixed instruction around DAPO's questions are removed, because the
+dialect brings its own; other wrappers are kept. A question that stands in the file several times
+with one answer is one task; its text names its scenario, so it stands on one side of the split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from rods.errors import PrerequisiteError, TaskError
+from rods.task import Provenance, Task, Turn, read_tasks
+from rods.types import Json
+
+BATCH = 4096
+"""Rows of a Parquet file that are in memory at once."""
+COLUMNS = ("prompt", "reward_model", "question", "problem", "answer", "golden_answers")
+"""What is read of a Parquet file; of others `final_answer` too."""
+
+_DAPO = re.compile(
+    r"\A\s*Solve the following math problem step by step\. The last line of your response should "
+    r"be of the form Answer:[^\n]{0,80} where \$Answer is the answer to the problem\.\s+"
+    r"(?P<question>.*?)"
+    r"(?:\s+Remember to put your answer on its own line after \"Answer:\"\.?)?\s*\Z",
+    re.DOTALL,
+)
+
+FORMS = (
+    "a conversation with ground_truth (ORZ), prompt and reward_model (verl: DAPO, ToRL), question "
+    "and golden_answers (NQ, HotpotQA), problem and answer (AIME), or a task row of ours"
+)
+
+
+class Row(NamedTuple):
+    """What a row asks."""
+
+    question: str
+    answers: tuple[str, ...]
+    """The reference, and other ways to say it."""
+
+
+def load_question_tasks(path: Path, env: str) -> list[Task]:
+    """Tasks of a file in any of the forms above, in the file's order.
+
+    Args:
+        path: .json, .jsonl or .parquet.
+        env: `python_tool` (answers are mathematics) or `search` (answers are text).
+
+    Raises:
+        TaskError: the file or a row of it cannot be read; the message names both.
+        PrerequisiteError: a Parquet file, and pyarrow is missing.
+    """
+    if not path.is_file():
+        raise TaskError(f"{path}: there is no such file of tasks.")
+    tasks: dict[Row, Task] = {}
+    for number, value in _rows(path):
+        if number == 1 and isinstance(value, dict) and {"turns", "world"} <= set(value):
+            return list(read_tasks(path))
+        row = read_row(value, f"{path}, row {number}")
+        if row not in tasks:
+            tasks[row] = _task(row, env, f"{path.stem}-{number}")
+    return list(tasks.values())
+
+
+def read_row(value: object, where: str) -> Row:
+    """Question and answers of one row.
+
+    Raises:
+        TaskError: it has none of the forms, or a part of it is missing; `where` begins the message.
+    """
+    try:
+        question, answers = _parts(value)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise TaskError(f"{where}: {what}. Expected {FORMS}.") from error
+    if not question.strip() or not answers:
+        missing = "answer" if question.strip() else "question"
+        raise TaskError(f"{where}: the {missing} is blank. Fill it in, or remove the row.")
+    return Row(question.strip(), answers)
+
+
+def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
+    if isinstance(value, list):
+        messages = cast("list[Any]", value)
+        return _said(messages), _texts(messages[1]["ground_truth"])
+    if not isinstance(value, dict):
+        raise TypeError(f"it is a {type(value).__name__}")
+    row = {str(key).lower(): item for key, item in cast("dict[Any, Any]", value).items()}
+    if row.get("golden_answers") is not None:
+        return str(row["question"]), _texts(row["golden_answers"])
+    if row.get("reward_model") is not None:
+        question = row.get("question") or _unwrapped(_said(row["prompt"]))
+        return str(question), _texts(row["reward_model"]["ground_truth"])
+    if {"0", "1"} <= set(row):  # a conversation that went through a table
+        return _said([row["0"]]), _texts(row["1"]["ground_truth"])
+    names = ("problem", "question", "prompt")
+    asked = next((row[name] for name in names if row.get(name) is not None), None)
+    answer = row.get("answer", row.get("final_answer"))
+    if asked is None or answer is None:
+        raise ValueError(f"the keys {sorted(row)} are none that we know")
+    return _said(asked), _texts(answer)
+
+
+def _said(messages: Any) -> str:
+    """A text, or the user's messages of a conversation (`content` or `value`)."""
+    if isinstance(messages, str):
+        return messages
+    mine: list[str] = []
+    for message in cast("list[Mapping[str, Any]]", messages):
+        who = message.get("role", message.get("from", "user"))
+        if who in ("user", "human"):
+            mine.append(str(message["content"] if "content" in message else message["value"]))
+    return "\n".join(mine)
+
+
+def _texts(answers: Any) -> tuple[str, ...]:
+    """An answer, a list of them, or either in `value` or `target`."""
+    if isinstance(answers, dict):
+        inner = cast("dict[str, Any]", answers)
+        return _texts(inner["value"] if "value" in inner else inner["target"])
+    many = cast("list[Any]", answers) if isinstance(answers, list) else [answers]
+    for answer in many:
+        if not isinstance(answer, str | int | float) or isinstance(answer, bool):
+            raise TypeError(f"the answer {answer!r} is no text and no number")
+    shown = (f"{a:g}" if isinstance(a, float) and a.is_integer() else str(a) for a in many)
+    return tuple(dict.fromkeys(text.strip() for text in shown if text.strip()))
+
+
+def _unwrapped(text: str) -> str:
+    match = _DAPO.match(text)
+    return match["question"] if match else text
+
+
+def _task(row: Row, env: str, origin: str) -> Task:
+    world: dict[str, Json] = {"answer": row.answers[0], "source": origin}
+    if row.answers[1:]:
+        world["aliases"] = list(row.answers[1:])
+    scenario = "question-" + hashlib.sha256(row.question.encode()).hexdigest()[:16]
+    category = origin.rpartition("-")[0]
+    return Task(env, category, (Turn(row.question),), world, Provenance(origin, scenario))
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Any]]:
+    """Rows with their numbers, from 1 (JSON lines: the number of the line)."""
+    if path.suffix == ".parquet":
+        yield from enumerate(_parquet(path), 1)
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise TaskError(f"{path}: cannot be read: {error}.") from error
+    if path.suffix == ".json":
+        yield from enumerate(_json(path, text), 1)
+        return
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines also cuts at U+2028
+        if line.strip():
+            yield number, _loads(line, f"{path}, row {number}")
+
+
+def _json(path: Path, text: str) -> list[Any]:
+    found = _loads(text, str(path))
+    if isinstance(found, dict):
+        lists = [v for v in cast("dict[str, Any]", found).values() if isinstance(v, list)]
+        found = lists[0] if len(lists) == 1 else found
+    if not isinstance(found, list):
+        raise TaskError(
+            f"{path}: a JSON file of tasks is a list of rows; JSON lines end in .jsonl."
+        )
+    return cast("list[Any]", found)
+
+
+def _loads(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise TaskError(f"{where}: not JSON: {error}. Mend it, or remove the row.") from error
+
+
+def _parquet(path: Path) -> Iterator[Any]:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"{path}: reading Parquet needs pyarrow. pip install 'rods[train]'"
+        ) from error
+    try:
+        table: Any = parquet.ParquetFile(path)
+        names = [name for name in table.schema_arrow.names if name.lower() in COLUMNS]
+        for batch in table.iter_batches(BATCH, columns=names):
+            yield from batch.to_pylist()
+    except (OSError, arrow.ArrowException) as error:
+        raise TaskError(f"{path}: not a Parquet file that can be read: {error}.") from error

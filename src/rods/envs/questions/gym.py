@@ -1,0 +1,76 @@
+"""Families of the package reasoning-gym: `reasoning_gym:<name>`.
+
+Owns how a family's name, a difficulty and a key become one item of that package. It has no
+programs for its items, so a question has none. The package is imported at first use.
+
+    gym_question("chain_sum", difficulty=1, key="chain_sum-1-0").text
+
+An item is kept only where the answer can be judged by its own text or as mathematics: the package
+scores some families (puzzles with many solutions) by code of its own, which is not asked here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import random
+from functools import lru_cache
+from typing import Any
+
+from rods.envs.questions.question import HARDEST, Question
+from rods.errors import ConfigError, PrerequisiteError
+
+LEVELS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4}
+"""Level of the package's curriculum for each difficulty; it stops at a family's last level."""
+
+
+def gym_question(family: str, difficulty: int, key: str) -> Question:
+    """The item of a key.
+
+    Raises:
+        ConfigError: there is no such family or difficulty.
+        PrerequisiteError: the package is missing.
+    """
+    item = _dataset(family, difficulty, random.Random(key).randrange(2**31))[0]
+    return Question(str(item["question"]).strip(), _answer(family, item["answer"]))
+
+
+def _answer(family: str, answer: object) -> str:
+    if not isinstance(answer, str) or not answer.strip():
+        raise ConfigError(
+            f"env.families: reasoning_gym:{family} has items without one answer as text (got "
+            f"{answer!r}), which cannot be judged. Take another family."
+        )
+    return answer.strip()
+
+
+def _dataset(family: str, difficulty: int, seed: int) -> Any:
+    factory = _factory()
+    if family not in factory.DATASETS:
+        raise ConfigError(
+            f"env.families: reasoning-gym has no family {family!r}; it has "
+            f"{', '.join(sorted(factory.DATASETS))}."
+        )
+    if not 1 <= difficulty <= HARDEST:
+        raise ConfigError(
+            f"env.difficulty: reasoning_gym:{family} has no difficulty {difficulty}; expected 1 "
+            f"to {HARDEST}."
+        )
+    fixed = {"seed": seed, "size": 1}
+    if not factory.has_curriculum(family):
+        return factory.create_dataset(family, **fixed)
+    curriculum = factory.create_curriculum(family)
+    curriculum.set_global_level(LEVELS[difficulty])
+    made, _ = factory.DATASETS[family]
+    return made(config=curriculum.generate_configuration(fixed))
+
+
+@lru_cache(maxsize=1)
+def _factory() -> Any:
+    try:
+        importlib.import_module("reasoning_gym")  # registers the families
+        return importlib.import_module("reasoning_gym.factory")
+    except ImportError as error:
+        raise PrerequisiteError(
+            "env.families names a family of reasoning-gym, which is not installed. "
+            "pip install 'rods[math]'"
+        ) from error
