@@ -112,8 +112,8 @@ class RolloutSettings(Settings):
     temperature: float = Field(default=1.0, ge=0.0, le=5.0)
     turns: int = Field(default=100, ge=1)
     """Budget of turns (user messages) of a trajectory."""
-    calls: int = Field(default=200, ge=1)
-    """Budget of tool calls of a trajectory."""
+    calls: int = Field(default=200, ge=0)
+    """Budget of tool calls of a trajectory; 0: no tools (inline dialects: text alone)."""
     generated_tokens: int = Field(default=10_000, ge=1)
     """Budget of sampled tokens of a trajectory."""
     context_tokens: int = Field(default=32_768, ge=64)
@@ -225,7 +225,29 @@ class SynthesisSettings(Settings):
 class TrainSettings(Settings):
     """The local trainer."""
 
-    advantage: Literal["grpo", "dr_grpo", "rloo", "reinforce++", "reinforce++_baseline"] = "grpo"
+    advantage: Literal["grpo", "dr_grpo", "rloo", "reinforce++", "reinforce++_baseline", "gae"] = (
+        "grpo"
+    )
+    """`gae`: PPO with a critic, an advantage for each token, whitened over the batch; groups play
+    no part, so that equal rewards teach too. The settings from `critic_lr` to `value_clip` are read
+    under `gae` alone."""
+    critic_lr: float = Field(default=1e-5, gt=0)
+    """Learning rate of the critic; follows `schedule`, without `warmup`. Under LoRA the critic has
+    adapters of its own over the policy's frozen weights, else it is a copy of the whole model."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """Updates at the start that train the critic alone."""
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """Discount from one sampled token to the next; tokens of the environment do not count."""
+    gae_lambda: float = Field(default=1.0, ge=0, le=1)
+    """1: return minus value. 0: the error of one step."""
+    value_clip: float = Field(default=0.0, ge=0)
+    """How far a value may move in one update until its gradient stops; 0: no clipping."""
+    filter: Literal["none", "zerotir"] = "none"
+    """`zerotir`: leave out groups whose accuracy is outside `group_window` or whose scores mostly
+    failed, and samples that are cut and wrong, odd, made up or repetitive. All are counted. Needs a
+    reward that logs `correct`."""
+    group_window: tuple[float, float] = (0.05, 0.8)
+    """Under `filter`: a group trains if its mean accuracy lies strictly between."""
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
     clip_low: float = Field(default=0.2, ge=0)
     clip_high: float = Field(default=0.28, ge=0)
@@ -311,10 +333,28 @@ class RunConfig(Settings):
             raise ValueError("replay.retire_below must be below replay.retire_above")
         if not self.stages:
             raise ValueError("stages: at least one stage is needed")
+        self._consistent_train()
         names = [s.name for s in self.stages]
         if len(set(names)) < len(names):
             raise ValueError(f"stages: names must differ, got {names}")
         return self
+
+    def _consistent_train(self) -> None:
+        train = self.train
+        if train.group_window[0] >= train.group_window[1]:
+            raise ValueError("train.group_window: its first number must be below its second")
+        if train.advantage != "gae":
+            return
+        if train.loss == "gspo":
+            raise ValueError(
+                'train.loss = "gspo" weighs whole answers, train.advantage = "gae" single tokens; '
+                "use clipped or cispo with gae"
+            )
+        if not train.mask_env_tokens:
+            raise ValueError(
+                'train.advantage = "gae" has no value for tokens of the environment; '
+                "train.mask_env_tokens must be true with it"
+            )
 
     def digest(self) -> str:
         """First 16 hex digits of the SHA-256 of all settings; resume compares it."""

@@ -1,0 +1,182 @@
+"""The six recipes of tool-integrated reasoning in small, each beside its control.
+
+    python benchmarks/recipes.py --recipes torl retool --seeds 0 1 --parallel 2
+
+Runs `rods train --recipe NAME --profile smoke` and its controls (a finished run is kept, an
+unfinished one is resumed), prints first and last quarters of the meters, and draws the curves of
+docs/recipes.md (means over the seeds) into `--pictures`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rods.report.run_data import load_run
+from rods.report.svg import Axes, Series, line_chart, smooth
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One line of a picture: a recipe, and what differs from it."""
+
+    label: str
+    recipe: str
+    changes: tuple[str, ...] = ()
+
+
+def rewarded(reward: str) -> tuple[str, ...]:
+    """The recipe's only stage with another reward."""
+    return (f'stages=[{{name="all", reward="{reward}", epochs=1000, expand=true}}]',)
+
+
+STUDIES: Mapping[str, tuple[Variant, ...]] = {
+    "torl": (Variant("ToRL", "torl"),),
+    "zerotir": (Variant("ZeroTIR", "zerotir"),),
+    "zero_tir_rl": (
+        Variant("ZERO-TIR-RL", "zero_tir_rl"),
+        Variant("without tools", "zero_tir_rl", ("rollout.calls=0",)),
+    ),
+    "retool": (
+        Variant("with the interpreter", "retool"),
+        Variant("text only", "retool", ("rollout.calls=0",)),
+    ),
+    "otc_ppo": (
+        Variant("OTC-PPO", "otc_ppo"),
+        Variant("no bonus", "otc_ppo", rewarded("outcome")),
+        Variant("additive", "otc_ppo", rewarded("otc_ppo_additive")),
+    ),
+    "otc_grpo": (
+        Variant("OTC-GRPO", "otc_grpo"),
+        Variant("no bonus", "otc_grpo", rewarded("outcome")),
+        Variant("additive", "otc_grpo", rewarded("otc_grpo_additive")),
+    ),
+}
+METERS: Mapping[str, str] = {
+    "accuracy": "right answers",
+    "code_ratio": "responses with a call",
+    "calls_per_trajectory": "calls of a response",
+}
+"""What is drawn and printed."""
+COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57", "#8e5fb0")
+STYLE = (
+    "text{font:11.5px system-ui,sans-serif;fill:#555}.line{fill:none;stroke-width:2}"
+    ".faint{stroke-width:1;opacity:.3}.grid{stroke:#e5e5e5}.axis{stroke:#999}.title{fill:#111;"
+    "font-weight:600;font-size:13px}"
+    + "".join(
+        f".s-{i}{{stroke:{c}}}text.s-{i}{{fill:{c};stroke:none}}" for i, c in enumerate(COLOURS, 1)
+    )
+)
+Lines = list[dict[str, float]]
+"""Numbers of each step, averaged over seeds."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--recipes", nargs="+", default=list(STUDIES), choices=list(STUDIES))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/recipes"))
+    parser.add_argument("--pictures", type=Path, help="Folder of the SVG files.")
+    options, extra = parser.parse_known_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    jobs = [(v, s) for name in options.recipes for v in STUDIES[name] for s in options.seeds]
+    with ThreadPoolExecutor(options.parallel) as pool:
+        done = pool.map(lambda job: play(options.out, *job, extra), dict.fromkeys(jobs))
+        for path in done:
+            print(f"finished {path}")
+    for name in options.recipes:
+        show(name, options.out, options.seeds)
+        if options.pictures:
+            options.pictures.mkdir(parents=True, exist_ok=True)
+            page = picture(name, options.out, options.seeds)
+            (options.pictures / f"{name}.svg").write_text(page, encoding="utf-8")
+
+
+def folder(out: Path, variant: Variant, seed: int) -> Path:
+    return out / f"{variant.recipe}-{variant.label.replace(' ', '-')}-{seed}"
+
+
+def play(out: Path, variant: Variant, seed: int, extra: Sequence[str]) -> Path:
+    """One run, its words in a log beside it."""
+    path = folder(out, variant, seed)
+    manifest = path / "manifest.json"
+    command = [sys.executable, "-m", "rods.cli.main", "train"]
+    if manifest.exists():
+        if json.loads(manifest.read_text())["finished"]:
+            return path
+        command += ["--resume", str(path)]
+    else:
+        command += ["--recipe", variant.recipe, "--profile", "smoke", "--seed", str(seed)]
+        command += ["--out", str(path), *(f"--{change}" for change in variant.changes), *extra]
+    with (out / f"{path.name}.log").open("a") as log:
+        subprocess.run(command, check=True, stdout=log, stderr=log)
+    return path
+
+
+def lines(out: Path, variant: Variant, seeds: Sequence[int]) -> Lines:
+    """Means over seeds of every number, step by step; a number that a seed lacks is left out."""
+    runs = [load_run(folder(out, variant, seed)).steps for seed in seeds]
+    return [
+        {
+            key: statistics.fmean(row.numbers[key] for row in rows if key in row.numbers)
+            for key in {k for row in rows for k in row.numbers}
+        }
+        for rows in zip(*runs, strict=False)
+    ]
+
+
+def show(name: str, out: Path, seeds: Sequence[int]) -> None:
+    """First and last quarter of each meter."""
+    print(f"\n{name} ({len(seeds)} seeds): first and last quarter of the updates")
+    keys = [*METERS, "tool_productivity", "response_tokens", "execution_success", "reward_mean"]
+    for variant in STUDIES[name]:
+        rows = lines(out, variant, seeds)
+        cut = max(1, len(rows) // 4)
+        found = {k: (mean(rows[:cut], k), mean(rows[-cut:], k)) for k in keys}
+        seconds = sum(r["seconds_rollout"] + r["seconds_update"] for r in rows)
+        print(f"  {variant.label} ({len(rows)} updates, {seconds:.0f} s)")
+        for key, (first, last) in found.items():
+            print(f"    {key:22} {first:8.3f} {last:8.3f}")
+
+
+def mean(rows: Lines, key: str) -> float:
+    known = [row[key] for row in rows if key in row]
+    return statistics.fmean(known) if known else float("nan")
+
+
+def picture(name: str, out: Path, seeds: Sequence[int]) -> str:
+    """One SVG with a chart a meter, side by side."""
+    runs = {v.label: lines(out, v, seeds) for v in STUDIES[name]}
+    axes = Axes(width=300, height=210, x_label="update")
+    parts: list[str] = []
+    for column, (key, title) in enumerate(METERS.items()):
+        series: list[Series] = []
+        for i, rows in enumerate(runs.values(), 1):
+            xs = [row["step"] for row in rows]
+            ys = [row.get(key, float("nan")) for row in rows]
+            series.append(Series(key, xs, smooth(ys, 5), f"s-{i}", faint=ys))
+        chart = str(line_chart(series, axes))
+        chart = chart.replace("<svg ", '<svg y="24" width="300" height="210" ', 1)
+        heading = f'<text class="title" x="46" y="18">{title}</text>'
+        parts.append(f'<g transform="translate({column * 310},0)">{heading}{chart}</g>')
+    names = "".join(
+        f'<text class="s-{i}" x="{46 + 200 * (i - 1)}" y="252">— {label}</text>'
+        for i, label in enumerate(runs, 1)
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="940" height="262" viewBox="0 0 940 262">'
+        f"<style>{STYLE}</style><rect width='100%' height='100%' fill='#fff'/>"
+        f"{''.join(parts)}{names}</svg>\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
