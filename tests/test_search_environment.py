@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,9 +23,10 @@ from rods.envs.search.environment import shown
 from rods.envs.search.hops import HELD_OUT, make_question, question_task
 from rods.envs.search.index import Bm25Index
 from rods.errors import ConfigError, EnvError, TaskError
+from rods.policy import ScriptedPolicy
 from rods.task import Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
-from rollout_cases import play, script
+from rollout_cases import TEMPLATE, play, read_by_policy, script
 
 TASK = Task("search", "hops-1", (Turn("Which river?"),), {"answer": "Lake Sarn", "aliases": ["X"]})
 
@@ -216,6 +219,14 @@ def test_an_episode_with_structured_calls(bundled: SearchEnvironment) -> None:
     assert wrong.verdicts[0].correct is False and not wrong.verdicts[0].solved
 
 
+def test_the_page_runs() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "search.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 3
+    for _, code in blocks:
+        exec(compile(textwrap.dedent(code), "search.md", "exec"), {})
+
+
 # -- the inline dialect --------------------------------------------------------------------------
 
 INLINE = SearchR1()
@@ -272,3 +283,22 @@ def test_a_demonstration_alternates_and_ends_with_the_answer() -> None:
     assert INLINE.demonstration(direct, []) == [("<answer> a </answer>", True)]
     with pytest.raises(TaskError, match="2 queries came with 1"):
         INLINE.demonstration(question, ["found a"])
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_an_episode_inside_one_response(hops: int, bundled: SearchEnvironment) -> None:
+    task, question = question_task(hops, 3), make_question(hops, 3)
+    outputs = [bundled.find(query).content for query in question.programs]
+    pieces = INLINE.demonstration(question, outputs)
+    ids = [id for text, mine in pieces if mine for id in TEMPLATE.encode(text)]
+    policy = ScriptedPolicy([[*ids, TEMPLATE.end_id]], decode=TEMPLATE.raw_decode)
+    environment: Any = bundled
+    done = play(task, policy, environment, dialect="search_r1", context_tokens=8192)
+    assert done.failure is None and done.verdicts[0].solved
+    assert [step.calls[0].arguments["query"] for step in done.steps[:-1]] == [*question.programs]
+    read = read_by_policy(done)
+    for output in outputs:
+        found = INLINE.shorten(ToolResult(output), lambda text: len(TEMPLATE.encode(text)))
+        assert INLINE.insert(found) in read
+    sampled = [id for span in done.spans if span.logprobs is not None for id in span.ids]
+    assert sampled == [*ids, TEMPLATE.end_id]
