@@ -112,6 +112,18 @@ def test_built_once_and_named_by_the_corpus(corpus: Path, monkeypatch: pytest.Mo
     assert len(built) == 1
 
 
+def test_a_card_that_was_cut_off_is_written_again(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = counted(monkeypatch)
+    Bm25Index.of_file(corpus)
+    card = folders(corpus)[0] / index_module.CARD
+    whole = card.read_text()
+    card.write_text("{")
+    Bm25Index.of_file(corpus)
+    assert card.read_text() == whole and len(built) == 1
+
+
 def test_a_new_date_alone_builds_nothing(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = counted(monkeypatch)
     Bm25Index.of_file(corpus)

@@ -31,12 +31,16 @@ QUESTIONS = [(hops, seed) for hops in (1, 2, 3) for seed in SEEDS]
 def read_facts() -> dict[tuple[str, str], list[tuple[str, str]]]:
     """What the documents state, read from their sentences alone: values and the titles."""
     titles = {document.title for document in make_atlas().documents}
-    forms = [(r.name, re.compile(pattern(text))) for r in RELATIONS for text in r.stated]
+    forms = [
+        (r.name, max(re.split(r"\{[xy]\}", text), key=len), re.compile(pattern(text)))
+        for r in RELATIONS
+        for text in r.stated
+    ]
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for document in make_atlas().documents:
         for sentence in re.findall(r"[^.]+\.", document.text):
-            for name, form in forms:
-                match = form.fullmatch(sentence.strip())
+            for name, words_of_it, form in forms:
+                match = words_of_it in sentence and form.fullmatch(sentence.strip())
                 if (
                     match
                     and match["x"] in titles

@@ -230,13 +230,20 @@ def _find(corpus: Path, folder: Path) -> Path:
     """The folder of this corpus's index; a corpus that was not written to is not read again."""
     stamp = _stamp(corpus)
     for place in sorted(folder.glob(f"{_escaped(corpus.name)}.bm25-*")):
-        card = place / CARD
-        if card.is_file() and json.loads(card.read_text(encoding="utf-8")) == stamp:
+        if _card(place) == stamp:
             return place
     place = folder / f"{corpus.name}.bm25-{digest(corpus)}"
     if (place / CARD).is_file() and os.access(place / CARD, os.W_OK):
         (place / CARD).write_text(json.dumps(stamp), encoding="utf-8")  # only the date differs
     return place
+
+
+def _card(place: Path) -> object:
+    """What a folder says of its corpus; None if it cannot be read."""
+    try:
+        return json.loads((place / CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _escaped(name: str) -> str:
