@@ -183,7 +183,8 @@ class SynthesisSettings(Settings):
     """How variants are made."""
 
     writer: str = "resample"
-    """`resample`, `graph`, `llm`, or `module:attribute` of a writer."""
+    """`resample`, `graph`, `llm`, or `module:attribute` of a writer. For question tasks the first
+    two mean `family`, another question of the same family and difficulty."""
     url: str = ""
     """Base URL of an OpenAI-compatible chat server, for the writer `llm`."""
     model: str = ""

@@ -9,6 +9,9 @@ Owns the three findings below and nothing else. Never changes a task, never samp
   world's initial state (it must be derived or guessed), or the same words and world with different
   ground truth
 
+Of a question task the judge must accept the reference answer, and a generated one must come out
+again (`rods.env.QuestionSource`).
+
     report = check_tasks(tasks, BfclEnvironment())
     for row in report.rows: ...
 """
@@ -25,7 +28,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from rods.env import Environment, TurnVerdict
+from rods.env import AnswerJudge, Environment, QuestionSource, TurnVerdict
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -107,6 +110,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
         rows.extend(_unreachable(task, first))
         rows.extend(_unstable(task, first, second))
         rows.extend(_guessed(task, first))
+        rows.extend(_answer(task, environment))
     return CheckReport(tuple(rows), count, calls, time.perf_counter() - start)
 
 
@@ -141,6 +145,23 @@ def _unreachable(task: Task, played: _Played) -> Iterator[CheckRow]:
         verdict = played.verdicts[index]
         if not (verdict.solved and verdict.parity):
             yield _row(Finding.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}")
+
+
+def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
+    """A question's reference is no answer to it, or not what its program gives."""
+    answer = task.world.get("answer")
+    world = environment.open(task)
+    try:
+        if isinstance(world, AnswerJudge) and isinstance(answer, str):
+            said = f"<answer>\\boxed{{{answer}}}</answer>"
+            if not world.judge_answer(said):
+                detail = f"its judge does not accept its own answer {answer!r}"
+                yield _row(Finding.UNREACHABLE, task, 0, detail)
+    finally:
+        world.close()
+    problem = environment.replay(task) if isinstance(environment, QuestionSource) else None
+    if problem:
+        yield _row(Finding.UNREACHABLE, task, 0, problem)
 
 
 def _unstable(task: Task, first: _Played, second: _Played) -> Iterator[CheckRow]:

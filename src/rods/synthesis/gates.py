@@ -2,7 +2,8 @@
 
 Owns the order in which gates are asked, cheapest first, so that yields can be told by gate. The
 conditions stand in `gates_structure`, `gates_text`, `gates_asked` and `gates_minimal`, one small
-function each. Never changes a proposal, never asks a model.
+function each; question tasks have gates of their own (`gates_question`). Never changes a proposal,
+never asks a model.
 
     keeper = Gatekeeper(environment, training_tasks, held_out_tasks)
     keeper.check(seed, variant).rejection                   # None: it passes every gate
@@ -18,6 +19,7 @@ from rods.env import Environment
 from rods.errors import ConfigError
 from rods.synthesis import gates_asked, gates_minimal, gates_structure, gates_text
 from rods.synthesis.gates_case import GATES, Case, Facts
+from rods.synthesis.gates_question import QUESTION_ORDER, is_question
 from rods.synthesis.overlap import Corpus, Neighbours, Prints
 from rods.synthesis.profile import distance
 from rods.synthesis.rejection import Rejection
@@ -111,19 +113,24 @@ class Gatekeeper:
     def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Verdict:
         """Ask every gate; the first that is not passed rejects."""
         case = self.case(seed, variant, seen)
-        for name in self.names:
+        for name in self._asked(seed):
             problem = GATES[name](case)
             if problem is not None:
                 recipe = variant.provenance.recipe
                 return Verdict(Rejection("gate", name, problem, recipe), 1.0)
+        if is_question(seed):
+            return Verdict(None, 0.0)
         return Verdict(None, distance(case.seed.profile, case.variant.profile))
+
+    def _asked(self, seed: Task) -> Sequence[str]:
+        return QUESTION_ORDER if is_question(seed) else self.names
 
     def each(
         self, seed: Task, variant: Task, seen: Sequence[Prints] = ()
     ) -> Iterator[tuple[str, str | None]]:
         """Ask every gate, whatever the others say: its name, and what is wrong or None."""
         case = self.case(seed, variant, seen)
-        return ((name, GATES[name](case)) for name in self.names)
+        return ((name, GATES[name](case)) for name in self._asked(seed))
 
 
 TEXTUAL = frozenset(ORDER[: ORDER.index("execution")])

@@ -35,6 +35,8 @@ class Prints:
     """Its number of calls."""
     triples: frozenset[tuple[str, ...]]
     shingles: frozenset[tuple[str, ...]]
+    text: str = ""
+    """What the user says, word for word."""
 
     def similarity(self, other: Prints) -> float:
         """Share of common word triples (Jaccard); 1.0 for two blank texts."""
@@ -51,6 +53,7 @@ def prints(task: Task) -> Prints:
         count=len(calls),
         triples=frozenset(_grams(texts, 3)),
         shingles=frozenset(_grams(texts, SHINGLE)),
+        text="\n".join(turn.user for turn in task.turns),
     )
 
 
@@ -71,6 +74,8 @@ class Neighbours:
         """Index tasks, or fingerprints that exist already."""
         self._prints: list[Prints] = []
         self._calls: set[str] = set()
+        self.texts: set[str] = set()
+        """What users say in them, word for word."""
         self._places: dict[tuple[str, ...], list[int]] = {}
         for mine in (*map(prints, tasks), *known):
             self.add(mine)
@@ -80,6 +85,7 @@ class Neighbours:
         for triple in mine.triples:
             self._places.setdefault(triple, []).append(len(self._prints))
         self._prints.append(mine)
+        self.texts.add(mine.text)
         if mine.calls:
             self._calls.add(mine.calls)
 
@@ -114,11 +120,14 @@ class Corpus:
             known_scenarios.add(task.provenance.scenario)
         self._shingles: set[tuple[str, ...]] = set()
         self._calls: set[str] = set()
+        self.texts: set[str] = set()
+        """What users say in held-out tasks, word for word."""
         self.scenarios: set[str] = set()
         """Scenarios that stand on the held-out side alone."""
         for task in held_out:
             mine = prints(task)
             self._shingles |= mine.shingles
+            self.texts.add(mine.text)
             if mine.count >= MIN_CALLS:
                 self._calls.add(mine.calls)
             self.scenarios.add(task.provenance.scenario)

@@ -54,7 +54,7 @@ class Maker:
         self._keeper = Gatekeeper(
             environment, settings.training, settings.held_out, settings.max_distance
         )
-        self._attempts = settings.attempts
+        self._environment, self._attempts = environment, settings.attempts
         self.parallel = int(getattr(self._writer, "parallel", 1))
 
     def make(self, order: Order, seen: Sequence[Prints]) -> Outcome:
@@ -73,6 +73,10 @@ class Maker:
         started = time.perf_counter()
         outcome = self.make(order, [prints(task) for task in queue.variants(order.id)])
         queue.record(order, order.made, outcome, time.perf_counter() - started)
+
+    def close(self) -> None:
+        """End what the environment keeps running, such as a sandbox."""
+        getattr(self._environment, "close", lambda: None)()
 
     def usage(self) -> dict[str, Mapping[str, Any]]:
         """What the writer asked of a server, by stage; empty where it asks none."""
@@ -160,14 +164,14 @@ def run(path: Path, parent: int) -> None:
         plain[side] = tuple(read_tasks(tasks_file(path, side)))
     settings = WorkerSettings(**plain)
     os.nice(settings.niceness)
-    workshop = Workshop(
-        queue, Maker(settings, path.with_name("answers.sqlite")), settings.max_waiting
-    )
+    maker = Maker(settings, path.with_name("answers.sqlite"))
+    workshop = Workshop(queue, maker, settings.max_waiting)
     try:
         while os.getppid() == parent and not queue.get("stop"):
             workshop.turn()
     finally:
         workshop.close()
+        maker.close()
         queue.close()
 
 

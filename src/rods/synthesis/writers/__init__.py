@@ -1,7 +1,8 @@
 """Writers: what proposes variants of a seed.
 
 Owns the protocol that every writer fulfils and their short names. A writer never decides whether
-its proposal is good; the gates do. `resample.py` needs no model.
+its proposal is good; the gates do. `resample.py`, `graph.py` and `family.py` (for questions) need
+no model.
 
     writer = make_writer("resample", training_tasks, environment)
     proposal = writer.propose(seed, random.Random(7))
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 from rods.config import SynthesisSettings
-from rods.env import Environment
+from rods.env import Environment, QuestionSource
 from rods.errors import ConfigError
 from rods.synthesis.rejection import Rejection
 from rods.task import Task
@@ -24,6 +25,7 @@ from rods.task import Task
 WRITERS = {
     "resample": "rods.synthesis.writers.resample:ResampleWriter",
     "graph": "rods.synthesis.writers.graph:GraphWriter",
+    "family": "rods.synthesis.writers.family:FamilyWriter",
 }
 """Short name to `module:attribute`; each is called with the pool and the environment."""
 
@@ -67,7 +69,7 @@ def make_writer(
     """A writer by its short name or `module:attribute`.
 
     Args:
-        name: `resample`, `graph`, `llm`, or where to import a factory from.
+        name: `resample`, `graph`, `family`, `llm`, or where to import a factory from.
         pool: Tasks that may give words, texts and turns: originals of the training side.
         environment: Opens their worlds.
         resample_share: Share of the proposals that the resample writer makes beside it, in [0, 1].
@@ -77,13 +79,15 @@ def make_writer(
     Raises:
         ConfigError: there is no such writer, or `llm` has no server.
     """
+    if name in ("resample", "graph") and isinstance(environment, QuestionSource):
+        return _named("family", pool, environment)  # questions have no calls to be varied
     if name == "llm":
         from rods.synthesis.writers.llm import make_llm_writer
 
         writer = make_llm_writer(pool, environment, options or SynthesisSettings(), cache)
     else:
         writer = _named(name, pool, environment)
-    if resample_share == 0 or name == "resample":
+    if resample_share == 0 or name in ("resample", "family"):
         return writer
     from rods.synthesis.writers.mixed import MixedWriter
 
