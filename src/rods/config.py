@@ -9,7 +9,6 @@ file: top-level tables are settings, `[profile.NAME]` tables override them.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import tomllib
@@ -19,6 +18,7 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rods.dotted import flat, merge, nearest, override
 from rods.errors import ConfigError
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -364,7 +364,7 @@ class RunConfig(Settings):
 
     def changed(self, other: RunConfig) -> list[str]:
         """Dotted keys whose values differ, as `key: ours -> theirs`."""
-        ours, theirs = _flat(self.model_dump(mode="json")), _flat(other.model_dump(mode="json"))
+        ours, theirs = flat(self.model_dump(mode="json")), flat(other.model_dump(mode="json"))
         keys = sorted(ours.keys() | theirs.keys())
         return [
             f"{k}: {ours.get(k)} -> {theirs.get(k)}" for k in keys if ours.get(k) != theirs.get(k)
@@ -389,7 +389,7 @@ def load_config(
     if not path.is_file():
         known = sorted(p.stem for p in RECIPES.glob("*.toml"))
         raise ConfigError(
-            f"there is no recipe {recipe!r}.{_nearest(recipe, known)} Known: {', '.join(known)}; "
+            f"there is no recipe {recipe!r}.{nearest(recipe, known)} Known: {', '.join(known)}; "
             "or give the path of a .toml file."
         )
     try:
@@ -402,12 +402,12 @@ def load_config(
     if profile:
         if profile not in profiles:
             raise ConfigError(
-                f"{path}: there is no profile {profile!r}.{_nearest(profile, list(profiles))} "
+                f"{path}: there is no profile {profile!r}.{nearest(profile, list(profiles))} "
                 f"Known: {', '.join(sorted(profiles)) or 'none'}."
             )
-        _merge(data, profiles[profile])
+        merge(data, profiles[profile])
     for text in overrides:
-        _override(data, text)
+        override(data, text)
     return parse_config(data, str(path))
 
 
@@ -415,7 +415,7 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     """A configuration with some settings changed; raises `ConfigError` as `load_config` does."""
     data = config.model_dump(mode="json")
     for text in overrides:
-        _override(data, text)
+        override(data, text)
     return parse_config(data, "overrides")
 
 
@@ -436,73 +436,13 @@ def _explain(fault: dict[str, Any]) -> str:
     location = [str(part) for part in fault["loc"]]
     key = ".".join(location)
     if fault["type"] == "extra_forbidden":
-        return f"there is no setting {key!r}.{_nearest(key, keys())}"
+        return f"there is no setting {key!r}.{nearest(key, keys())}"
     got = "" if not location else f", got {fault['input']!r}"
     return f"{key or 'settings'}: {fault['msg']}{got}."
 
 
 def keys() -> list[str]:
     """All dotted keys that can be set, `stages` by its fields."""
-    found = list(_flat(RunConfig().model_dump(mode="json")))
+    found = list(flat(RunConfig().model_dump(mode="json")))
     stage = [f"stages.0.{name}" for name in StageSettings.model_fields]
     return sorted({k for k in found if not k.startswith("stages")} | set(stage))
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    if not near:
-        tails = {k.rsplit(".", 1)[-1]: k for k in known}
-        near = [tails[t] for t in difflib.get_close_matches(name.rsplit(".", 1)[-1], tails, 1, 0.6)]
-    return f" Did you mean {near[0]!r}?" if near else ""
-
-
-def _override(data: dict[str, Any], text: str) -> None:
-    key, equals, raw = text.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"override {text!r}: expected section.key=value.")
-    try:
-        value = tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = raw
-    *path, last = key.strip().split(".")
-    place: Any = data
-    for part in path:
-        place = _enter(place, part, text)
-    if not isinstance(place, dict):
-        raise ConfigError(f"override {text!r}: {'.'.join(path)} is no table of settings.")
-    place[last] = value
-
-
-def _enter(place: Any, part: str, text: str) -> Any:
-    if isinstance(place, list):
-        rows = cast("list[Any]", place)
-        if not part.isdigit() or int(part) >= len(rows):
-            raise ConfigError(
-                f"override {text!r}: stages.{part} is none of the {len(rows)} stages (0 to "
-                f"{len(rows) - 1})."
-            )
-        return rows[int(part)]
-    if not isinstance(place, dict):
-        raise ConfigError(f"override {text!r}: {part} stands inside a value that is no table.")
-    return cast("dict[str, Any]", place).setdefault(part, {})
-
-
-def _merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
-    for key, value in other.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], cast("dict[str, Any]", value))
-        else:
-            into[key] = value
-
-
-def _flat(data: Any, prefix: str = "") -> dict[str, Any]:
-    if isinstance(data, dict):
-        items = list(cast("dict[str, Any]", data).items())
-    elif isinstance(data, list) and data and isinstance(data[0], dict):
-        items = [(str(i), v) for i, v in enumerate(cast("list[Any]", data))]
-    else:
-        return {prefix: data}
-    out: dict[str, Any] = {}
-    for key, value in items:
-        out.update(_flat(value, f"{prefix}.{key}" if prefix else key))
-    return out

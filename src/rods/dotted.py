@@ -1,0 +1,84 @@
+"""Nested tables of settings and their dotted keys.
+
+Owns how `section.key=value` finds its place in plain data. It knows no setting.
+
+    override(data := {}, "train.lr=1e-4")
+    flat(data)                                      # {"train.lr": 0.0001}
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from rods.errors import ConfigError
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """A hint at the known name that is most like this one; empty if none is."""
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    if not near:
+        tails = {k.rsplit(".", 1)[-1]: k for k in known}
+        near = [tails[t] for t in difflib.get_close_matches(name.rsplit(".", 1)[-1], tails, 1, 0.6)]
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def override(data: dict[str, Any], text: str) -> None:
+    """Put one override of the form `section.key=value` into nested tables.
+
+    Raises:
+        ConfigError: it is not of that form, or leads into something that is no table.
+    """
+    key, equals, raw = text.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(f"override {text!r}: expected section.key=value.")
+    try:
+        value = tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = raw
+    *path, last = key.strip().split(".")
+    place: Any = data
+    for part in path:
+        place = _enter(place, part, text)
+    if not isinstance(place, dict):
+        raise ConfigError(f"override {text!r}: {'.'.join(path)} is no table of settings.")
+    place[last] = value
+
+
+def _enter(place: Any, part: str, text: str) -> Any:
+    if isinstance(place, list):
+        rows = cast("list[Any]", place)
+        if not part.isdigit() or int(part) >= len(rows):
+            raise ConfigError(
+                f"override {text!r}: stages.{part} is none of the {len(rows)} stages (0 to "
+                f"{len(rows) - 1})."
+            )
+        return rows[int(part)]
+    if not isinstance(place, dict):
+        raise ConfigError(f"override {text!r}: {part} stands inside a value that is no table.")
+    return cast("dict[str, Any]", place).setdefault(part, {})
+
+
+def merge(into: dict[str, Any], other: Mapping[str, Any]) -> None:
+    """Lay nested tables over others; the other's values win."""
+    for key, value in other.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            merge(into[key], cast("dict[str, Any]", value))
+        else:
+            into[key] = value
+
+
+def flat(data: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, by dotted keys; tables in a list by their place."""
+    if isinstance(data, dict):
+        items = list(cast("dict[str, Any]", data).items())
+    elif isinstance(data, list) and data and isinstance(data[0], dict):
+        items = [(str(i), v) for i, v in enumerate(cast("list[Any]", data))]
+    else:
+        return {prefix: data}
+    out: dict[str, Any] = {}
+    for key, value in items:
+        out.update(flat(value, f"{prefix}.{key}" if prefix else key))
+    return out
