@@ -32,6 +32,7 @@ MAX_FAILED = 0.4
 MAX_PERPLEXITY = 5.0
 MAX_REPEATNESS, MAX_REPETITION = 0.2, 0.6
 
+GroupFault = Literal["failed", "too_hard", "too_easy"]
 SampleFault = Literal[
     "truncated", "odd_finish", "shortcut", "unbalanced", "perplexity", "repetition"
 ]
@@ -44,7 +45,7 @@ def group_fault(
     scores: Sequence[Score],
     window: tuple[float, float] = WINDOW,
     max_failed: float = MAX_FAILED,
-) -> Literal["failed", "too_hard", "too_easy"] | None:
+) -> GroupFault | None:
     """Why a group is dropped before advantages are computed; None: it is kept.
 
     Args:

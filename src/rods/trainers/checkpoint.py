@@ -1,8 +1,9 @@
 """Checkpoints: a folder that transformers loads, plus what training needs to go on.
 
 Owns the folder's layout: weights (safetensors) and tokenizer as `save_pretrained` writes them,
-`optimizer.pt`, `trainer.json`. A folder appears whole or not at all. Training has no other random
-state: mini-batches are shuffled by (seed, step, epoch) and dropout is off.
+`optimizer.pt`, `trainer.json`, under PPO `critic.pt`. A folder appears whole or not at all.
+Training has no other random state: mini-batches are shuffled by (seed, step, epoch) and dropout is
+off.
 
     save_checkpoint(folder, model, tokenizer, optimizer, {"step": 3})
     state = load_checkpoint(folder, model, optimizer)
@@ -16,7 +17,7 @@ import pickle
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from safetensors import SafetensorError
@@ -27,6 +28,19 @@ from rods.errors import StoreError
 from rods.trainers.loading import quiet
 
 STATE, OPTIMIZER, ADAPTER = "trainer.json", "optimizer.pt", "adapter_model.safetensors"
+CRITIC = "critic.pt"
+
+
+class Stateful(Protocol):
+    """What saves and restores itself by a dictionary of tensors and numbers."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What there is to save."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from it; raises ValueError where it belongs to another."""
+        ...
 
 
 def save_checkpoint(
@@ -35,6 +49,7 @@ def save_checkpoint(
     tokenizer: PreTrainedTokenizerBase,
     optimizer: torch.optim.Optimizer,
     state: Mapping[str, int],
+    critic: Stateful | None = None,
 ) -> None:
     """Write a checkpoint beside `folder`, then put it in place; an older one is replaced.
 
@@ -44,6 +59,7 @@ def save_checkpoint(
         tokenizer: saved with its chat template.
         optimizer: its state goes to `optimizer.pt`.
         state: what `load_checkpoint` returns.
+        critic: that of PPO; goes to `critic.pt`.
 
     Raises:
         StoreError: the disk is full or not writable; what was in `folder` is still there.
@@ -56,6 +72,8 @@ def save_checkpoint(
             cast("PreTrainedModel", model).save_pretrained(str(partial))
             tokenizer.save_pretrained(str(partial))
         torch.save(optimizer.state_dict(), partial / OPTIMIZER)
+        if critic is not None:
+            torch.save(critic.state_dict(), partial / CRITIC)
         (partial / STATE).write_text(json.dumps(dict(state)) + "\n", encoding="utf-8")
         shutil.rmtree(former, ignore_errors=True)
         if folder.exists():
@@ -71,9 +89,12 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    critic: Stateful | None = None,
 ) -> dict[str, int]:
-    """Put weights and optimiser state back, in place, and return the saved state.
+    """Put weights, optimiser state and critic back, in place, and return the saved state.
 
     Raises:
         StoreError: a file is missing or damaged, or it belongs to another model.
@@ -81,7 +102,7 @@ def load_checkpoint(
     former = _beside(folder, "former")
     if former.is_dir() and not folder.exists():  # killed between the two renames of a save
         os.replace(former, folder)
-    for name in (STATE, OPTIMIZER):
+    for name in (STATE, OPTIMIZER) if critic is None else (STATE, OPTIMIZER, CRITIC):
         if not (folder / name).is_file():
             raise StoreError(f"{folder / name}: missing; expected a checkpoint of the trainer.")
     try:
@@ -89,6 +110,9 @@ def load_checkpoint(
         saved = torch.load(folder / OPTIMIZER, map_location="cpu", weights_only=True)
         with quiet():
             _load_weights(folder, model)
+        if critic is not None:
+            judged = torch.load(folder / CRITIC, map_location="cpu", weights_only=True)
+            critic.load_state_dict(cast("dict[str, Any]", judged))
         optimizer.load_state_dict(cast("dict[str, Any]", saved))
     except (ValueError, RuntimeError, KeyError, SafetensorError, pickle.UnpicklingError,
             EOFError, OSError) as error:  # fmt: skip

@@ -2,31 +2,48 @@
 
 Owns which trajectories reach a loss and with which advantage. It runs no model.
 
-    batch = collect(groups, scores, "grpo")
-    batch.samples, batch.invalid
+    batch = collect(groups, scores, "grpo", filters=Filters("zerotir"))
+    batch.samples, batch.invalid, batch.dropped, batch.masked
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, get_args
 
 from rods.errors import TrainError
 from rods.reward import Score
+from rods.rewards.filters import WINDOW, GroupFault, SampleFault, group_fault, sample_faults
 from rods.trainers.advantages import advantages, zero_variance
 from rods.trainers.samples import Sample, to_sample
 from rods.trajectory import Group
 
+Scores = Sequence[Sequence[Score]]
+
+
+class Filters(NamedTuple):
+    """What is left out of an update although it is valid; see `rods.rewards.filters`."""
+
+    name: str = "none"
+    """`none` or `zerotir`."""
+    window: tuple[float, float] = WINDOW
+    """Mean accuracies between which a group is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The samples of one update, and what was left out and why."""
+    """The samples of one update, and what was left out and why.
+
+    The valid members of informative groups are trained (`samples`), masked or empty.
+    """
 
     samples: list[Sample]
     """In the order of groups and members; informative groups only."""
     groups: int
     informative: int
-    """Groups with at least one advantage that is not 0; the others cost nothing."""
+    """Groups with at least one advantage that is not 0, under `gae` with a valid member; the others
+    cost nothing."""
     zero_variance: int
     """Groups whose valid rewards are all equal."""
     trajectories: int
@@ -34,48 +51,60 @@ class Batch:
     """Members that infrastructure failed; in no baseline and no sample."""
     empty: int
     """Valid members of informative groups that sampled no token: in the baseline, no sample."""
+    dropped: dict[str, int] = field(default_factory=dict[str, int])
+    """Groups that the filter left out before advantages, by reason; empty without a filter."""
+    masked: dict[str, int] = field(default_factory=dict[str, int])
+    """Members of informative groups that the filter masked, by reason: in the baseline, no
+    sample; empty without a filter."""
 
 
 def collect(
     groups: Sequence[Group],
-    scores: Sequence[Sequence[Score]],
+    scores: Scores,
     kind: str,
     mask_env_tokens: bool = True,
+    filters: Filters | None = None,
 ) -> Batch:
     """Advantages of all groups, samples of the informative ones.
 
     A group all of whose advantages are 0 is withheld altogether, also when a KL loss is on: it
-    would pull the weights to the reference and teach nothing.
+    would pull the weights to the reference and teach nothing. Under `gae` no group is withheld:
+    its samples carry their reward, and the critic makes the advantages.
 
     Args:
         groups: K trajectories each.
         scores: one row a group, one score a trajectory, in order.
-        kind: see `advantages`.
+        kind: `gae`, or see `advantages`.
         mask_env_tokens: see `to_sample`.
+        filters: what else is left out; default: nothing.
 
     Raises:
-        TrainError: the shapes of `groups` and `scores` differ.
+        TrainError: the shapes of `groups` and `scores` differ, or the filter has no such name.
+        RewardError: a filter needs a part that the scores lack.
     """
     if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
         raise TrainError(
             f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
             f"with scores of {[len(row) for row in scores]}; expected one score for each."
         )
-    rewards = [
-        [s.value if s.valid and t.valid else None for t, s in zip(g.trajectories, row, strict=True)]
-        for g, row in zip(groups, scores, strict=True)
-    ]
+    known = [_scores_of(g, row) for g, row in zip(groups, scores, strict=True)]
+    rewards = [[s.value if s.valid else None for s in row] for row in known]
+    sieve = _Sieve(filters or Filters())
+    kept = [i for i, row in enumerate(known) if sieve.keeps(row)]
     samples: list[Sample] = []
     informative = empty = 0
-    for group, row in zip(groups, advantages(kind, rewards), strict=True):
-        if not any(row):
+    for index, row in zip(kept, _advantages(kind, [rewards[i] for i in kept]), strict=True):
+        if not any(a if kind != "gae" else a is not None for a in row):
             continue
         informative += 1
-        for trajectory, advantage in zip(group.trajectories, row, strict=True):
-            if advantage is None:
+        faults = sieve.faults(groups[index], known[index])
+        members = zip(groups[index].trajectories, rewards[index], row, faults, strict=True)
+        for trajectory, reward, advantage, fault in members:
+            if reward is None or advantage is None or fault is not None:
                 continue
             if trajectory.ledger.generated:
-                samples.append(to_sample(trajectory, advantage, mask_env_tokens))
+                sample = to_sample(trajectory, advantage, mask_env_tokens)
+                samples.append(replace(sample, reward=reward))
             else:
                 empty += 1
     return Batch(
@@ -86,4 +115,47 @@ def collect(
         trajectories=sum(len(row) for row in rewards),
         invalid=sum(r is None for row in rewards for r in row),
         empty=empty,
+        dropped=sieve.dropped,
+        masked=sieve.masked,
     )
+
+
+def _scores_of(group: Group, scores: Sequence[Score]) -> list[Score]:
+    """The scores; that of a trajectory that failed is invalid, whatever it says."""
+    pairs = zip(group.trajectories, scores, strict=True)
+    return [s if t.valid else replace(s, valid=False) for t, s in pairs]
+
+
+def _advantages(
+    kind: str, rewards: Sequence[Sequence[float | None]]
+) -> Sequence[Sequence[float | None]]:
+    if kind != "gae":
+        return advantages(kind, rewards)
+    return [[None if r is None else 0.0 for r in row] for row in rewards]
+
+
+class _Sieve:
+    """Applies a filter and counts what it holds back."""
+
+    def __init__(self, filters: Filters) -> None:
+        if filters.name not in ("none", "zerotir"):
+            raise TrainError(f"there is no filter {filters.name!r}. Known: none, zerotir.")
+        self._on = filters.name == "zerotir"
+        self._window = filters.window
+        self.dropped: dict[str, int] = dict.fromkeys(get_args(GroupFault), 0) if self._on else {}
+        self.masked: dict[str, int] = dict.fromkeys(get_args(SampleFault), 0) if self._on else {}
+
+    def keeps(self, scores: Sequence[Score]) -> bool:
+        fault = group_fault(scores, self._window) if self._on else None
+        if fault is not None:
+            self.dropped[fault] += 1
+        return fault is None
+
+    def faults(self, group: Group, scores: Sequence[Score]) -> Sequence[SampleFault | None]:
+        if not self._on:
+            return [None] * len(scores)
+        found = sample_faults(group, scores)
+        for fault in found:
+            if fault is not None:
+                self.masked[fault] += 1
+        return found

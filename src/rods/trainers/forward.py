@@ -44,29 +44,42 @@ def token_scores(
         Two float32 tensors of shape (N,), N sampled tokens in the micro-batch's order.
     """
 
+    if model.config.model_type not in SPLIT:
+        logits = token_outputs(model, micro, "logits")
+        return select_scores(logits, torch.nn.Identity(), micro, entropy_gradient)
+    decoder = cast("PreTrainedModel", model.get_decoder())
+    head = cast("torch.nn.Module", model.get_output_embeddings())
+    states = token_outputs(decoder, micro, "last_hidden_state")
+    return select_scores(states, head, micro, entropy_gradient)
+
+
+def token_outputs(model: PreTrainedModel, micro: Microbatch, name: str) -> Tensor:
+    """What a model says where the next token was sampled: one row of its output `name` for each.
+
+    Args:
+        model: a language model or its decoder; runs in its present mode.
+        micro: the samples; `shared` only where `supports_trees(model)`.
+        name: `logits` or `last_hidden_state`.
+    """
+
     def put(array: Ints) -> Tensor:
         return torch.from_numpy(array).to(model.device)
 
-    if model.config.model_type not in SPLIT:
-        lengths = torch.tensor([len(s.context) for s in micro.samples], device=model.device)
-        ids = put(micro.padded)
-        mask = torch.arange(ids.shape[1], device=model.device)[None, :] < lengths[:, None]
-        logits = model(input_ids=ids, attention_mask=mask.long(), use_cache=False).logits
-        picked = logits[put(micro.rows), put(micro.columns)]
-        return select_scores(picked, torch.nn.Identity(), micro, entropy_gradient)
-    decoder, head = model.get_decoder(), cast("torch.nn.Module", model.get_output_embeddings())
     if micro.shared:
         tree = micro.tree
         ids, positions = put(tree.ids)[None], put(tree.positions)[None]
         with tree_attention(model):
-            states = decoder(
+            found = model(
                 input_ids=ids, position_ids=positions, rods_tree=tree.nodes, use_cache=False
-            ).last_hidden_state
-        picked = states[0, put(micro.places)]
-    else:
-        states = decoder(input_ids=put(micro.padded), use_cache=False).last_hidden_state
-        picked = states[put(micro.rows), put(micro.columns)]
-    return select_scores(picked, head, micro, entropy_gradient)
+            )
+        return getattr(found, name)[0, put(micro.places)]
+    ids = put(micro.padded)
+    mask: Tensor | None = None
+    if model.config.model_type not in SPLIT:
+        lengths = torch.tensor([len(s.context) for s in micro.samples], device=model.device)
+        mask = (torch.arange(ids.shape[1], device=model.device)[None, :] < lengths[:, None]).long()
+    found = model(input_ids=ids, attention_mask=mask, use_cache=False)
+    return getattr(found, name)[put(micro.rows), put(micro.columns)]
 
 
 def select_scores(

@@ -27,7 +27,8 @@ from rods.config import ModelSettings, TrainSettings
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
-from rods.trainers.collect import collect
+from rods.trainers.collect import Filters, collect
+from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
@@ -62,6 +63,8 @@ class LocalTrainer:
             total_steps: updates of the whole run, for the cosine schedule.
             seed: decides the order of mini-batches and the start of LoRA adapters.
 
+        Under `gae` a critic is made beside the policy. Its start is that of the policy, too.
+
         Raises:
             ConfigError: `dual_clip` is between 0 and 1.
             PrerequisiteError: LoRA was asked for and peft is not installed.
@@ -85,6 +88,10 @@ class LocalTrainer:
         self._trees = supports_trees(model)
         self._reference: PreTrainedModel | None = None
         self._saved: nn.Module = model
+        self.critic: Critic | None = None
+        """That of PPO, under `gae`."""
+        if settings.advantage == "gae":
+            self.critic = Critic(model, settings, model_settings, seed)
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
         elif settings.kl:
@@ -114,20 +121,50 @@ class LocalTrainer:
         """
         started = time.perf_counter()
         settings = self.settings
-        batch = collect(groups, scores, settings.advantage, settings.mask_env_tokens)
-        lr = rate(self.settings, self.step, self.total_steps)
+        filters = Filters(settings.filter, settings.group_window)
+        batch = collect(groups, scores, settings.advantage, settings.mask_env_tokens, filters)
+        lr = rate(settings, self.step, self.total_steps)
         tally = Tally()
+        critic, warming = None, self._warming()
         if batch.samples:
             for part in self._optimizer.param_groups:
                 part["lr"] = lr
-            samples = self._with_references(batch.samples)
-            with training_mode(self.model, self.settings.gradient_checkpointing, self._trees):
-                for minibatch in self._minibatches(samples):
-                    self._optimise(minibatch, tally)
-            self.version += 1
+            samples = batch.samples if warming else self._with_references(batch.samples)
+            if self.critic is None:
+                self._pass(samples, tally, None)
+            else:
+                samples = self.critic.judge(samples)
+                with self.critic.training(self._critic_rate()):
+                    self._pass(samples, tally, warming)
+                critic = self.critic.report(samples)
+            self.version += not warming
         self.step += 1
         seconds = time.perf_counter() - started
-        return make_report(self.step - 1, self.version, batch, tally, lr, seconds)
+        return make_report(self.step - 1, self.version, batch, tally, lr, seconds, critic, warming)
+
+    def _warming(self) -> str | None:
+        """Why the policy waits for its critic; None: it does not."""
+        if self.critic is None or not self.critic.warming:
+            return None
+        whole = self.settings.critic_warmup
+        return f"the critic warms up, update {self.critic.updates + 1} of {whole}; the policy waits"
+
+    def _critic_rate(self) -> float:
+        its = {"lr": self.settings.critic_lr, "warmup": 0}
+        return rate(self.settings.model_copy(update=its), self.step, self.total_steps)
+
+    def _pass(self, samples: list[Sample], tally: Tally, warming: str | None) -> None:
+        """All mini-batches of all epochs."""
+        with training_mode(self.model, self.settings.gradient_checkpointing, self._trees):
+            for some in self._minibatches(samples):
+                weights = loss_weights(some, self.settings.aggregation)
+                micros = pack(some, self.settings.microbatch_tokens, weights, self._trees)
+                for micro in micros:
+                    tally.see(micro)
+                if self.critic is not None:
+                    self.critic.optimise(micros)
+                if not warming:
+                    self._optimise(micros, tally)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint that transformers loads and `load` resumes from.
@@ -136,7 +173,7 @@ class LocalTrainer:
             StoreError: it could not be written; a former checkpoint is still there.
         """
         state = {"step": self.step, "version": self.version}
-        save_checkpoint(folder, self._saved, self.tokenizer, self._optimizer, state)
+        save_checkpoint(folder, self._saved, self.tokenizer, self._optimizer, state, self.critic)
 
     def load(self, folder: Path) -> None:
         """Go on from a checkpoint; the reference stays the model that the trainer was made with.
@@ -144,7 +181,7 @@ class LocalTrainer:
         Raises:
             StoreError: it is missing, damaged or of another model.
         """
-        state = load_checkpoint(folder, self._saved, self._optimizer)
+        state = load_checkpoint(folder, self._saved, self._optimizer, self.critic)
         self.step, self.version = state["step"], state["version"]
 
     def _minibatches(self, samples: list[Sample]) -> Iterator[list[Sample]]:
@@ -157,12 +194,10 @@ class LocalTrainer:
             for start in range(0, len(samples), size):
                 yield [samples[i] for i in order[start : start + size]]
 
-    def _optimise(self, samples: list[Sample], tally: Tally) -> None:
+    def _optimise(self, micros: Sequence[Microbatch], tally: Tally) -> None:
         """One optimiser step over one mini-batch."""
-        settings = self.settings
         self._optimizer.zero_grad(set_to_none=True)
-        weights = loss_weights(samples, settings.aggregation)
-        for micro in pack(samples, settings.microbatch_tokens, weights, self._trees):
+        for micro in micros:
             terms = self._terms(micro)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
@@ -170,12 +205,8 @@ class LocalTrainer:
             for name, value in terms.sums.items():
                 tally.add(name, float(value))
             tally.ratio_max = max(tally.ratio_max, float(terms.ratio_max))
-            tally.microbatches += 1
-            tally.tokens += sum(len(s) for s in micro.samples)
-            tally.sampled += len(micro.targets)
-            tally.positions += micro.positions
-        norm = nn.utils.clip_grad_norm_(self._parameters, settings.grad_clip)
-        self._check(norm.detach(), "gradient norm", samples)
+        norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.grad_clip)
+        self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         tally.add("grad_norm", float(norm))

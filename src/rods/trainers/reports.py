@@ -8,9 +8,35 @@ Owns the numbers of an update and their names in the log. It never changes a wei
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 
 from rods.trainers.collect import Batch
+from rods.trainers.samples import Microbatch
+
+
+@dataclass(frozen=True, slots=True)
+class CriticReport:
+    """What one update did to the critic. Means are over sampled tokens."""
+
+    value_loss: float
+    """Half the squared error; mean over optimiser steps."""
+    explained_variance: float | None
+    """Of the returns by the values before the update: 1 is perfect, 0 as good as a constant. None:
+    the returns are all equal."""
+    value_mean: float
+    return_mean: float
+    value_clipped: float
+    """Share of tokens whose gradient `train.value_clip` stopped, 0-1."""
+    grad_norm: float
+    """Before clipping; mean over optimiser steps."""
+    lr: float
+    optimizer_steps: int
+
+    def metrics(self) -> dict[str, float | int | str | None]:
+        """All fields, for the log."""
+        renamed = {"grad_norm", "lr", "optimizer_steps"}
+        return {f"critic_{k}" if k in renamed else k: v for k, v in asdict(self).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +59,14 @@ class UpdateReport:
     invalid: int
     empty: int
     """Valid members of informative groups that sampled nothing."""
+    dropped: Mapping[str, int]
+    """Groups that the filter left out, by reason; empty without a filter."""
+    masked: Mapping[str, int]
+    """Members of informative groups that the filter gave no loss, by reason."""
     lr: float
     seconds: float
     skipped: str | None = None
-    """Why the weights did not change; None: they did."""
+    """Why the policy's weights did not change; None: they did."""
     loss: float = 0.0
     policy_loss: float = 0.0
     kl: float = 0.0
@@ -60,10 +90,18 @@ class UpdateReport:
     """Those of them that carry loss."""
     positions: int = 0
     """Positions computed for them: fewer where prefixes are shared, more where rows are padded."""
+    critic: CriticReport | None = None
+    """Under `gae` alone."""
 
     def metrics(self) -> dict[str, float | int | str | None]:
-        """All fields, for the log."""
-        return asdict(self)
+        """All fields in one flat row, for the log: those of the critic, counts by reason too."""
+        inner = ("critic", "dropped", "masked")
+        flat: dict[str, float | int | str | None] = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in inner
+        }
+        flat |= {f"dropped_{reason}": n for reason, n in self.dropped.items()}
+        flat |= {f"masked_{reason}": n for reason, n in self.masked.items()}
+        return flat | (self.critic.metrics() if self.critic else {})
 
 
 @dataclass(slots=True)
@@ -82,6 +120,13 @@ class Tally:
         """Add to the sum of this name."""
         self.sums[name] = self.sums.get(name, 0.0) + value
 
+    def see(self, micro: Microbatch) -> None:
+        """Count a micro-batch."""
+        self.microbatches += 1
+        self.tokens += sum(len(s) for s in micro.samples)
+        self.sampled += len(micro.targets)
+        self.positions += micro.positions
+
     def by_step(self, name: str) -> float:
         """The sum as a mean over optimiser steps."""
         return self.sums.get(name, 0.0) / max(1, self.steps)
@@ -92,9 +137,27 @@ class Tally:
 
 
 def make_report(
-    step: int, version: int, batch: Batch, tally: Tally, lr: float, seconds: float
+    step: int,
+    version: int,
+    batch: Batch,
+    tally: Tally,
+    lr: float,
+    seconds: float,
+    critic: CriticReport | None = None,
+    warming: str | None = None,
 ) -> UpdateReport:
-    """The report of the update that `batch` and `tally` tell of."""
+    """The report of the update that `batch` and `tally` tell of.
+
+    Args:
+        step: updates asked for before it.
+        version: that of the weights after it.
+        batch: what it was made with.
+        tally: its sums.
+        lr: the policy's learning rate.
+        seconds: what it took.
+        critic: what it did to the critic, if there is one.
+        warming: why the critic alone was trained; None: it was not so.
+    """
     return UpdateReport(
         step=step,
         version=version,
@@ -105,9 +168,11 @@ def make_report(
         trained=len(batch.samples),
         invalid=batch.invalid,
         empty=batch.empty,
+        dropped=batch.dropped,
+        masked=batch.masked,
         lr=lr,
         seconds=seconds,
-        skipped=None if batch.samples else _why_nothing(batch),
+        skipped=warming if batch.samples else _why_nothing(batch),
         loss=tally.by_step("loss"),
         policy_loss=tally.by_step("policy"),
         kl=tally.by_step("kl"),
@@ -123,12 +188,27 @@ def make_report(
         tokens=tally.tokens,
         sampled_tokens=tally.sampled,
         positions=tally.positions,
+        critic=critic,
     )
 
 
 def _why_nothing(batch: Batch) -> str:
+    kept = batch.groups - sum(batch.dropped.values())
     if not batch.groups:
         return "there was no group"
+    if not kept:
+        return f"the filter dropped every group: {_by_reason(batch.dropped)}"
+    if any(batch.masked.values()):
+        return (
+            f"the filter masked {_by_reason(batch.masked)}, and nothing is left of the "
+            f"{batch.informative} informative groups"
+        )
     if batch.informative:
         return f"all {batch.informative} informative groups sampled no token"
-    return f"the rewards of each of the {batch.groups} groups are equal"
+    if batch.invalid == batch.trajectories:
+        return f"all {batch.trajectories} trajectories are invalid"
+    return f"the rewards of each of the {kept} groups are equal"
+
+
+def _by_reason(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in counts.items() if n)

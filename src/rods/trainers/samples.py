@@ -33,6 +33,17 @@ ABOVE_ZERO = 1e-4
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Estimates:
+    """What a critic made of one trajectory, by sampled token; all of shape (`sampled`,)."""
+
+    advantages: Floats
+    returns: Floats
+    """What the critic should have said."""
+    values: Floats
+    """What it said before the update."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Sample:
     """One trajectory as a trainer reads it."""
 
@@ -44,13 +55,17 @@ class Sample:
     """Natural log-probability at sampling, 0 elsewhere; shape (T,). NaN: not sampled, but carries
     loss (`mask_env_tokens=False`)."""
     advantage: float
-    """The same for every sampled token."""
+    """The same for every sampled token; `estimates`, where there are any, stand in its place."""
     task_id: str
     member: int
     temperature: float = 1.0
     """What the logits were divided by at sampling; above 0."""
     reference: Floats | None = None
     """Log-probability of the sampled tokens under the frozen reference; shape (`sampled`,)."""
+    reward: float = 0.0
+    """What the whole trajectory earned."""
+    estimates: Estimates | None = None
+    """Those of a critic, under `gae`."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -196,7 +211,24 @@ class Microbatch:
     @property
     def advantages(self) -> Floats:
         """Advantage of each sampled token; shape (N,)."""
-        return self._spread([s.advantage for s in self.samples])
+        known = self.estimates
+        return (
+            self._spread([s.advantage for s in self.samples])
+            if known is None
+            else (known.advantages)
+        )
+
+    @cached_property
+    def estimates(self) -> Estimates | None:
+        """Those of all sampled tokens, each of shape (N,); None unless all are known."""
+        known = [s.estimates for s in self.samples if s.estimates is not None]
+        if len(known) < len(self.samples):
+            return None
+        return Estimates(
+            np.concatenate([e.advantages for e in known]),
+            np.concatenate([e.returns for e in known]),
+            np.concatenate([e.values for e in known]),
+        )
 
     @property
     def temperatures(self) -> Floats:

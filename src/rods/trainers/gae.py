@@ -1,0 +1,85 @@
+"""Generalised advantage estimation (arXiv 1506.02438) over the sampled tokens of trajectories.
+
+Owns the arithmetic from values and a reward to advantages and returns, in float64. It never runs a
+model. Only sampled tokens are time steps: what the environment inserted is skipped, so the value
+after an insertion follows the one before it. The reward comes at the last sampled token.
+
+    token_advantages([0.5, 0.2], reward=1.0, gamma=1.0, lam=1.0)        # [0.5, 0.8]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+
+from rods.errors import TrainError
+from rods.trainers.advantages import EPSILON, EQUAL, Array
+from rods.trainers.samples import Estimates, Floats, Sample
+
+
+def token_advantages(
+    values: Sequence[float], reward: float, gamma: float, lam: float
+) -> list[float]:
+    """A_t = d_t + gamma lam A_{t+1} with d_t = r_t + gamma V_{t+1} - V_t; V is 0 after the end.
+
+    Args:
+        values: V_t, what was expected before each sampled token.
+        reward: r of the last token; all others earn 0.
+        gamma: discount of one token.
+        lam: 1: return minus value; 0: d_t alone.
+    """
+    after = [gamma * v for v in values[1:]] + [reward]
+    errors = [b - a for a, b in zip(values, after, strict=True)]
+    return list(accumulate(reversed(errors), lambda later, d: d + gamma * lam * later))[::-1]
+
+
+def whiten(parts: Sequence[Array]) -> list[Array]:
+    """All numbers together to mean 0 and deviation 1; numbers that are all equal become 0."""
+    together = np.concatenate([np.zeros(0), *parts])
+    if together.size < 2 or float(np.ptp(together)) <= EQUAL:
+        return [np.zeros_like(p) for p in parts]
+    mean, deviation = together.mean(), np.std(together, ddof=1) + EPSILON
+    return [(p - mean) / deviation for p in parts]
+
+
+def explained_variance(returns: Array, values: Array) -> float | None:
+    """1 - Var(returns - values) / Var(returns): 1 is perfect, 0 as good as a constant.
+
+    None: the returns are all equal.
+    """
+    if returns.size < 2 or float(np.ptp(returns)) <= EQUAL:
+        return None
+    return float(1 - np.var(returns - values) / np.var(returns))
+
+
+def with_estimates(
+    samples: Sequence[Sample], values: Sequence[Floats], gamma: float, lam: float
+) -> list[Sample]:
+    """The samples with advantages, whitened over all their tokens, returns and values.
+
+    Raises:
+        TrainError: a value is not finite, or they are not one for each sampled token.
+    """
+    for sample, some in zip(samples, values, strict=True):
+        if len(some) != sample.sampled or not np.isfinite(some).all():
+            raise TrainError(
+                f"task {sample.task_id}, member {sample.member}: {len(some)} values came for "
+                f"{sample.sampled} sampled tokens; expected one finite value for each. Lower "
+                "train.critic_lr, or go back to an older checkpoint."
+            )
+    exact = [np.asarray(v, dtype=np.float64) for v in values]
+    raw = [
+        np.array(token_advantages(v.tolist(), s.reward, gamma, lam))
+        for s, v in zip(samples, exact, strict=True)
+    ]
+    return [
+        replace(s, estimates=Estimates(_single(white), _single(a + v), _single(v)))
+        for s, white, a, v in zip(samples, whiten(raw), raw, exact, strict=True)
+    ]
+
+
+def _single(values: Array) -> Floats:
+    return values.astype(np.float32)
