@@ -18,7 +18,8 @@ from rods.config import RolloutSettings, TrainSettings
 from rods.dialects import INLINE, get_dialect, structured
 from rods.dialects.fences import ReTool, Torl, ZeroTir, printed
 from rods.env import TurnVerdict
-from rods.errors import ConfigError, EnvError, TaskError
+from rods.errors import ConfigError, EnvError, PolicyError, TaskError
+from rods.loop import preflight
 from rods.policies.tokenizer import train_tokenizer
 from rods.policy import Completion, ScriptedPolicy, Session
 from rods.rollout import run_episode
@@ -26,7 +27,7 @@ from rods.task import Task, Turn
 from rods.template import ChatTemplate
 from rods.trainers.losses import LossInputs, objective
 from rods.trainers.samples import to_sample
-from rods.trajectory import Trajectory
+from rods.trajectory import Group, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult, ToolSpec
 
 TASK = Task("calculator", "add", (Turn("What is 473 * 28?"),), {"answer": "13244"})
@@ -296,6 +297,14 @@ def test_attempts_without_a_program_are_answered_and_count() -> None:
     kinds = [step.verdict for step in trajectory.steps]
     assert kinds == [ParseVerdict.MALFORMED] * 2 + [ParseVerdict.ANSWER]
     assert "no python block" in template().raw_decode(trajectory.ledger.ids)
+
+
+def test_answers_without_calls_pass_the_preflight() -> None:
+    direct = play("torl", solution("torl", 0))
+    preflight([Group(TASK, [direct], 0)])
+    unjudged = dataclasses.replace(direct.verdicts[0], correct=None)
+    with pytest.raises(PolicyError, match="not one tool call"):
+        preflight([Group(TASK, [dataclasses.replace(direct, verdicts=(unjudged,))], 0)])
 
 
 def test_results_cannot_forge_special_tokens() -> None:

@@ -104,7 +104,10 @@ def preflight(groups: Sequence[Group]) -> None:
     Raises:
         PolicyError: not one call was parsed in the first step; the message shows what was read.
     """
-    steps = [s for g in groups for t in g.trajectories if t.valid for s in t.steps]
+    valid = [t for g in groups for t in g.trajectories if t.valid]
+    if any(v.correct is not None for t in valid for v in t.verdicts):
+        return  # questions: a policy may answer them without a call
+    steps = [s for t in valid for s in t.steps]
     if not any(s.verdict is ParseVerdict.CALLS for s in steps):
         seen = next((s for s in steps if s.verdict.is_error), steps[0] if steps else None)
         what = (
