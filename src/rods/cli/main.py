@@ -13,6 +13,7 @@ import typer
 from rods.cli import (
     check,
     compare,
+    demonstrate,
     doctor,
     evaluate,
     inspect,
@@ -43,6 +44,7 @@ for _verb in (
     profile,
     report,
     compare,
+    demonstrate,
     sft,
     pretrain,
     doctor,

@@ -1,13 +1,14 @@
-"""`rods pretrain`: make the bundled policy again, from nothing."""
+"""`rods pretrain`: make a bundled policy again, from nothing."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -15,7 +16,15 @@ from rich.progress import Progress
 
 from rods.cli.common import say
 from rods.config import RolloutSettings, load_config
-from rods.errors import StoreError
+from rods.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from rods.policies.conversations import Conversation
+    from rods.policies.pretrain import PretrainSettings
+
+TOOLS, MATH = "tools", "math"
 
 HELD_OUT = 120
 """Variants of held-out scenarios that the card's loss is measured on."""
@@ -35,6 +44,18 @@ TYPICAL = 800
 """Tokens of a conversation, to know how many are needed for one pass."""
 
 
+class School(NamedTuple):
+    """What a policy is taught with."""
+
+    settings: PretrainSettings
+    tokenizer: PreTrainedTokenizerFast
+    conversations: Sequence[Conversation]
+    held_out: Sequence[Conversation]
+    """Of the held-out side, for the card's loss."""
+    data: str
+    limits: str
+
+
 def add(app: typer.Typer) -> None:
     """Register the verb."""
     app.command("pretrain")(pretrain)
@@ -42,23 +63,76 @@ def add(app: typer.Typer) -> None:
 
 def pretrain(
     folder: Annotated[Path, typer.Option("--out", help="Where the policy goes.")],
-    tokens: Annotated[int, typer.Option(help="Tokens to train on.")] = 4_800_000,
+    kind: Annotated[str, typer.Option(help="tools (the policy tiny) or math (tiny-math).")] = TOOLS,
+    tokens: Annotated[int, typer.Option(min=0, help="Tokens to train on; 0: as bundled.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     threads: Annotated[int, typer.Option(help="CPU threads; 0: all.")] = 0,
 ) -> None:
-    """Train the bundled policy from scratch on verified variants of training scenarios."""
-    from rods.policies.pretrain import PretrainSettings, build_model, measure, save_policy, teach
-    from rods.policies.tokenizer import common_words, train_tokenizer
+    """Train a bundled policy from scratch, on questions or tasks of the training side only."""
+    from rods.policies.pretrain import build_model, measure, save_policy
     from rods.template import ChatTemplate
     from rods.trainers.loading import set_threads
 
+    if kind not in (TOOLS, MATH):
+        raise ConfigError(f"--kind {kind!r}: expected {TOOLS} or {MATH}.")
     if (folder / "model.safetensors").exists():
         raise StoreError(f"{folder}: a policy is here already. Choose another folder.")
-    settings = PretrainSettings(tokens=tokens)
-    rollout = load_config("rods", "quick").rollout
-    number = tokens // TYPICAL
     folder.mkdir(parents=True, exist_ok=True)
+    set_threads(threads)
+    school = _math(seed, tokens) if kind == MATH else _tools(folder, seed, tokens, wheel)
+    model = build_model(school.settings, school.tokenizer, seed)
+    card = _teach(model, school, seed)
+    card["held_out"] = measure(model, school.held_out, school.settings.batch_tokens)
+    card["chat_template"] = ChatTemplate(school.tokenizer).digest()
+    card["seed"] = seed
+    card["data"] = school.data
+    card["limits"] = school.limits
+    which = f" --kind {kind}" if kind != TOOLS else ""
+    card["command"] = f"rods pretrain{which} --tokens {school.settings.tokens} --seed {seed}"
+    save_policy(folder, model, school.tokenizer, card, school.settings)
+    say(f"held out: {card['held_out']}; saved in {folder}")
+
+
+def _teach(model: Any, school: School, seed: int) -> dict[str, Any]:
+    """Train behind a progress bar; figures for the card."""
+    from rods.policies.pretrain import teach
+
+    with Progress(
+        *Progress.get_default_columns(), "{task.fields[note]}", console=Console(stderr=True)
+    ) as bar:
+        line = bar.add_task("training", total=school.settings.tokens, note="")
+
+        def report(figures: dict[str, float]) -> None:
+            rate = figures["tokens"] / figures["seconds"]
+            note = f"loss {figures['loss']:.3f} right {figures['accuracy']:.2f} {rate:.0f} tok/s"
+            bar.update(line, completed=figures["tokens"], note=note)
+            if not bar.console.is_terminal and figures["step"] % 20 == 1:
+                say(f"step {figures['step']:.0f} {figures['tokens'] / 1e6:.2f}M {note}")
+
+        return teach(model, school.conversations, school.settings, seed, report)
+
+
+def _math(seed: int, tokens: int) -> School:
+    from rods.policies import math
+
+    settings = replace(math.SETTINGS, tokens=tokens) if tokens else math.SETTINGS
+    number = settings.tokens // math.TYPICAL
+    say(f"{number} demonstrations")
+    tokenizer = math.math_tokenizer(seed)
+    conversations = math.math_conversations(tokenizer, math.Plan(), seed, range(number))
+    asked = math.Plan(held_out=True)
+    held_out = math.math_conversations(tokenizer, asked, seed, range(math.HELD_OUT_ROWS))
+    return School(settings, tokenizer, conversations, held_out, math.DATA, math.LIMITS)
+
+
+def _tools(folder: Path, seed: int, tokens: int, wheel: str) -> School:
+    from rods.policies.pretrain import PretrainSettings
+    from rods.policies.tokenizer import common_words, train_tokenizer
+
+    settings = PretrainSettings(tokens=tokens) if tokens else PretrainSettings()
+    rollout = load_config("rods", "quick").rollout
+    number = settings.tokens // TYPICAL
     with ProcessPoolExecutor(2, get_context("spawn"), _start, (wheel, seed)) as crew:
         say(f"texts of {CORPUS} variants for the tokenizer")
         texts = [t for part in crew.map(_texts, _shares(CORPUS)) for t in part]
@@ -70,29 +144,7 @@ def pretrain(
         conversations = [c for part in made for c in part]
         made = crew.map(_conversations, [(folder, rollout, "held_out", range(HELD_OUT))])
         held_out = [c for part in made for c in part]
-    set_threads(threads)
-    model = build_model(settings, tokenizer, seed)
-    with Progress(
-        *Progress.get_default_columns(), "{task.fields[note]}", console=Console(stderr=True)
-    ) as bar:
-        line = bar.add_task("training", total=tokens, note="")
-
-        def report(figures: dict[str, float]) -> None:
-            rate = figures["tokens"] / figures["seconds"]
-            note = f"loss {figures['loss']:.3f} right {figures['accuracy']:.2f} {rate:.0f} tok/s"
-            bar.update(line, completed=figures["tokens"], note=note)
-            if not bar.console.is_terminal and figures["step"] % 20 == 1:
-                say(f"step {figures['step']:.0f} {figures['tokens'] / 1e6:.2f}M {note}")
-
-        card: dict[str, Any] = teach(model, conversations, settings, seed, report)
-    card["held_out"] = measure(model, held_out, settings.batch_tokens)
-    card["chat_template"] = ChatTemplate(tokenizer).digest()
-    card["seed"] = seed
-    card["data"] = DATA
-    card["limits"] = LIMITS
-    card["command"] = f"rods pretrain --tokens {tokens} --seed {seed}"
-    save_policy(folder, model, tokenizer, card, settings)
-    say(f"held out: {card['held_out']}; saved in {folder}")
+    return School(settings, tokenizer, conversations, held_out, DATA, LIMITS)
 
 
 def _shares(total: int, size: int = 100) -> list[range]:

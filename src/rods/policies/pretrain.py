@@ -47,6 +47,9 @@ class PretrainSettings:
     """Tokens to train on, context included."""
     batch_tokens: int = 3_072
     """Tokens of one update, padding included."""
+    window: int = 0
+    """Conversations that are sorted by length together, so that a batch has less padding but is
+    still mixed; 0: all of them."""
     lr: float = 2e-3
     """Peak rate of AdamW (embeddings, norms)."""
     matrix_lr: float = 0.008
@@ -89,18 +92,24 @@ def _id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
 
 
 def batches(
-    conversations: Sequence[Conversation], batch_tokens: int, rng: random.Random
+    conversations: Sequence[Conversation], batch_tokens: int, rng: random.Random, window: int = 0
 ) -> Iterator[list[Conversation]]:
     """Endless batches of similar length, in random order, each conversation once a pass."""
     while True:
-        order = sorted(range(len(conversations)), key=lambda i: (len(conversations[i].ids), i))
+        order = list(range(len(conversations)))
+        if window:
+            rng.shuffle(order)
+        place = {index: rank // window if window else 0 for rank, index in enumerate(order)}
+        order.sort(key=lambda i: (place[i], len(conversations[i].ids), i))
         passes: list[list[Conversation]] = []
         batch: list[Conversation] = []
+        width = 0
         for index in order:
             row = conversations[index]
-            if batch and (len(batch) + 1) * len(row.ids) > batch_tokens:
+            width = max(width, len(row.ids))
+            if batch and (len(batch) + 1) * width > batch_tokens:
                 passes.append(batch)
-                batch = []
+                batch, width = [], len(row.ids)
             batch.append(row)
         passes.append(batch)
         rng.shuffle(passes)
@@ -181,7 +190,8 @@ def teach(
     teacher = Teacher(model, settings)
     started, steps, recent = time.monotonic(), 0, [0.0]
     model.train()
-    for batch in batches(conversations, settings.batch_tokens, random.Random(seed)):
+    rng = random.Random(seed)
+    for batch in batches(conversations, settings.batch_tokens, rng, settings.window):
         figures = teacher.step(batch)
         steps += 1
         recent = [*recent[-49:], figures["loss"]] if steps > 1 else [figures["loss"]]

@@ -27,7 +27,10 @@ from transformers.utils import logging as hf_logging
 from rods.config import ModelSettings
 from rods.errors import PolicyError
 
-TINY = Path(__file__).parents[1] / "policies" / "tiny"
+_POLICIES = Path(__file__).parents[1] / "policies"
+TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
+BUNDLED = {"tiny": TINY, "tiny-math": TINY_MATH}
+"""The bundled policies by name."""
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
@@ -115,15 +118,15 @@ def quiet() -> Generator[None]:
 
 
 def _source(name: str) -> tuple[str, bool]:
-    path = TINY if name == "tiny" else Path(name).expanduser()
+    path = BUNDLED.get(name) or Path(name).expanduser()
     if not path.is_dir():
-        looks_local = name == "tiny" or name.startswith((".", "/", "~")) or name.count("/") > 1
+        looks_local = name in BUNDLED or name.startswith((".", "/", "~")) or name.count("/") > 1
         if not looks_local:
             return name, False
         hint = (
             "the bundled policy is missing from this installation; reinstall rods or make it with "
             "`rods pretrain`."
-            if name == "tiny"
+            if name in BUNDLED
             else "give a folder with config.json, weights and tokenizer, or a Hugging Face name."
         )
         raise PolicyError(f"model {name!r}: there is no folder {path}: {hint}")

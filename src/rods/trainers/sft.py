@@ -32,8 +32,8 @@ from rods.errors import StoreError, TrainError
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16
-from rods.trainers.local import with_lora
 from rods.trainers.optim import make_optimizer, rate
+from rods.trainers.prepare import with_lora
 from rods.trainers.samples import Sample, loss_weights, pack
 from rods.types import Json
 

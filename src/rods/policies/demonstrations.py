@@ -1,0 +1,139 @@
+"""Demonstrations of questions in the inline dialects: direct answers, and programs with results.
+
+Owns the mixture: which questions, how often a program is written, how many, and which programs are
+useless or fail. Outputs are real: every program is run. That happens in this process, without a
+sandbox, because all programs come from our own generators; nothing else may be passed to `execute`.
+
+A direct answer is written down as if it were known. A small model can learn it for small numbers
+and guesses it for large ones, so that a program is worth its while.
+
+    for made in demonstrations(Plan(dialects=("retool",)), seed=0, numbers=range(1000)):
+        made.task_id, made.pieces       # "add-2-8451-retool", [["What is ...", False], ...]
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import random
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rods.dialects import INLINE
+from rods.envs.python_tool import shown
+from rods.envs.questions.families import FAMILIES, HELD_OUT, make_question
+from rods.envs.questions.question import Question
+from rods.sandbox.execution import Execution
+from rods.types import ToolResult
+
+DIALECTS = ("torl", "zerotir", "retool")
+PROGRAM = "<program>"
+"""Name of a program's file in tracebacks, as the sandbox has it."""
+SPREAD = 400_000
+"""Seeds that questions are drawn from, on either side."""
+FAULTS = ("print({0}", "print(answer)", "print(total + {0})", "print(int('x'))", "1 / 0")
+"""Programs that fail; {0} is what the right one prints."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Shares of the ways to answer; what is left are direct answers."""
+
+    one: float = 0.20
+    """One program that finds the answer."""
+    several: float = 0.13
+    """The work step by step; a second time the same where there is only one step."""
+    failing: float = 0.03
+    """One that fails, then the right one."""
+    useless: float = 0.015
+    """One that does not help, then a direct answer."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is demonstrated."""
+
+    dialects: Sequence[str] = DIALECTS
+    families: Sequence[str] = tuple(FAMILIES)
+    difficulties: Sequence[int] = (1, 1, 1, 2, 2, 3, 3, 4, 5)
+    """Each as often as it stands here: small numbers are what a direct answer can be learnt on."""
+    mixture: Mixture = Mixture()
+    held_out: bool = False
+    """Whether questions of the held-out side are asked."""
+
+
+class Demonstration(NamedTuple):
+    """One question with a response."""
+
+    task_id: str
+    pieces: list[tuple[str, bool]]
+    """The prompt, then the response; True: the policy writes it."""
+
+
+def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[Demonstration]:
+    """Demonstration `i` is a function of plan, seed and `i` alone.
+
+    Raises:
+        ConfigError: a family or a difficulty is unknown, or has no question on this side.
+    """
+    for number in numbers:
+        chance = random.Random(f"rods-demonstrations-{seed}-{number}")
+        name = plan.dialects[number % len(plan.dialects)]
+        dialect = INLINE[name]
+        family, difficulty = chance.choice(plan.families), chance.choice(plan.difficulties)
+        place = (HELD_OUT if plan.held_out else 0) + chance.randrange(SPREAD)
+        question = make_question(family, difficulty, place)
+        programs = choose_programs(question, plan.mixture, chance)
+        asked = Question(question.text, question.answer, tuple(programs))
+        outputs = [dialect.shorten(execute(program), len) for program in programs]
+        response = dialect.demonstration(asked, outputs)
+        prompt = (dialect.prompt(question.text), False)
+        yield Demonstration(f"{family}-{difficulty}-{place}-{name}", [prompt, *response])
+
+
+def choose_programs(question: Question, mixture: Mixture, chance: random.Random) -> list[str]:
+    """The programs of one demonstration, none for a direct answer."""
+    if not question.programs:
+        return []
+    right, inner = question.program, _inner(question.program)
+    ways = {
+        "one": [right],
+        "several": [*question.programs] if len(question.programs) > 1 else [right, right],
+        "failing": [chance.choice(FAULTS).format(inner), right],
+        "useless": [f"print({chance.choice(_numbers(inner))})"],
+    }
+    draw = chance.random()
+    for way, programs in ways.items():
+        draw -= getattr(mixture, way)
+        if draw < 0:
+            return programs
+    return []
+
+
+def _inner(program: str) -> str:
+    """What the last line prints."""
+    return program.rstrip().rpartition("\n")[2].removeprefix("print(").removesuffix(")")
+
+
+def _numbers(text: str) -> list[str]:
+    words = "".join(c if c.isdigit() else " " for c in text).split()
+    return words or ["0"]
+
+
+def execute(program: str) -> ToolResult:
+    """Run one of our own programs here, and say what a policy would read of it."""
+    printed = io.StringIO()
+    linecache.cache[PROGRAM] = (len(program), None, program.splitlines(True), PROGRAM)
+    with redirect_stdout(printed):
+        try:
+            exec(compile(program, PROGRAM, "exec"), {"__name__": "__main__"})
+        except (ArithmeticError, NameError, SyntaxError, TypeError, ValueError) as error:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_frame.f_code.co_filename != PROGRAM:
+                trace = trace.tb_next
+            lines = traceback.format_exception(type(error), error, trace)
+            return shown(Execution(printed.getvalue(), "".join(lines), "error", 0.0))
+    return shown(Execution(printed.getvalue(), "", "ok", 0.0))
