@@ -246,7 +246,7 @@ class TrainSettings(Settings):
     filter: Literal["none", "zerotir"] = "none"
     """`zerotir`: leave out groups whose accuracy is outside `group_window` or whose scores mostly
     failed, and samples that are cut and wrong, odd, made up or repetitive. All are counted. Needs a
-    reward that logs `correct`."""
+    reward that logs `correct`. The perplexity under a base model is not looked at."""
     group_window: tuple[float, float] = (0.05, 0.8)
     """Under `filter`: a group trains if its mean accuracy lies strictly between."""
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"

@@ -129,9 +129,11 @@ def _scores_of(group: Group, scores: Sequence[Score]) -> list[Score]:
 def _advantages(
     kind: str, rewards: Sequence[Sequence[float | None]]
 ) -> Sequence[Sequence[float | None]]:
+    # PPO's come later, from a critic; the group's own serve to refuse rewards that are not finite.
+    found = advantages("dr_grpo" if kind == "gae" else kind, rewards)
     if kind != "gae":
-        return advantages(kind, rewards)
-    return [[None if r is None else 0.0 for r in row] for row in rewards]
+        return found
+    return [[None if a is None else 0.0 for a in row] for row in found]
 
 
 class _Sieve:
@@ -143,7 +145,8 @@ class _Sieve:
         self._on = filters.name == "zerotir"
         self._window = filters.window
         self.dropped: dict[str, int] = dict.fromkeys(get_args(GroupFault), 0) if self._on else {}
-        self.masked: dict[str, int] = dict.fromkeys(get_args(SampleFault), 0) if self._on else {}
+        looked_for = [fault for fault in get_args(SampleFault) if fault != "perplexity"]
+        self.masked: dict[str, int] = dict.fromkeys(looked_for, 0) if self._on else {}
 
     def keeps(self, scores: Sequence[Score]) -> bool:
         fault = group_fault(scores, self._window) if self._on else None
