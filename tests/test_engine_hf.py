@@ -104,13 +104,16 @@ def test_both_paths_sample_the_same() -> None:
     assert slow.stats.forked_tokens > 0
 
 
-@pytest.mark.parametrize("rows", [1, 3, 12])
-def test_a_sample_does_not_depend_on_its_batch(rows: int) -> None:
+@pytest.fixture(scope="module")
+def alone() -> list[Played]:
+    """Each of twelve samples by an engine of its own."""
     model = build("qwen3")
-    together = play_many(HFPolicy(model, [5], rows=rows, max_context=128), 12)
-    alone = [
-        asyncio.run(play(HFPolicy(model, [5], 1, 128), i, text(i // 4, 30))) for i in range(12)
-    ]
+    return [asyncio.run(play(HFPolicy(model, [5], 1, 128), i, text(i // 4, 30))) for i in range(12)]
+
+
+@pytest.mark.parametrize("rows", [1, 3, 12])
+def test_a_sample_does_not_depend_on_its_batch(rows: int, alone: list[Played]) -> None:
+    together = play_many(HFPolicy(build("qwen3"), [5], rows=rows, max_context=128), 12)
     assert [p.ids for p in together] == [p.ids for p in alone]
 
 

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -208,10 +208,21 @@ def run(path: Path, config: RunConfig, screen: Screen | None = None) -> None:
     train(parts(config.curriculum), made, screen or Screen())
 
 
-def test_the_loop_closes(tmp_path: Path) -> None:
-    config = settings()
-    run(tmp_path / "run", config)
-    rows = RunDirectory.open(tmp_path / "run").metrics()
+class Whole(NamedTuple):
+    path: Path
+    parts: Parts
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """A run from beginning to end; nothing of it is changed by those who read it."""
+    path, made = tmp_path_factory.mktemp("whole") / "run", parts("rods")
+    train(made, start(path, settings()), Screen())
+    return Whole(path, made)
+
+
+def test_the_loop_closes(whole: Whole) -> None:
+    rows = RunDirectory.open(whole.path).metrics()
     epochs = [r for r in rows if r["kind"] == "epoch"]
     steps = [r for r in rows if r["kind"] == "step"]
     assert [r["when"] for r in rows if r["kind"] == "eval"] == ["before", "after"]
@@ -221,15 +232,13 @@ def test_the_loop_closes(tmp_path: Path) -> None:
     assert [s["step"] for s in steps] == list(range(1, len(steps) + 1))
     drawn = {j["task_id"] for s in steps for j in s["judgements"] if j["origin"] == "variant"}
     assert drawn, "variants are trained on"
-    assert RunDirectory.open(tmp_path / "run").manifest["finished"]
+    assert RunDirectory.open(whole.path).manifest["finished"]
 
 
-def test_the_policy_follows_the_trainer(tmp_path: Path) -> None:
-    config = settings()
-    made = parts("rods")
-    train(made, start(tmp_path / "run", config), Screen())
+def test_the_policy_follows_the_trainer(whole: Whole) -> None:
+    made = whole.parts
     assert made.policy.version == made.trainer.version > 5
-    rows = RunDirectory.open(tmp_path / "run").metrics()
+    rows = RunDirectory.open(whole.path).metrics()
     means = [r["progress_mean"] for r in rows if r["kind"] == "step"]
     assert sum(means[-3:]) > sum(means[:3])
     after = next(r for r in rows if r["kind"] == "eval" and r["when"] == "after")
@@ -255,29 +264,28 @@ def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path
 
 
 @pytest.mark.parametrize("step", [2, 7])
-def test_invariant_8_a_kill_and_a_resume_change_nothing(tmp_path: Path, step: int) -> None:
+def test_invariant_8_a_kill_and_a_resume_change_nothing(
+    whole: Whole, tmp_path: Path, step: int
+) -> None:
     config = settings()
-    run(tmp_path / "whole", config)
     with pytest.raises(Killed):
         run(tmp_path / "killed", config, Screen(step, kill))
     run(tmp_path / "killed", config)
-    assert played(tmp_path / "killed") == played(tmp_path / "whole")
+    assert played(tmp_path / "killed") == played(whole.path)
 
 
 @pytest.mark.slow
-def test_invariant_8_many_kills(tmp_path: Path) -> None:
+def test_invariant_8_many_kills(whole: Whole, tmp_path: Path) -> None:
     config = settings()
-    run(tmp_path / "whole", config)
     for step in (2, 2, 5, 6, 9, 11):
         with pytest.raises(Killed):
             run(tmp_path / "killed", config, Screen(step, kill))
     run(tmp_path / "killed", config)
-    assert played(tmp_path / "killed") == played(tmp_path / "whole")
+    assert played(tmp_path / "killed") == played(whole.path)
 
 
-def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(whole: Whole, tmp_path: Path) -> None:
     config, before = settings(), signal.getsignal(signal.SIGINT)
-    run(tmp_path / "whole", config)
     press = Screen(4, lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(Interrupted, match="stopped after update 4"):
         run(tmp_path / "stopped", config, press)
@@ -286,5 +294,5 @@ def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(tmp_path: Path) -> None:
     assert checkpoint is not None and checkpoint.step == 4
     assert not stopped.manifest["finished"]
     run(tmp_path / "stopped", config)
-    assert played(tmp_path / "stopped") == played(tmp_path / "whole")
+    assert played(tmp_path / "stopped") == played(whole.path)
     assert signal.getsignal(signal.SIGINT) is before
