@@ -11,6 +11,7 @@ from rods.envs.bfcl.world import BfclEnvironment
 from rods.synthesis.gates import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
+from rods.synthesis.writers.graph import GraphWriter
 from rods.synthesis.writers.resample import ResampleWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
@@ -29,6 +30,11 @@ def writer() -> ResampleWriter:
 
 
 @functools.cache
+def graph_writer() -> GraphWriter:
+    return GraphWriter(sides().train, ENVIRONMENT)
+
+
+@functools.cache
 def keeper() -> Gatekeeper:
     return Gatekeeper(ENVIRONMENT, sides().train, sides().held_out)
 
@@ -39,7 +45,7 @@ def named(origin: str) -> Task:
 
 @functools.cache
 def accepted(count: int = 40) -> tuple[tuple[Task, Task], ...]:
-    """(seed, variant) pairs over all categories."""
+    """(seed, variant) pairs of the resample writer, over all categories."""
     rng = random.Random(11)
     pairs: list[tuple[Task, Task]] = []
     number = 0
@@ -50,6 +56,13 @@ def accepted(count: int = 40) -> tuple[tuple[Task, Task], ...]:
         if outcome.variant is not None:
             pairs.append((seed, outcome.variant))
     return tuple(pairs)
+
+
+@functools.cache
+def walked(step: int = 10) -> tuple[tuple[Task, Task], ...]:
+    """(seed, variant) pairs of the graph writer, where one of each `step` seeds has a variant."""
+    made = [(s, synthesize(s, graph_writer(), keeper(), 5, 3)) for s in sides().train[::step]]
+    return tuple((s, outcome.variant) for s, outcome in made if outcome.variant is not None)
 
 
 def renamed() -> list[tuple[Task, Task]]:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import functools
-import random
 
 import pytest
 
 from mutants import BREAKS, CERTAIN, Subject, break_it
 from rods.synthesis.gates_case import Facts
-from rods.synthesis.pipeline import synthesize
-from rods.synthesis.writers.graph import GraphWriter
-from synthesis_cases import ENVIRONMENT, keeper, sides, verdict, writer
+from synthesis_cases import ENVIRONMENT, accepted, verdict, walked
 
 
 @functools.cache
 def subjects(count: int) -> tuple[Subject, ...]:
-    """Accepted variants of both writers, all categories in turn."""
-    rng = random.Random(23)
-    writers = (writer(), GraphWriter(sides().train, ENVIRONMENT))
-    categories = sorted({task.category for task in sides().train})
-    found: list[Subject] = []
-    number = 0
-    while len(found) < count:
-        category = categories[number // 2 % len(categories)]
-        seed = rng.choice([t for t in sides().train if t.category == category])
-        made = synthesize(seed, writers[number % 2], keeper(), number, 3).variant
-        number += 1
-        if made is not None:
-            found.append(Subject(seed, Facts(ENVIRONMENT, made)))
-    return tuple(found)
+    """Accepted variants of all categories, half of them by each writer."""
+    half = count // 2
+    found = walked(10 if half <= 40 else 2)
+    pairs = [*accepted(max(half, 40))[:half], *found[:: len(found) // half][:half]]
+    assert len(pairs) == count
+    return tuple(Subject(seed, Facts(ENVIRONMENT, made)) for seed, made in pairs)
 
 
 def passed(name: str, count: int) -> tuple[list[str], int]:
