@@ -93,12 +93,13 @@ class Suite:
                 k=samples,
                 on_trajectory=count,
             )
-            return [_row(group) async for group in groups]
+            return [row_of(group) async for group in groups]
         finally:
             policy.version = version
 
 
-def _row(group: Group) -> dict[str, Json]:
+def row_of(group: Group) -> dict[str, Json]:
+    """One task of the evaluation: a value for each valid sample."""
     valid = [t for t in group.trajectories if t.valid]
     return {
         "task_id": group.task.id,
@@ -108,6 +109,7 @@ def _row(group: Group) -> dict[str, Json]:
         "recipe": group.task.provenance.recipe,
         "progress": [sum(v.solved for v in t.verdicts) / t.n_turns for t in valid],
         "solved": [t.solved for t in valid],
-        "parity": [t.parity for t in valid],
+        # A world that judges answers has no benchmark to agree with.
+        "parity": [t.parity for t in valid if all(v.correct is None for v in t.verdicts)],
         "invalid": len(group.trajectories) - len(valid),
     }
