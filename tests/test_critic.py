@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from rods.config import parse_config
+from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.reward import Score
 from rods.trainers.collect import collect
@@ -226,11 +226,11 @@ def test_warm_up_trains_the_critic_alone_and_says_so():
 
 def test_minibatches_and_clipping():
     model = make_model()
-    trainer = ppo(model, minibatch=3, epochs=4, value_clip=0.01, critic_lr=5e-2)
-    report = trainer.update(groups := make_groups(model), make_scores(groups))
-    assert report.optimizer_steps == report.critic.optimizer_steps == 4 * 3
+    trainer = ppo(model, minibatch=3, epochs=3, value_clip=0.01, critic_lr=5e-2)
+    report = trainer.update(groups := make_groups(model, groups=1), make_scores(groups))
+    assert report.optimizer_steps == report.critic.optimizer_steps == 3 * 2
     assert 0.2 < report.critic.value_clipped < 1
-    free = ppo(make_model(), minibatch=3, epochs=4, critic_lr=5e-2)
+    free = ppo(make_model(), minibatch=3, epochs=2, critic_lr=5e-2)
     assert free.update(groups, make_scores(groups)).critic.value_clipped == 0
 
 
@@ -304,21 +304,20 @@ def test_a_reward_that_is_not_finite_is_refused():
 @pytest.mark.parametrize("rank", [0, 2])
 def test_resumed_training_is_bit_equal(tmp_path, rank):
     options = {
-        "model_settings": CPU.model_copy(update={"lora_rank": rank}), "critic_warmup": 3,
+        "model_settings": CPU.model_copy(update={"lora_rank": rank}), "critic_warmup": 2,
         "minibatch": 3, "epochs": 2, "kl": 0.1, "value_clip": 0.2, "schedule": "cosine",
         "gae_lambda": 0.9,
     }  # fmt: skip
-    batches = [make_groups(make_model(), seed=s) for s in range(4)]
+    batches = [make_groups(make_model(), groups=1, seed=s) for s in range(3)]
     straight = ppo(make_model(), **options)
-    for groups in batches[:2]:
-        straight.update(groups, make_scores(groups))
+    straight.update(batches[0], make_scores(batches[0]))
     straight.save(tmp_path / "c")
-    first = [straight.update(g, make_scores(g)) for g in batches[2:]]
+    first = [straight.update(g, make_scores(g)) for g in batches[1:]]
 
     resumed = ppo(make_model(), **options)
     resumed.load(tmp_path / "c")
-    assert resumed.critic.updates == 2 and resumed.critic.warming
-    second = [resumed.update(g, make_scores(g)) for g in batches[2:]]
+    assert resumed.critic.updates == 1 and resumed.critic.warming
+    second = [resumed.update(g, make_scores(g)) for g in batches[1:]]
     assert [r.critic for r in first] == [r.critic for r in second]
     assert [(r.loss, r.skipped) for r in first] == [(r.loss, r.skipped) for r in second]
     assert first[0].skipped and not first[1].skipped
@@ -363,6 +362,19 @@ def test_settings_that_go_together():
     parse_config({"train": {"loss": "gspo", "mask_env_tokens": False}}, "here")
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_bfloat16_keeps_float32_weights_and_values(rank):
+    groups = make_groups(make_model())
+    half = ModelSettings(device="cpu", dtype="bfloat16", lora_rank=rank)
+    trainer, exact = ppo(make_model(), model_settings=half), ppo(make_model())
+    for each in (trainer, exact):
+        shake_head(each.critic)
+    one, two = (t.update(groups, make_scores(groups)).critic for t in (trainer, exact))
+    assert one.value_loss != two.value_loss
+    assert one.value_loss == pytest.approx(two.value_loss, rel=0.05)
+    assert {v.dtype for v in critic_weights(trainer).values()} == {torch.float32}
+
+
 @pytest.mark.parametrize("rank", [0, 4])
 def test_ppo_learns_a_bandit(rank):
     settings = CPU.model_copy(update={"lora_rank": rank})
@@ -371,7 +383,7 @@ def test_ppo_learns_a_bandit(rank):
     assert means[-1] > means[0] + 0.2 and means[-1] > 0.8
     assert [r.skipped is None for r in reports] == [False, *[True] * 8]
     # One prompt, one token: the value of the state is the mean reward.
-    assert abs(reports[-1].critic.value_mean - means[-1]) < abs(means[-1])
+    assert reports[-1].critic.value_mean == pytest.approx(means[-1], abs=0.3)
 
 
 def test_estimates_reach_only_the_policys_own_tokens():
