@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -47,25 +49,40 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(tree: ast.AST) -> set[str]:
+class Facts(NamedTuple):
+    """What a file says of itself, read once."""
+
+    text: str
+    docstring: str | None
+    functions: list[tuple[str, int]]
+    """Names and numbers of lines."""
+    imports: set[str]
+
+
+@functools.cache
+def facts(path: Path) -> Facts:
+    text = path.read_text()
+    tree = ast.parse(text)
+    functions: list[tuple[str, int]] = []
     found: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions.append((node.name, (node.end_lineno or 0) - node.lineno + 1))
+        elif isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found |= {f"{node.module}.{name.name}" for name in node.names}
         elif isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
-    return {name for name in found if name.startswith("rods")}
+    ours = {name for name in found if name.startswith("rods")}
+    return Facts(text, ast.get_docstring(tree), functions, ours)
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_sizes(path: Path) -> None:
-    text = path.read_text()
     cap = LOOP_LINES if path.name == "loop.py" else FILE_LINES
-    assert len(text.splitlines()) <= cap
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES, node.name
+    assert len(facts(path).text.splitlines()) <= cap
+    for name, lines in facts(path).functions:
+        assert lines <= FUNCTION_LINES, name
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
@@ -74,7 +91,7 @@ def test_layers(path: Path) -> None:
     if not mine:
         return
     assert mine in RANK, f"{mine} has no row: say who may import it"
-    for name in imports(ast.parse(path.read_text())):
+    for name in facts(path).imports:
         theirs = room_of(name)
         if theirs in RANK:
             assert RANK[theirs] <= RANK[mine], f"{mine} must not import {theirs}"
@@ -83,19 +100,13 @@ def test_layers(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
 def test_docstrings_and_marks(path: Path) -> None:
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)), "every module opens with what it owns"
+    assert facts(path).docstring, "every module opens with what it owns"
     for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
-        assert mark not in text
+        assert mark not in facts(path).text
 
 
 def test_functions_are_small() -> None:
-    lengths = sorted(
-        (node.end_lineno or 0) - node.lineno + 1
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    )
+    lengths = sorted(lines for path in FILES for _, lines in facts(path).functions)
     assert lengths[len(lengths) // 2] <= 12
     assert lengths[int(len(lengths) * 0.9)] <= 40
 
