@@ -29,7 +29,7 @@ from synthesis_cases import (
 
 GATES = (
     "ancestry held_out_scenario structure world offered sizes literals leaks novelty "
-    "held_out_overlap asked execution outcome replay provenance gap contradiction units withheld "
+    "held_out_overlap execution asked outcome replay provenance gap contradiction units withheld "
     "minimal distance"
 )
 

@@ -13,17 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from rods.synthesis.clarity import place_of
+from rods.synthesis.flow import Step, normal
 from rods.synthesis.gates_case import Case, Kin, gate
-from rods.synthesis.phrases import Phrases, Wording, frame_words, load_phrases, said, ways
-from rods.types import ToolCall
+from rods.synthesis.phrases import Giver, Phrases, Wording, frame_words, load_phrases, ways
+from rods.types import ToolCall, Value
 
 _WORD = re.compile(r"[a-z']+")
-_SLOT = re.compile(r"'?\{(\w+)\}'?")
-_NAMED = re.compile(r"\{(\w+)\}")
+_SLOT = re.compile(r"\{(\w+)\}")
 _FRAME = frame_words()
 OPEN = "[^\\x01]{1,300}?"
 """Any value."""
-_END = r"(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)"
+_END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
 """What follows a clause."""
 CUT = "\x00"
 """Stands where a clause was, while its optional parts are looked for."""
@@ -61,19 +62,21 @@ def _unlike(kin: Kin, calls: Sequence[ToolCall]) -> str | None:
 
 def _misread(phrases: Phrases, case: Case, index: int) -> str | None:
     """What is wrong with a message that is made of templates; None for other wording."""
-    calls = case.variant.asked(index)
-    if not calls or not all(phrases.knows(call.name) for call in calls):
+    steps = case.variant.steps
+    place = case.variant.answer(index)
+    unsaid = [number for number, step in enumerate(steps) if step.turn == place]
+    if not unsaid or not all(phrases.knows(steps[n].call.name) for n in unsaid):
         return None
     rest = case.variant.task.turns[index].user
     for scene in phrases.scenes:
         rest = rest.replace(scene, " ")
-    unsaid = list(calls)
-    for cut in (_without_values, _without_meant):
-        for call in tuple(unsaid):
-            wording = phrases.wording(call.name)
-            shorter = None if wording is None else cut(rest, call, wording)
+    for texts in (_values, _ways):
+        for number in tuple(unsaid):
+            wording = phrases.wording(steps[number].call.name)
+            filled = {} if wording is None else texts(steps, number, wording)
+            shorter = None if wording is None else _without(rest, filled, wording)
             if shorter is not None:
-                unsaid.remove(call)
+                unsaid.remove(number)
                 rest = shorter
     if not unsaid and not _foreign(rest):
         return None
@@ -85,7 +88,8 @@ def _misread(phrases: Phrases, case: Case, index: int) -> str | None:
     if other and not (unsaid and _foreign(rest)):
         return f"the message asks for {', '.join(other)} with values of no call"
     if unsaid and not _foreign(rest):
-        return f"the message does not ask for {', '.join(map(str, unsaid))}"
+        missing = ", ".join(str(steps[number].call) for number in unsaid)
+        return f"the message does not ask for {missing}"
     return None
 
 
@@ -94,35 +98,42 @@ def _foreign(text: str) -> set[str]:
     return set(_WORD.findall(text.lower())) - _FRAME
 
 
-def _without_values(text: str, call: ToolCall, wording: Wording) -> str | None:
-    """The message without the clause that says this call with all its values; None without one."""
-    values = {n: said(v, wording.words.get(n, {})) for n, v in call.arguments.items()}
-    for say in sorted(wording.say, key=len, reverse=True):
-        if not _slots(say) <= values.keys():
-            continue
-        whole = _plain(say, values)
-        at = text.lower().find(whole.lower())
-        if at < 0:
-            continue
-        end = at + len(whole)
-        for name, forms in wording.optional.items():
-            tails = [" " + _plain(form, values) for form in forms] if name in values else [""]
-            tail = next((tail for tail in tails if text.startswith(tail, end)), None)
-            if tail is None:
-                return None
-            end += len(tail)
-        return text[:at] + DONE + text[end:]
-    return None
+def _values(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
+    """How each argument of a step is said, as a pattern."""
+    call = steps[number].call
+    return {name: _one_of(wording.texts(name, value)) for name, value in call.arguments.items()}
 
 
-def _without_meant(text: str, call: ToolCall, wording: Wording) -> str | None:
-    """The same, where values may also be meant or left open without being said."""
-    filled = {name: _one_of(ways(wording, name, v)) for name, v in call.arguments.items()}
+def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
+    """The same, where values may also be meant, by what showed them, or left open."""
+    filled: dict[str, str] = {}
+    for name, value in steps[number].call.arguments.items():
+        filled[name] = _one_of(ways(wording, name, value, _givers(steps[:number], value)))
+    return filled
+
+
+def _givers(steps: Iterable[Step], value: Value) -> list[Giver]:
+    if isinstance(value, list | dict | ToolCall):
+        return []
+    key = normal(value)
+    shown = [step for step in steps if any(normal(leaf.value) == key for leaf in step.leaves)]
+    places = [Giver(step.call, place) for step in shown if (place := place_of(step, value))]
+    return [*(Giver(step.call) for step in shown), *places]
+
+
+def _without(text: str, filled: Mapping[str, str], wording: Wording) -> str | None:
+    """The message without the clause that says a call so; None without one.
+
+    Args:
+        text: the message, or what is left of it.
+        filled: a pattern for each argument of the call.
+        wording: of its tool.
+    """
     lower = text.lower()
     for say in sorted(wording.say, key=len, reverse=True):
         if not all(piece in lower for piece in _pieces(say)) or not _slots(say) <= filled.keys():
             continue
-        cut = re.sub(_pattern(say, filled), CUT, text, count=1, flags=re.I)
+        cut = re.sub(_pattern(say, filled) + r"(?!\w)", CUT, text, count=1, flags=re.I)
         if cut == text:
             continue
         for name, forms in wording.optional.items():
@@ -133,11 +144,6 @@ def _without_meant(text: str, call: ToolCall, wording: Wording) -> str | None:
             cut = shorter
         return cut.replace(CUT, DONE)
     return None
-
-
-def _plain(template: str, values: Mapping[str, str]) -> str:
-    """A template with its values; without those that the call does not have."""
-    return _NAMED.sub(lambda match: values.get(match[1], ""), template)
 
 
 def _one_of(texts: Iterable[str]) -> str:
@@ -156,11 +162,11 @@ def _slots(template: str) -> set[str]:
 
 
 def _pattern(template: str, filled: Mapping[str, str]) -> str:
-    """A template as a regular expression; quotes around a value may be missing."""
+    """A template as a regular expression; a slot that is not filled takes any value."""
     parts: list[str] = []
     at = 0
     for match in _SLOT.finditer(template):
-        parts += [re.escape(template[at : match.start()]), f"'?{filled.get(match[1], OPEN)}'?"]
+        parts += [re.escape(template[at : match.start()]), filled.get(match[1], OPEN)]
         at = match.end()
     return "".join([*parts, re.escape(template[at:])])
 

@@ -9,13 +9,13 @@ executes a call: the caller finds out whether the world accepts it.
 
 from __future__ import annotations
 
-import datetime
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from rods.synthesis.flow import Scalar, Step, leaves
+from rods.synthesis.fresh import Texts, makers, with_ending_of, word_of
 from rods.synthesis.writers.assign import Materials
 from rods.synthesis.writers.domains import NUMERIC, Domains
 from rods.synthesis.writers.entities import kind_map
@@ -37,7 +37,8 @@ FROM_STATE = 0.7
 """How often a text without a kind is taken from the state's field of that name."""
 WHOLE = frozenset({"shares", "fuel", "miles", "meters", "percent", "money", "quantity", "volume"})
 """Kinds whose new numbers are mostly whole."""
-EPOCH = datetime.date(2026, 1, 1)
+FROM_TEXT = 0.8
+"""How often a search is for a word that stands in what exists."""
 
 
 @dataclass
@@ -55,25 +56,33 @@ class Live:
 
     inferred: bool = False
     """Kinds are guesses: of values of a kind, those whose field fits the argument's name."""
+    places: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Fields that hold what exists for an argument, where its kind has several; by `look`."""
 
     def look(self, domains: Domains) -> None:
         """Collect the entities of the state by kind."""
         self.inferred = domains.inferred
+        self.places = domains.fields
         for owner, node in self.configuration.items():
             for name, value in _fields(_as_configured(node)).items():
                 self._read(owner, name, value, domains)
 
     def _read(self, owner: str, name: str, node: Json, domains: Domains) -> None:
-        def leaf(kind: str, value: Scalar) -> Scalar:
+        below = name + "." if isinstance(node, dict) else name
+
+        def put(kind: str, value: Scalar, at: str) -> None:
             if kind and value not in (None, "", "None"):
-                values = self.kinds.setdefault(kind, {}).setdefault(name, [])
+                values = self.kinds.setdefault(kind, {}).setdefault(at, [])
                 if value not in values:
                     values.append(value)
+
+        def leaf(kind: str, value: Scalar) -> Scalar:
+            put(kind, value, below)
             return value
 
         def key(kind: str, text: str) -> str:
             numeric = kind == "id" and str(text).isdigit()
-            leaf(kind, int(text) if numeric else text)
+            put(kind, int(text) if numeric else text, name)
             return text
 
         kind_map(node, owner, name, domains, leaf, key)
@@ -81,11 +90,13 @@ class Live:
     def existing(self, kind: str, name: str) -> list[Scalar]:
         """Values of a kind; of secrets and codes those whose field fits the argument's name."""
         fields = self.kinds.get(kind, {})
+        if name in self.places:
+            return [v for at in self.places[name] for v in fields.get(at, ())]
         if kind == "ident" or self.inferred:
             stem = name.removesuffix("_id").rpartition("_")[2]
-            near = [values for at, values in fields.items() if at == name]
+            near = [values for at, values in fields.items() if at.rstrip(".") == name]
             near = near or [values for at, values in fields.items() if stem in at]
-            if near:
+            if near or not self.inferred:
                 return [value for values in near for value in values]
         return [value for values in fields.values() for value in values]
 
@@ -98,14 +109,6 @@ class Live:
             if at in (name, tail) and leaf.value not in (None, ""):
                 found.setdefault(at, []).append(leaf.value)
         return list(dict.fromkeys(found.get(name) or found.get(tail, [])))
-
-    def alone(self, name: str) -> bool:
-        """Whether the latest result that has this name shows one value of it only."""
-        for step in reversed(self.steps):
-            found = {str(leaf.value) for leaf in step.leaves if leaf.path[-1:] == (name,)}
-            if found:
-                return len(found) == 1
-        return False
 
     def shown(self, name: str) -> list[Scalar]:
         """Values that results showed under this name, the latest first."""
@@ -154,22 +157,8 @@ class Grounder:
         self._domains = domains
         self._specs = specs
         self._exemplars = exemplars
-        self._materials = materials
-        self._makers: Mapping[str, Callable[[random.Random], Scalar]] = {
-            "name": self._name,
-            "pattern": lambda rng: materials.vocabulary.word(rng),
-            "person": lambda rng: materials.vocabulary.first_name(rng),
-            "user": lambda rng: materials.vocabulary.word(rng) + str(rng.randrange(10, 99)),
-            "mention": lambda rng: "@" + materials.vocabulary.word(rng),
-            "tag": lambda rng: "#" + materials.vocabulary.word(rng).capitalize(),
-            "date": lambda rng: (EPOCH + datetime.timedelta(rng.randrange(30, 700))).isoformat(),
-            "expiry": lambda rng: f"{rng.randrange(1, 13):02d}/{rng.randrange(2027, 2032)}",
-            "airport": lambda rng: rng.choice(sorted(set(domains.airports.values()))),
-            "zip": lambda rng: rng.choice(sorted(set(domains.zips.values()))),
-            "city": lambda rng: rng.choice(sorted(domains.zips)),
-            "company": lambda rng: rng.choice(sorted(domains.companies)),
-            "symbol": lambda rng: rng.choice(sorted(set(domains.companies.values()))),
-        }
+        self._makers = makers(domains, materials)
+        self._texts = Texts(domains, materials)
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
         """A call with an argument for every required parameter and some of the others."""
@@ -193,6 +182,9 @@ class Grounder:
         texts = [v for v in arguments.values() if isinstance(v, str)]
         if len(set(texts)) < len(texts):
             return None
+        source, target = arguments.get("source"), arguments.get("destination")
+        if isinstance(source, str) and target not in live.existing("name", "destination"):
+            arguments["destination"] = with_ending_of(source, str(target))
         ordered = {name: arguments[name] for name in properties if name in arguments}
         return ToolCall(tool, ordered)
 
@@ -212,10 +204,15 @@ class Grounder:
             return self._items(tool, name, schema, kind, live, rng)
         if declared in ("dict", "object"):
             return self._exemplar(tool, name, rng)
-        shown = live.shown(name)
+        shown = live.shown(name) if self._may_be_shown(name, kind) else []
         if shown and rng.random() < FROM_RESULT:
             return _typed(shown[0], declared)
         return self._scalar(tool, name, kind, declared, live, rng)
+
+    def _may_be_shown(self, name: str, kind: str) -> bool:
+        """Whether a result's field of this name holds such values: an `amount` may be of shares."""
+        held = self._domains.leaf("", name)
+        return kind != "body" and held in ("", kind)
 
     def _items(
         self,
@@ -240,10 +237,15 @@ class Grounder:
     def _scalar(
         self, tool: str, name: str, kind: str, declared: str, live: Live, rng: random.Random
     ) -> Scalar:
-        if kind == "body":
-            return self._text(name, rng)
-        existing = live.existing(kind, name)
-        fresh = self._makers.get(kind)
+        if kind == "body" and f"{tool}.{name}" not in self._domains.fresh:
+            return self._texts.draw(name, rng)
+        if kind == "pattern" and rng.random() < FROM_TEXT:
+            return word_of(live.kinds.get("name" if name == "name" else "body", {}), rng)
+        existing = [v for v in live.existing(kind, name) if _typed(v, declared) is not None]
+        maker = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)
+        fresh = self._makers.get(maker)
+        if kind == "body" or (name in self._domains.fields and not existing):
+            return None if fresh is None else fresh(rng)
         if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:
             return fresh(rng)
         if kind in NUMERIC and kind != "id":
@@ -277,20 +279,6 @@ class Grounder:
         known = self._exemplars.get((tool, name), ())
         return rng.choice(known) if known else None
 
-    def _text(self, name: str, rng: random.Random) -> str:
-        donors = self._materials.donors.get(name) or self._materials.donors.get("content", ())
-        vocabulary = self._materials.vocabulary
-        if donors and rng.random() < 0.7:
-            return vocabulary.reworded(rng.choice(donors), rng, 0.35, frozenset())
-        words = [vocabulary.word(rng) for _ in range(rng.randint(2, 7))]
-        return " ".join(words).capitalize()
-
-    def _name(self, rng: random.Random) -> str:
-        vocabulary = self._materials.vocabulary
-        words = [vocabulary.word(rng) for _ in range(rng.choice((1, 1, 2)))]
-        text = rng.choice("_-").join(words)
-        return f"{text}.{vocabulary.extension(rng)}" if rng.random() < 0.6 else text
-
     def _number(self, kind: str, declared: str, rng: random.Random) -> Scalar:
         low, high = self._domains.ranges.get(kind, (1.0, 100.0))
         high = min(high, 20 * low + 400)
@@ -301,11 +289,11 @@ class Grounder:
 
 
 def _typed(value: Scalar, declared: str) -> Scalar:
-    """A value as the parameter's type wants it."""
+    """A value as the parameter's type wants it; None where it cannot be had."""
     if declared == "string":
         return str(value)
-    if isinstance(value, str) and value.isdigit() and declared in ("integer", "number", "float"):
-        return int(value)
+    if isinstance(value, str) and declared in ("integer", "number", "float"):
+        return int(value) if value.isdigit() else None
     if declared == "float" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return value

@@ -17,6 +17,7 @@ from typing import Protocol, cast
 from rods.env import Environment, World
 from rods.synthesis.apigraph import ApiGraph
 from rods.synthesis.augment import PlannedTurn, gap_of, with_gap
+from rods.synthesis.clarity import clear_giver
 from rods.synthesis.flow import (
     Argument,
     Source,
@@ -28,7 +29,7 @@ from rods.synthesis.flow import (
     trace,
 )
 from rods.synthesis.ground import Grounder, Live
-from rods.synthesis.phrases import Ask, Phrases
+from rods.synthesis.phrases import Ask, Giver, Phrases
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
@@ -49,7 +50,7 @@ KEEP_LINKED = 0.9
 REFER = 0.6
 """How often a value that a result has just shown is meant without being said."""
 AMOUNTS = NUMERIC - {"id"}
-"""Kinds with a unit behind the number: a clause that leaves them open reads badly."""
+"""Kinds with a unit behind the number: only a clause made for it can leave them open."""
 
 
 class Readable(World, Protocol):
@@ -73,7 +74,8 @@ class Planner:
     def may_blur(self, tool: str, name: str) -> bool:
         """Whether a message still reads well when it leaves this argument open."""
         kind = self.domains.parameter(tool, name)
-        return kind not in AMOUNTS and self.phrases.can_blur(tool, name)
+        worded = kind not in AMOUNTS or self.phrases.knows(tool)
+        return worded and self.phrases.can_blur(tool, name)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ class _Made:
     call: ToolCall
     step: Step
     kept: bool
-    shown: frozenset[str]
+    givers: Mapping[str, Giver]
+    """Calls that showed what the message may mean without saying it, by argument."""
 
 
 class Walk:
@@ -144,6 +147,8 @@ class Walk:
         self._world = cast("Readable", planner.environment.open(stage))
         self._made: list[_Made] = []
         self._done: set[str] = set()
+        self._began: list[int] = []
+        """First calls of the turn before and of this one."""
         self._last: dict[str, str] = {}
         """Tool that was called last, by class."""
 
@@ -166,6 +171,7 @@ class Walk:
         if not seeded.ground_truth or unit.last - unit.first > 1:
             return Rejection("plan", ErrorClass.NO_PATTERN, "gaps that nothing follows up on")
         before = len(self._made)
+        self._began = [*self._began[-1:], before]
         for call in seeded.ground_truth:
             used = {made.call.name for made in self._made[before:]}
             made = self._keep(call) or self._sample(call, used)
@@ -176,7 +182,7 @@ class Walk:
             self._done.add(str(made.call))
             self._last[self._owner(made.call)] = made.call.name
         fresh = self._made[before:]
-        asks = tuple(Ask(m.call, self._base.specs[m.call.name], m.shown) for m in fresh)
+        asks = tuple(self._ask(number) for number in range(before, len(self._made)))
         results = tuple(m.step.result.content for m in fresh)
         turn = PlannedTurn(asks, self._owner(fresh[0].call), results)
         gap = gap_of(self._base.task, unit.first, unit.last)
@@ -190,17 +196,14 @@ class Walk:
         share = KEEP_LINKED if step in self._base.linked else KEEP
         if self._rng.random() > share or call.name in self._blocked:
             return None
-        if not self._planner.phrases.can_say(call):
-            return None
         bound = self._bound(step, call)
-        if bound is None or str(bound[0]) in self._done:
+        if bound is None or str(bound) in self._done or not self._planner.phrases.can_say(bound):
             return None
-        return self._execute(bound[0], kept=True, shown=bound[1])
+        return self._execute(bound, kept=True)
 
-    def _bound(self, step: int, call: ToolCall) -> tuple[ToolCall, frozenset[str]] | None:
+    def _bound(self, step: int, call: ToolCall) -> ToolCall | None:
         """The seed's call with the values that its givers show now; None if a giver is gone."""
         arguments: dict[str, Value] = dict(call.arguments)
-        shown: set[str] = set()
         for (name, path), links in self._base.knowledge.links.get(step, {}).items():
             alive = [k for k in links if self._made[k.step].kept and not k.token]
             values = [find_leaf(self._made[k.step].step.parsed, k.path) for k in alive]
@@ -211,9 +214,7 @@ class Walk:
             old = next((v for v in present if v == current), present[-1])
             scalar = current if not isinstance(current, list | dict | ToolCall) else old
             arguments[name] = put_leaf(current, path, typed_like(old, scalar))
-            if not path:
-                shown.add(name)
-        return ToolCall(call.name, arguments), frozenset(shown)
+        return ToolCall(call.name, arguments)
 
     def _sample(self, call: ToolCall, used: set[str]) -> _Made | None:
         owner = self._owner(call)
@@ -236,28 +237,34 @@ class Walk:
     def _attempt(self, call: ToolCall | None, live: Live) -> _Made | None:
         if call is None or str(call) in self._done or not self._planner.phrases.can_say(call):
             return None
-        return self._execute(call, kept=False, shown=self._referable(call, live))
+        return self._execute(call, kept=False)
 
-    def _referable(self, call: ToolCall, live: Live) -> frozenset[str]:
-        """Arguments that the latest result shows under the same name, to be meant by words."""
-        found: set[str] = set()
-        for name, value in call.arguments.items():
-            latest = live.shown(name)[:1]
-            fits = bool(latest) and str(latest[0]) == str(value)
-            fits = fits and self._planner.phrases.can_refer(call.name, name)
-            fits = fits and (not self._planner.domains.inferred or live.alone(name))
-            if fits and self._rng.random() < REFER:
-                found.add(name)
-        return frozenset(found)
+    def _ask(self, number: int) -> Ask:
+        made = self._made[number]
+        spec = self._base.specs[made.call.name]
+        last = self._made[number - 1].call if number else None
+        return Ask(made.call, spec, frozenset(made.givers), givers=made.givers, last=last)
 
-    def _execute(self, call: ToolCall, *, kept: bool, shown: frozenset[str]) -> _Made | None:
+    def _givers(self, call: ToolCall, *, kept: bool) -> dict[str, Giver]:
+        """What can be meant by words: arguments whose value one earlier result shows clearly."""
+        found: dict[str, Giver] = {}
+        steps = [made.step for made in self._made]
+        for name in call.arguments:
+            planner = self._planner
+            giver = clear_giver(steps, self._began, call, name, planner.phrases, planner.domains)
+            if giver is not None and (kept or self._rng.random() < REFER):
+                found[name] = giver
+        return found
+
+    def _execute(self, call: ToolCall, *, kept: bool) -> _Made | None:
         """Run the call; None if it fails, or tells and changes nothing new."""
         before = self._world.snapshot()
         result = self._world.call(call)
         if result.failed:
             return None
-        told = any(made.step.result.content == result.content for made in self._made)
-        if (told or not result.content.strip()) and self._world.snapshot() == before:
-            return None
         step = Step(len(self._made), call, result, *read_result(result.content))
-        return _Made(call, step, kept, shown)
+        told = any(made.step.result.content == result.content for made in self._made)
+        told = told or all(leaf.value in ("", None) for leaf in step.leaves)
+        if told and self._world.snapshot() == before:
+            return None
+        return _Made(call, step, kept, self._givers(call, kept=kept))

@@ -22,7 +22,7 @@ from rods.synthesis.writers.vocabulary import Vocabulary, phrases
 
 KEEP_WORD = 0.04
 """Chance that a word stays as it is."""
-KEEP_LOCAL = 0.4
+KEEP_LOCAL = 0.05
 SWAP_OPENER = 0.6
 REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
@@ -32,6 +32,7 @@ this that with from have been will would could should about there their they the
 where which while into than then just also some more most very over such only please thank thanks
 here
 """
+_FEAST = re.compile(r"\b(?:christmas|new year|valentine|halloween|independence day)\b", re.I)
 _STOP = frozenset(_COMMON.split())
 
 
@@ -115,12 +116,16 @@ def _word(state: _State, kind: str, word: str) -> str:
         return word
     if word.endswith("s") and word[:-1] in state.words:
         return state.words[word[:-1]] + "s"
+    if kind == "local" and not vocabulary.is_noun(word):
+        return word
     if rng.random() < (KEEP_LOCAL if kind == "local" else KEEP_WORD):
         return word
     for _ in range(8):
         if kind == "person":
             name = vocabulary.first_name(rng) if rng.random() < 0.6 else vocabulary.surname(rng)
             new = name.lower()
+        elif kind == "local":
+            new = vocabulary.noun(rng) + ("s" if word.endswith("s") else "")
         else:
             new = vocabulary.word(rng)
         if new not in state.used and new not in state.words:
@@ -270,6 +275,8 @@ def _free(state: _State, parameter: str, key: str) -> str:
 def _assign_dates(state: _State, values: list[New]) -> None:
     rng, sketch = state.rng, state.sketch
     taken = set(sketch.dates)
+    if _FEAST.search(sketch.found.prose):
+        return  # a day that is called by its feast stays
     shift = rng.choice((0, 1, 1, 2, 3)) - 1
     for index, (kind, key) in enumerate(sketch.slots):
         if kind != "date":

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -46,6 +46,12 @@ class Domains:
     routes: frozenset[tuple[str, str]]
     zips: Mapping[str, str]
     distances: Mapping[tuple[str, str], float]
+    fields: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Fields of the state that hold what exists for a parameter; one with a dot: below its keys."""
+    fresh: Mapping[str, str] = field(default_factory=dict[str, str])
+    """How a parameter's new values are made, where its kind does not say it (`fresh.py`)."""
+    texts: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Sentences with slots for parameters that take written texts."""
     inferred: bool = False
     """No file says what values mean: kinds are guessed, values come from where names fit."""
 
@@ -113,6 +119,9 @@ def _domains(data: Mapping[str, Any]) -> Domains:
         routes=frozenset(_pair(text) for text in data["routes"]["pairs"]),
         zips=data["zips"],
         distances={_pair(text): float(km) for text, km in data["distances"].items()},
+        fields=data.get("fields", {}),
+        fresh=data.get("fresh", {}),
+        texts=data.get("texts", {}),
     )
 
 

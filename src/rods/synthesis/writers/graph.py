@@ -119,7 +119,7 @@ class GraphWriter:
             answer = ""
             if turn.left_open is not None:
                 index, name = turn.left_open
-                answer = phrases.answer(name, turn.asks[index].call.arguments[name], rng)
+                answer = phrases.answer(turn.asks[index].call, name, rng)
             said.append(Said(text, answer))
         return said
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Sequence, Set
 
+from rods.synthesis.flow import NUMBER
 from rods.synthesis.writers.sketch import New, Sketch
 
 ORDERED = frozenset({"money", "fuel", "psi", "temperature", "percent"})
@@ -28,6 +30,8 @@ SPREAD = {
     "fuel": (-0.5, 0.4),
 }
 """Bounds of the logarithm of the factor: accounts rather grow, what is paid rather shrinks."""
+_MEASURED = re.compile(rf"({NUMBER.pattern}) ([A-Za-z]{{3,}}s)\b")
+"""A number with its unit in the plural."""
 KEEP = 0.06
 """Chance that a number stays as it is."""
 
@@ -43,10 +47,11 @@ def assign_numbers(
     """Fill the slots of numbers in `values`; what must not move stays None."""
     groups: dict[str, list[tuple[float, int]]] = {}
     taken: set[float] = set(landmarks) | set(sketch.found.numbers)
+    bound = frozen | _reckoned(sketch)
     for index, (kind, key) in enumerate(sketch.slots):
         if kind == "counter" and not keep_counters:
             values[index] = _counter(float(key), rng)
-        elif kind == "number" and movable(sketch, float(key), frozen):
+        elif kind == "number" and movable(sketch, float(key), bound):
             kinds = sorted(sketch.found.numbers[float(key)])
             if rng.random() > KEEP or kinds[0] in ORDERED:
                 groups.setdefault(kinds[0], []).append((float(key), index))
@@ -54,6 +59,21 @@ def assign_numbers(
         news = _group(sketch, kind, sorted(members), landmarks, taken, rng)
         for (_, index), new in zip(sorted(members), news, strict=True):
             values[index] = new
+
+
+def _reckoned(sketch: Sketch) -> set[float]:
+    """Numbers said beside another one of the same unit that stays: they are reckoned from it.
+
+    Of `add 30 gallons so that I end with 40 gallons` neither moves.
+    """
+    found: set[float] = set()
+    for text in sketch.found.prose.splitlines():
+        units: dict[str, set[float]] = {}
+        for number, unit in _MEASURED.findall(text):
+            units.setdefault(unit.lower(), set()).add(float(number.replace(",", "")))
+        for said in units.values():
+            found |= said if len(said) > 1 and said - set(sketch.found.numbers) else set()
+    return found
 
 
 def movable(sketch: Sketch, value: float, frozen: Set[float]) -> bool:

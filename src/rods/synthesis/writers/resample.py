@@ -105,7 +105,9 @@ class ResampleWriter:
         self._domains: Domains = domains_for(environment, self._pool)
         self._shares = (recombine_share, cut_share)
         self._max_distance = max_distance
-        self.materials = Materials(Vocabulary.from_tasks(self._pool), self._donor_texts())
+        self.materials = Materials(
+            Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
+        )
         self._partners = recombine.Partners(self._pool, self._facts)
         self._prepared: dict[str, Prepared | Rejection] = {}
 

@@ -14,7 +14,8 @@ import random
 import re
 import string
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -23,6 +24,11 @@ from rods.task import Task
 _ONSETS = ("b", "br", "c", "ch", "d", "dr", "f", "g", "gr", "h", "j", "k", "l", "m", "n", "p", "pl")
 _MORE = ("qu", "r", "s", "sh", "st", "t", "tr", "v", "w", "z", "th", "fl", "cl", "sp", "")
 _VOWELS = ("a", "e", "i", "o", "u", "ea", "ai", "oo", "ou", "io", "y")
+_WORD = re.compile(r"(?<![\w'#@/])[A-Za-z]{4,}(?![\w'])")
+_NOUN = re.compile(
+    r"\b(?:the|a|an|my|our|this|your) ([a-z]{4,10})"
+    r"(?=[.,;!?]| (?:of|in|on|for|with|to|from|and|is|at)\b)"
+)
 _CODAS = ("", "", "n", "r", "l", "s", "t", "m", "nd", "rk", "st", "x", "sh", "ck")
 
 
@@ -53,18 +59,25 @@ class Vocabulary:
     """Draws words; equal construction and equal random state give equal words."""
 
     def __init__(self, corpus: Sequence[str] = ()) -> None:
-        """`corpus`: words of the training side's texts, lower case."""
+        """`corpus`: nouns of the training side's texts, lower case."""
         self._lists = word_lists()
         self._corpus = tuple(corpus) or self._lists.nouns
+        self._nouns = frozenset(self._corpus) | frozenset(self._lists.nouns)
 
     @classmethod
-    def from_tasks(cls, tasks: Iterable[Task]) -> Vocabulary:
-        """Take the words of these tasks' user texts (training side only)."""
-        found: set[str] = set()
-        for task in tasks:
-            for turn in task.turns:
-                found.update(re.findall(r"(?<![\w'])[a-z]{4,10}(?![\w'])", turn.user))
-        return cls(sorted(found))
+    def from_tasks(cls, tasks: Iterable[Task], keep: Set[str] = frozenset()) -> Vocabulary:
+        """Take the nouns of these tasks' user texts (training side only).
+
+        A word counts as a noun where an article or a possessive stands before it, and a full stop,
+        a comma or a preposition behind it, in two texts at least.
+
+        Args:
+            tasks: of the training side.
+            keep: words that are no name for anything new.
+        """
+        texts = {turn.user for task in tasks for turn in task.turns}
+        found = Counter(word for text in texts for word in set(_NOUN.findall(text)))
+        return cls(sorted(word for word, count in found.items() if count > 1 and word not in keep))
 
     def word(self, rng: random.Random) -> str:
         """One word in lower case."""
@@ -74,6 +87,14 @@ class Vocabulary:
         if kind < 0.65:
             return rng.choice(self._lists.nouns)
         return self.coined(rng)
+
+    def noun(self, rng: random.Random) -> str:
+        """One plain noun in lower case."""
+        return rng.choice(self._lists.nouns)
+
+    def is_noun(self, word: str) -> bool:
+        """Whether a word is known as a noun, in the singular or with an `s`."""
+        return word in self._nouns or word.removesuffix("s") in self._nouns
 
     def coined(self, rng: random.Random) -> str:
         """A pronounceable word that stands in no list, of 3 to about 11 letters."""
@@ -123,15 +144,17 @@ class Vocabulary:
         return "".join(_like(char, rng) for char in text)
 
     def reworded(self, text: str, rng: random.Random, share: float, keep: frozenset[str]) -> str:
-        """Replace a share of the content words (4 letters or more, not in `keep`)."""
+        """Replace a share of the nouns (4 letters or more, not in `keep`), at least one of them."""
+        nouns = self._nouns - keep
+        words = sorted({word.lower() for word in _WORD.findall(text)} & nouns)
+        chosen = {word for word in words if rng.random() < share}
+        chosen |= {rng.choice(words)} if words and not chosen else set()
 
         def swap(match: re.Match[str]) -> str:
             word = match.group()
-            if word.lower() in keep or rng.random() > share:
-                return word
-            return in_case(self.word(rng), word)
+            return in_case(self.noun(rng), word) if word.lower() in chosen else word
 
-        return re.sub(r"(?<![\w'#@/])[A-Za-z]{4,}(?![\w'])", swap, text)
+        return _WORD.sub(swap, text)
 
 
 def _like(char: str, rng: random.Random) -> str:

@@ -1,0 +1,217 @@
+"""How one call is said: clauses with slots, and every text that may fill a slot.
+
+Owns `Ask`, `Wording` and the ways in which a value is said, meant or left open. The frames around
+clauses and the files of templates are `phrases.py`'s. Never chooses a call, never executes one.
+
+    ways(wording, "order_id", 12345)                        # ["order 12345", "my order 12345"]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+from rods.types import ToolCall, ToolSpec, Value
+
+SLOT = re.compile(r"\{(\w+)\}")
+FOUND = ("the {} you just found", "the {} that came back", "the {} from that result")
+"""What stands for a value where nobody wrote references for its tool."""
+_ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
+
+
+class Giver(NamedTuple):
+    """An earlier call that a message may point back to."""
+
+    call: ToolCall
+    place: str = ""
+    """Where the value stands in a list that it showed (`first`); empty: it showed one value."""
+
+
+class Ask(NamedTuple):
+    """One call that a message asks for."""
+
+    call: ToolCall
+    spec: ToolSpec
+    shown: frozenset[str] = frozenset()
+    """Arguments whose values results show and no text says: they may be referred to."""
+    blurred: str = ""
+    """An argument that the message leaves open on purpose."""
+    givers: Mapping[str, Giver] = {}
+    """The calls whose results show them, where they are known."""
+    last: ToolCall | None = None
+    """The call right before this one: only its results were `just` seen."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How one tool is asked for."""
+
+    say: tuple[str, ...]
+    """Clauses in the imperative with a `{slot}` for each required argument."""
+    optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Parts to append for optional arguments."""
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """What enumerated values are called."""
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Noun phrases around a value (`order {}`), as a clause takes them; without: the value."""
+    refer: Mapping[str, Mapping[str, tuple[str, ...]]] = field(
+        default_factory=dict[str, Mapping[str, tuple[str, ...]]]
+    )
+    """What stands for a value that a result showed, by the tool that showed it. A `{slot}` takes
+    an argument of that tool's call (`the airport nearest to {location}`), `{place}` a place in
+    the list that it showed (`the {place} airport on it`)."""
+    open: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """What stands for a value that is left open."""
+    nouns: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What an argument is called, where that is not its name: `loan` for `loan_id`."""
+    described: bool = False
+    """Made of a tool's description: references and open values get general phrases."""
+
+    def noun(self, name: str) -> str:
+        """What people call an argument."""
+        return self.nouns.get(name, noun(name))
+
+    def texts(self, name: str, value: Value) -> list[str]:
+        """A value in each of its noun phrases."""
+        words = self.words.get(name, {})
+        return [_named(form, value, words) for form in self.named.get(name, ("{}",))]
+
+    def references(self, name: str, giver: Giver | None) -> list[str]:
+        """What may stand for a value that this call's result showed; empty: it must be said."""
+        if self.described:
+            return [form.format(self.noun(name)) for form in FOUND]
+        if giver is None:
+            return []
+        known = {key: said(value, {}) for key, value in giver.call.arguments.items()}
+        known |= {"place": giver.place} if giver.place else {}
+        return [
+            SLOT.sub(lambda match: known[match[1]], form)
+            for form in self.refer.get(name, {}).get(giver.call.name, ())
+            if set(SLOT.findall(form)) <= known.keys() and ("{place}" in form) == bool(giver.place)
+        ]
+
+    def opened(self, name: str) -> list[str]:
+        """What may stand for a value that is left open."""
+        return list(self.open.get(name) or (f"a certain {self.noun(name)}",))
+
+
+def ways(wording: Wording, name: str, value: Value, givers: Iterable[Giver] = ()) -> list[str]:
+    """Every text that may stand for an argument: its value, a reference, a value left open.
+
+    Args:
+        wording: of the tool.
+        name: the argument.
+        value: its value.
+        givers: calls whose results show the value.
+    """
+    found = [*wording.texts(name, value), *wording.opened(name)]
+    if wording.described:
+        found += wording.references(name, None)
+    for giver in givers:
+        found += wording.references(name, giver)
+    return list(dict.fromkeys(found))
+
+
+def _named(form: str, value: Value, words: Mapping[str, str]) -> str:
+    """A value in its noun phrase; each item of a list in quotes where the phrase has quotes."""
+    if "'{}'" in form and isinstance(value, list):
+        return form.replace("'{}'", said([f"'{said(item, words)}'" for item in value], {}))
+    return form.replace("{}", said(value, words))
+
+
+def said(value: Value, words: Mapping[str, str]) -> str:
+    """A value as people say it."""
+    if isinstance(value, list):
+        items = [said(item, words) for item in value] or ["nothing"]
+        return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+    if isinstance(value, dict):
+        return said([f"{noun(key)} {said(item, words)}" for key, item in value.items()], words)
+    text = str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        text = str(int(value))
+    return words.get(str(value), text)
+
+
+def noun(parameter: str) -> str:
+    """A parameter's name as words: `card_id` and `cardId` become `card id`."""
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", parameter).replace("_", " ")
+    return parted.strip().lower()
+
+
+def thing(parameter: str) -> str:
+    """What a parameter stands for: `book` for `book_id`, else its name as words."""
+    return _ID.sub("", noun(parameter))
+
+
+def from_description(spec: ToolSpec, meant: Set[str] = frozenset()) -> Wording:
+    """Templates made of a tool's own description, for tools that nobody wrote any for.
+
+    A value takes its place where the description names its thing: `Lend a book to a member` becomes
+    `lend book {book_id} to member {member_id}`. What is not named there follows at the end.
+
+    Args:
+        spec: the tool.
+        meant: arguments whose values are not said: what stands for them is a phrase of its own.
+    """
+    text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
+    sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
+    words = sentence.split() or [noun(spec.name)]
+    words[0] = _imperative(words[0].lower())
+    base = SLOT.sub("", " ".join(words))
+    properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
+    rest: list[str] = []
+    required = cast("Sequence[str]", spec.parameters.get("required", []))
+    for name in required:
+        placed = _placed(base, name, name in meant, properties.get(name, {}))
+        if placed == base:
+            rest.append(f"{{{name}}}" if name in meant else f"{noun(name)} {{{name}}}")
+        base = placed
+    joined = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
+    say = tuple(base + tail.format(joined) for tail in ((" with {}", ", {}") if rest else ("",)))
+    optional = {n: _appended(n, s) for n, s in properties.items() if n not in required}
+    nouns = {name: thing(name) for name in properties}
+    return Wording(say, optional, nouns=nouns, described=True)
+
+
+def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """How an optional argument is said."""
+    what = noun(name)
+    if schema.get("type") in ("integer", "number") and what.endswith("s"):
+        return (f"for {{{name}}} {what}", f"({{{name}}} {what})")
+    return (f"with {what} {{{name}}}",)
+
+
+def _placed(base: str, name: str, meant: bool, schema: Mapping[str, Any]) -> str:
+    """The sentence with a slot where it first names the parameter's thing."""
+    what = thing(name)
+    counted = schema.get("type") in ("integer", "number")
+    lead = r"(?:(?:a number of|an amount of|some|so many|a|an|another|one|the|its|their) )"
+    found = re.search(rf"(?<![\w{{]){lead}?{re.escape(what)}(?![\w}}])", base, re.IGNORECASE)
+    if found is None or found.start() == 0:
+        return base
+    slot = f"{{{name}}}"
+    if not meant and counted and what.endswith("s"):
+        slot = f"{slot} {what}"
+    elif not meant and not counted and (what != noun(name) or "enum" in schema):
+        slot = f"the {slot} {what}" if "enum" in schema else f"{what} {slot}"
+    elif not meant:
+        slot = f"{_article(found.group(), what)} of {slot}" if counted else f"the {what} {slot}"
+    return base[: found.start()] + slot + base[found.end() :]
+
+
+def _article(found: str, what: str) -> str:
+    """`an amount` as it was written; `the amount` where there was no article."""
+    return found if found.lower() != what else f"a {what}"
+
+
+def _imperative(verb: str) -> str:
+    """`returns` and `fetches` as one would order them."""
+    if verb.endswith("ies") and len(verb) > 4:
+        return verb[:-3] + "y"
+    if re.search(r"(ch|sh|ss|x|zz)es$", verb):
+        return verb[:-2]
+    if verb.endswith("s") and not verb.endswith("ss"):
+        return verb[:-1]
+    return verb
