@@ -17,8 +17,7 @@ import asyncio
 import atexit
 import random
 import threading
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from rods.env import TurnVerdict
 from rods.envs.judge import refusal
@@ -53,8 +52,6 @@ SPEC = ToolSpec(
     },
 )
 
-Run: TypeAlias = Callable[[str], Execution]
-
 
 class PythonToolEnvironment:
     """Question tasks with one tool, `code_interpreter`.
@@ -64,6 +61,7 @@ class PythonToolEnvironment:
             the same, and interpreters keep their variables.
         size: Programs at once; 0: as many as processors (a remote service: 16).
         limits: What one program may use.
+        preload: Packages that programs find loaded, where they are installed.
     """
 
     name = "python_tool"
@@ -71,7 +69,11 @@ class PythonToolEnvironment:
     """Each world has a thread: a program takes milliseconds at least."""
 
     def __init__(
-        self, source: str = "", size: int = 0, limits: SandboxLimits | None = None
+        self,
+        source: str = "",
+        size: int = 0,
+        limits: SandboxLimits | None = None,
+        preload: Sequence[str] = ("numpy", "sympy"),
     ) -> None:
         kind, _, rest = source.partition(":")
         self.keep_variables = kind == SESSIONS
@@ -81,7 +83,7 @@ class PythonToolEnvironment:
                 "env.keep_variables: a remote sandbox has no sessions. Leave env.sandbox empty, or "
                 "let every program stand alone."
             )
-        self._size, self._limits = size, limits or SandboxLimits()
+        self._size, self._limits, self._preload = size, limits or SandboxLimits(), preload
         self._lock = threading.Lock()
         self._pools: dict[bool, SandboxPool] = {}
         self._remote = self._make_remote() if self._url else None
@@ -102,7 +104,7 @@ class PythonToolEnvironment:
                 self._pools[bare] = (
                     SandboxPool(1, self._limits, preload=())
                     if bare
-                    else SandboxPool(self._size, self._limits)
+                    else SandboxPool(self._size, self._limits, self._preload)
                 )
             return self._pools[bare]
 

@@ -204,6 +204,8 @@ def same_math(answer: str, reference: str) -> bool:
         return True
     if not (_tame(answer) and _tame(reference)):
         return False
+    if _WHOLE.fullmatch(answer.strip()) and _WHOLE.fullmatch(reference.strip()):
+        return False  # two whole numbers need no algebra, which takes milliseconds
     return _verified(answer, reference)
 
 
@@ -225,6 +227,7 @@ def judge_name() -> str:
 
 
 _WORDS = re.compile(r"[A-Za-z .,']+")
+_WHOLE = re.compile(r"[+-]?\d+")
 _THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+)(?![\d,])")
 _DROPPED = re.compile(
     r"\\left|\\right|\\[,;:! ]|\\quad|\\qquad|\^\{?\\circ\}?|\\degree|\\mathrm|\\displaystyle|"

@@ -183,9 +183,7 @@ def _json(path: Path, text: str) -> list[Any]:
         lists = [v for v in cast("dict[str, Any]", found).values() if isinstance(v, list)]
         found = lists[0] if len(lists) == 1 else found
     if not isinstance(found, list):
-        raise TaskError(
-            f"{path}: a JSON file of tasks is a list of rows; JSON lines end in .jsonl."
-        )
+        raise TaskError(f"{path}: not a list of rows. Name a file of JSON lines .jsonl.")
     return cast("list[Any]", found)
 
 

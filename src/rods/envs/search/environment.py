@@ -12,6 +12,7 @@ Owns the tool, what it prints, and the limits of both. The answer is judged by
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from rods.env import TurnVerdict
 from rods.envs.judge import refusal
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, Retriever
+from rods.envs.search.hops import HELD_OUT, question_of, question_task
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.progress import bar
 from rods.envs.search.remote import RemoteRetriever
@@ -34,6 +36,8 @@ RESULTS = 3
 """Documents that one search shows."""
 TEXT_CHARS = 1500
 """Characters of one document that are shown; about 250 words, more than a passage of Search-R1."""
+DRAWS = 32
+"""Draws until another question differs from the one it comes from."""
 QUERY_CHARS = 500
 """A longer query is refused."""
 
@@ -101,6 +105,35 @@ class SearchEnvironment:
         except RewardError as error:
             raise TaskError(str(error)) from error
         return SearchWorld(task, self)
+
+    def another(self, task: Task, chance: random.Random) -> Task | None:
+        """Another question of as many hops and of the same side; None: the task was not made."""
+        if task.world.get("family") is None:
+            return None
+        question = question_of(task)
+        first = HELD_OUT if self.is_held_out(task) else 0
+        for _ in range(DRAWS):
+            made = question_task(len(question.steps), first + chance.randrange(HELD_OUT))
+            if made.turns[0].user != question.text:
+                return made
+        return None
+
+    def is_held_out(self, task: Task) -> bool:
+        """Whether a generated question is of the held-out side, by its seed."""
+        seed = task.world.get("seed")
+        return isinstance(seed, int) and seed >= HELD_OUT
+
+    def replay(self, task: Task) -> str | None:
+        """What is wrong with a generated question; None: its chain of facts gives its answer."""
+        if task.world.get("family") is None:
+            return None
+        try:
+            question = question_of(task)
+        except (TaskError, ConfigError) as error:
+            return str(error)
+        if (question.text, question.answer) == (task.turns[0].user, task.world.get("answer")):
+            return None
+        return f"its seed means {question.text!r} with the answer {question.answer!r}"
 
     def find(self, query: str) -> ToolResult:
         """What the policy reads of one search.

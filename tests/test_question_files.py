@@ -1,0 +1,217 @@
+"""Published data sets on disk: every form of a row, and what is said of broken ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rods.config import EnvSettings
+from rods.envs.originals import parted_tasks
+from rods.envs.questions.families import question_task
+from rods.envs.questions.files import load_question_tasks, read_row
+from rods.errors import PrerequisiteError, TaskError
+from rods.task import write_tasks
+
+DAPO = (
+    "Solve the following math problem step by step. The last line of your response should be of "
+    "the form Answer: $Answer (without quotes) where $Answer is the answer to the problem.\n\n"
+    "Find $x$.\n\nIt is odd.\n\n"
+    'Remember to put your answer on its own line after "Answer:".'
+)
+
+
+def verl(asked: str, truth: Any, **more: Any) -> dict[str, Any]:
+    prompt = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": asked}]
+    return {"prompt": prompt, "reward_model": {"style": "rule", "ground_truth": truth}, **more}
+
+
+FORMS: dict[str, tuple[Any, str, tuple[str, ...]]] = {
+    "orz": (
+        [
+            {"from": "human", "value": "What is $2+2$?"},
+            {"from": "assistant", "ground_truth": {"value": "4"}},
+        ],
+        "What is $2+2$?",
+        ("4",),
+    ),
+    "orz in a table": (
+        {"0": {"from": "human", "value": "Q?"}, "1": {"ground_truth": {"value": "4"}}},
+        "Q?",
+        ("4",),
+    ),
+    "orz evaluation": (
+        {"prompt": [{"from": "user", "value": "Q?"}], "final_answer": "4"},
+        "Q?",
+        ("4",),
+    ),
+    "dapo": (verl(DAPO, "34"), "Find $x$.\n\nIt is odd.", ("34",)),
+    "dapo with a box": (
+        verl(DAPO.replace("Answer: $Answer (without", "Answer: \\boxed{$Answer} (without"), "34"),
+        "Find $x$.\n\nIt is odd.",
+        ("34",),
+    ),
+    "torl": (verl("How many?", "1/2", data_source="math"), "How many?", ("1/2",)),
+    "verl list": (verl("How many?", ["72"]), "How many?", ("72",)),
+    "a wrapper that is not fixed": (
+        verl("Think hard. How many? Answer in a box.", "1"),
+        "Think hard. How many? Answer in a box.",
+        ("1",),
+    ),
+    "search-r1": (
+        verl("Answer the given question. Who?", {"target": ["x"]})
+        | {"question": "who was it", "golden_answers": ["Ana Velm", "A. Velm", "Ana Velm"]},
+        "who was it",
+        ("Ana Velm", "A. Velm"),
+    ),
+    "search-r1 without golden answers": (
+        verl("Wrapped", {"target": ["x", "y"]}, question="who"),
+        "who",
+        ("x", "y"),
+    ),
+    "nq": ({"id": "1", "question": "who", "golden_answers": ["x"]}, "who", ("x",)),
+    "aime": ({"id": 60, "problem": "Find n.", "answer": "204", "year": 24}, "Find n.", ("204",)),
+    "aime with capitals": (
+        {"ID": "2024-I-1", "Problem": "Find n.", "Solution": "...", "Answer": 204},
+        "Find n.",
+        ("204",),
+    ),
+    "a float": ({"question": "Find n.", "answer": 25.0}, "Find n.", ("25",)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_of_a_row(name: str) -> None:
+    value, question, answers = FORMS[name]
+    assert read_row(value, "file, row 1") == (question, answers)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"text": "x"}, r"the keys \['text'\] are none that we know. Expected a conversation"),
+        ({"problem": "x"}, "none that we know"),
+        (7, "it is a int"),
+        ([{"from": "human", "value": "Q"}], "list index out of range"),
+        ([{"value": "Q"}, {"value": "A"}], "key 'ground_truth' is missing"),
+        ({"prompt": [{"role": "user"}], "reward_model": {"ground_truth": "1"}}, "'value' is miss"),
+        ({"prompt": "Q", "reward_model": {"style": "rule"}}, "key 'ground_truth' is missing"),
+        ({"problem": "Q", "answer": True}, "True is no text and no number"),
+        ({"problem": "Q", "answer": [[1]]}, r"\[1\] is no text and no number"),
+        ({"problem": "Q", "answer": ""}, "the answer is blank"),
+        ({"problem": " ", "answer": "1"}, "the question is blank"),
+        ({"question": "Q", "golden_answers": []}, "the answer is blank"),
+    ],
+)
+def test_a_broken_row_is_named(value: Any, words: str) -> None:
+    with pytest.raises(TaskError, match=rf"^train\.json, row 3: .*{words}"):
+        read_row(value, "train.json, row 3")
+
+
+ROWS = [
+    {"problem": "One?", "answer": "1"},
+    {"problem": "Two?", "answer": "2"},
+    {"problem": "One?", "answer": "1"},
+    {"problem": "One?", "answer": "3"},
+]
+
+
+def written(folder: Path, kind: str) -> Path:
+    path = folder / f"aime24.{kind}"
+    if kind == "json":
+        path.write_text(json.dumps(ROWS))
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(arrow.Table.from_pylist(ROWS), path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "parquet"])
+def test_every_kind_of_file(tmp_path: Path, kind: str) -> None:
+    tasks = load_question_tasks(written(tmp_path, kind), "python_tool")
+    assert [(t.turns[0].user, t.world["answer"], t.provenance.origin) for t in tasks] == [
+        ("One?", "1", "aime24-1"),
+        ("Two?", "2", "aime24-2"),
+        ("One?", "3", "aime24-4"),
+    ]
+    assert {task.category for task in tasks} == {"aime24"}
+    assert {task.env for task in tasks} == {"python_tool"}
+    scenarios = [task.provenance.scenario for task in tasks]
+    assert scenarios[0] == scenarios[2] != scenarios[1]
+
+
+def test_nested_parquet(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    path = tmp_path / "dapo-math-17k.parquet"
+    rows = [FORMS["dapo"][0] | {"extra_info": {"index": "a"}}] * 3
+    pyarrow.parquet.write_table(arrow.Table.from_pylist(rows), path)
+    (task,) = load_question_tasks(path, "python_tool")
+    assert (task.turns[0].user, task.world["answer"]) == ("Find $x$.\n\nIt is odd.", "34")
+    assert task.category == "dapo-math-17k"
+
+
+def test_aliases_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "nq.jsonl"
+    path.write_text(json.dumps({"question": "who", "golden_answers": ["x", "y", "z"]}) + "\n")
+    (task,) = load_question_tasks(path, "search")
+    assert (task.env, task.world["answer"], task.world["aliases"]) == ("search", "x", ["y", "z"])
+
+
+def test_a_list_within_an_object(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps({"version": 1, "data": ROWS[:2]}))
+    assert len(load_question_tasks(path, "python_tool")) == 2
+
+
+def test_rows_of_ours_are_read_as_they_are(tmp_path: Path) -> None:
+    tasks = [question_task("add", 1, seed) for seed in range(3)]
+    write_tasks(tmp_path / "tasks.jsonl", tasks)
+    read = load_question_tasks(tmp_path / "tasks.jsonl", "python_tool")
+    assert read == tasks and read[0].provenance == tasks[0].provenance
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.jsonl", '{"problem": "Q", "answer": "1"}\n\n{"pro\n', r"a\.jsonl, row 3: not JSON"),
+        ("a.json", "[1", r"a\.json: not JSON"),
+        ("a.json", '"x"', "not a list of rows"),
+        ("a.json", '{"problem": "Q", "answer": "1"}', "not a list of rows"),
+        ("a.json", '[{"problem": "Q", "answer": "1"}, {}]', r"a\.json, row 2: the keys \[\]"),
+        ("a.parquet", "PAR1", "not a Parquet file that can be read"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path: Path, name: str, text: str, words: str) -> None:
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    (tmp_path / name).write_text(text)
+    with pytest.raises(TaskError, match=words):
+        load_question_tasks(tmp_path / name, "python_tool")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="there is no such file"):
+        load_question_tasks(tmp_path / "no.json", "python_tool")
+
+
+def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(PrerequisiteError, match=r"pip install 'rods\[train\]'"):
+        load_question_tasks(tmp_path / "a.parquet", "python_tool")
+
+
+def test_settings_part_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "math.json"
+    path.write_text(json.dumps([{"problem": f"{n}?", "answer": n} for n in range(40)]))
+    parted = parted_tasks(EnvSettings(name="python_tool", tasks=str(path), held_out=0.25))
+    assert (len(parted.train), len(parted.held_out)) == (30, 10)
