@@ -58,7 +58,7 @@ class Plan:
 
     dialects: Sequence[str] = DIALECTS
     families: Sequence[str] = tuple(FAMILIES)
-    difficulties: Sequence[int] = (1, 1, 1, 2, 2, 3, 3, 4, 5)
+    difficulties: Sequence[int] = (1, 1, 1, 1, 2, 2, 3, 3, 4, 5)
     """Each as often as it stands here: small numbers are what a direct answer can be learnt on."""
     mixture: Mixture = Mixture()
     held_out: bool = False
@@ -69,6 +69,7 @@ class Demonstration(NamedTuple):
     """One question with a response."""
 
     task_id: str
+    difficulty: int
     pieces: list[tuple[str, bool]]
     """The prompt, then the response; True: the policy writes it."""
 
@@ -91,7 +92,8 @@ def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[De
         outputs = [dialect.shorten(execute(program), len) for program in programs]
         response = dialect.demonstration(asked, outputs)
         prompt = (dialect.prompt(question.text), False)
-        yield Demonstration(f"{family}-{difficulty}-{place}-{name}", [prompt, *response])
+        task_id = f"{family}-{difficulty}-{place}-{name}"
+        yield Demonstration(task_id, difficulty, [prompt, *response])
 
 
 def choose_programs(question: Question, mixture: Mixture, chance: random.Random) -> list[str]:

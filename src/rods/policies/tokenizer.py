@@ -50,7 +50,7 @@ def common_words(texts: Iterable[str], most: int = 160) -> list[str]:
 
 
 def train_tokenizer(
-    texts: Iterable[str], words: Iterable[str], vocab: int = 3072
+    texts: Iterable[str], words: Iterable[str], vocab: int = 3072, alone: str = ""
 ) -> PreTrainedTokenizerFast:
     """Train on texts.
 
@@ -58,9 +58,11 @@ def train_tokenizer(
         texts: the corpus, one text a piece (special tokens need not appear).
         words: those that are joined to the blank before them (`common_words`).
         vocab: size of the vocabulary, special tokens and 256 bytes included.
+        alone: a regular expression of what is never joined to its neighbours.
     """
     joined = "|".join(sorted(map(re.escape, words), key=len, reverse=True))
-    pattern = rf" (?:{joined})(?![\p{{L}}_\d])|[\p{{L}}_]+|\d|\s|[^\s\p{{L}}_\d]+"
+    first = f"{alone}|" if alone else ""
+    pattern = rf"{first} (?:{joined})(?![\p{{L}}_\d])|[\p{{L}}_]+|\d|\s|[^\s\p{{L}}_\d]+"
     model = Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.Sequence(
         [
