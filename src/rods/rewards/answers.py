@@ -349,6 +349,8 @@ def _verified(answer: str, reference: str) -> bool:
 @lru_cache(maxsize=1)
 def math_verify() -> Any:
     """The package, or None if it is not installed, which is said once."""
+    # It warns that calls outside of the main thread have no deadline: `_tame` stands in for it.
+    logging.getLogger("math_verify").setLevel(logging.ERROR)
     try:
         return importlib.import_module("math_verify")
     except ImportError:
