@@ -123,16 +123,17 @@ def test_calls_from_a_model_cannot_attack_the_official_process(tmp_path: Path):
     code = f"__import__('pathlib').Path({str(target)!r}).touch()"
     task = load_tasks()[0]
     turns = len(task.turns)
-    for call in (
+    calls = (
         ToolCall(code, {}),
         ToolCall(f"[{code}] or cd", {"folder": "x"}),
         ToolCall("cd", {f"folder=[{code}], x": 1}),
         ToolCall("cd", {"folder": ToolCall(code, {})}),
         ToolCall("cd", {"folder": [{code: ToolCall(code, {})}]}),
         ToolCall("cd", {"folder": "' + " + code + " + '"}),
-    ):
-        assert not official_verdicts([(task, [[call]] * turns)])[0].valid
-        assert not target.exists()
+    )
+    verdicts = official_verdicts([(task, [[call]] * turns) for call in calls])
+    assert [v.valid for v in verdicts] == [False] * len(calls)
+    assert not target.exists()
 
 
 def test_rendered_calls_read_back_as_they_were():
