@@ -110,6 +110,7 @@ class _Collector:
         self._task = task
         self._domains = domains
         self.found = Entities("\n".join(turn.user for turn in task.turns))
+        self.found.bodies = written(task, domains)
         self._lower = self.found.prose.lower()
         self._protected: set[str] = set()
 
@@ -124,8 +125,7 @@ class _Collector:
         }
         for turn in self._task.turns:
             for call in turn.ground_truth:
-                for name, value in call.arguments.items():
-                    argument_map(value, call.name, name, self._domains, self._argument_leaf(name))
+                call_map(call, self._domains, self._argument)
         self._shared_words()
         return self.found
 
@@ -135,15 +135,10 @@ class _Collector:
             self._protected.update(word.lower() for word in WORD.findall(value))
         return value
 
-    def _argument_leaf(self, name: str) -> LeafMap:
-        def leaf(kind: str, value: Scalar) -> Scalar:
-            if kind == "body" and isinstance(value, str) and value.strip():
-                self.found.bodies.setdefault(value, name)
-            else:
-                self._entity(kind, value, argument=True)
-            return value
-
-        return leaf
+    def _argument(self, kind: str, value: Scalar) -> Scalar:
+        if not _is_written(kind, value):
+            self._entity(kind, value, argument=True)
+        return value
 
     def _configured(self, kind: str, value: Scalar) -> Scalar:
         if kind == "body" and isinstance(value, str):
@@ -245,6 +240,26 @@ class _Collector:
 
 def _content_words(text: str) -> list[str]:
     return [word.lower() for word in WORD.findall(text) if len(word) >= 4]
+
+
+def _is_written(kind: str, value: Scalar) -> bool:
+    return kind == "body" and isinstance(value, str) and bool(value.strip())
+
+
+def written(task: Task, domains: Domains) -> dict[str, str]:
+    """Written texts of a task's arguments to the name of their parameter."""
+    found: dict[str, str] = {}
+
+    def note(kind: str, value: Scalar) -> Scalar:
+        if _is_written(kind, value):
+            found.setdefault(cast("str", value), name)
+        return value
+
+    for turn in task.turns:
+        for call in turn.ground_truth:
+            for name, argument in call.arguments.items():
+                argument_map(argument, call.name, name, domains, note)
+    return found
 
 
 def collect(task: Task, domains: Domains) -> Entities:

@@ -25,7 +25,7 @@ from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
 from rods.synthesis.writers.assign import Materials, assign
 from rods.synthesis.writers.domains import Domains
-from rods.synthesis.writers.entities import collect
+from rods.synthesis.writers.entities import written
 from rods.synthesis.writers.inference import domains_for
 from rods.synthesis.writers.rebind import rebind
 from rods.synthesis.writers.sketch import Sketch
@@ -246,7 +246,7 @@ class ResampleWriter:
         for task in self._pool:
             if task.category == LONG_CONTEXT:
                 continue
-            for body, parameter in collect(task, self._domains).bodies.items():
+            for body, parameter in written(task, self._domains).items():
                 plain = 2 <= len(body.split()) <= 30 and "\n" not in body
                 if plain and not any(char.isdigit() for char in body):
                     texts.setdefault(parameter, set()).add(body)
