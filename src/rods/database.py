@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rods.errors import StoreError
+from rods.files import replacing
 
 Cell: TypeAlias = str | int | float | None
 Row: TypeAlias = tuple[Cell, ...]
@@ -129,9 +130,8 @@ class Database:
 
     def snapshot(self, path: Path) -> None:
         """Write a consistent copy by a temporary file and a rename."""
-        part = path.with_name(path.name + ".part")
-        part.unlink(missing_ok=True)
-        try:
+        with replacing(path) as part:
+            part.unlink(missing_ok=True)
             with self._lock, self._errors("copying"):
                 target = sqlite3.connect(part)
                 try:
@@ -140,9 +140,6 @@ class Database:
                     target.close()
             with part.open("rb") as done:
                 os.fsync(done.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
 
     def restore(self, path: Path) -> None:
         """Become what a snapshot holds; everything since then is forgotten.
@@ -181,18 +178,15 @@ def put_snapshot(snapshot: Path, path: Path) -> None:
         verdict = str(error)
     if verdict != "ok":
         raise StoreError(f"{snapshot}: this snapshot is damaged: {verdict}. Use an older one.")
-    part = path.with_name(path.name + ".part")
     try:
-        with part.open("wb") as out:
-            out.write(snapshot.read_bytes())
-            os.fsync(out.fileno())
-        for suffix in ("-wal", "-shm"):  # they belong to the file that goes
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        part.replace(path)
+        with replacing(path) as part:
+            with part.open("wb") as out:
+                out.write(snapshot.read_bytes())
+                os.fsync(out.fileno())
+            for suffix in ("-wal", "-shm"):  # they belong to the file that goes
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
             f"{path}: restoring {snapshot.name} failed: {error.strerror or error}. The snapshot is "
             "as it was: free space, then resume."
         ) from error
-    finally:
-        part.unlink(missing_ok=True)

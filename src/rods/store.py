@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, cast
 import rods
 from rods.config import RunConfig, parse_config
 from rods.errors import StoreError
+from rods.files import replacing
 from rods.types import Json
 
 if TYPE_CHECKING:
@@ -95,17 +96,11 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     Raises:
         StoreError: the disk is full or the folder cannot be written; the old file is as it was.
     """
-    part = path.with_name(path.name + ".part")
     raw = data.encode() if isinstance(data, str) else data
-    with _disk(path, "writing"):
-        try:
-            with part.open("wb") as out:
-                out.write(raw)
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+    with _disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
+        out.write(raw)
+        out.flush()
+        os.fsync(out.fileno())
     _sync_folder(path.parent)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import TaskError
+from rods.files import replacing
 from rods.types import Json, ToolCall, Value
 
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
@@ -180,16 +181,11 @@ def _load(value: Any) -> Value:
 
 def write_tasks(path: Path, tasks: Iterable[Task]) -> int:
     """Write tasks as JSON lines by a temporary file and a rename; returns how many."""
-    part = path.with_name(path.name + ".part")
     count = 0
-    try:
-        with part.open("w", encoding="utf-8") as out:
-            for task in tasks:
-                out.write(json.dumps(task.to_json(), ensure_ascii=False) + "\n")
-                count += 1
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as part, part.open("w", encoding="utf-8") as out:
+        for task in tasks:
+            out.write(json.dumps(task.to_json(), ensure_ascii=False) + "\n")
+            count += 1
     return count
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.env import TurnVerdict
-from rods.errors import PrerequisiteError, StoreError
+from rods.errors import StoreError
+from rods.files import pyarrow, replacing
 from rods.task import call_from_json, call_to_json
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
@@ -103,16 +104,11 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
 
 def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> int:
     """Write JSON lines; returns how many."""
-    part = path.with_name(path.name + ".part")
     count = 0
-    try:
-        with part.open("w", encoding="utf-8") as out:
-            for trajectory in trajectories:
-                out.write(json.dumps(to_json(trajectory)) + "\n")
-                count += 1
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path) as part, part.open("w", encoding="utf-8") as out:
+        for trajectory in trajectories:
+            out.write(json.dumps(to_json(trajectory)) + "\n")
+            count += 1
     return count
 
 
@@ -142,24 +138,22 @@ def write_parquet(path: Path, trajectories: Iterable[Trajectory]) -> int:
     Raises:
         PrerequisiteError: pyarrow is not installed.
     """
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow()
     schema = _schema(arrow)
-    part = path.with_name(path.name + ".part")
     count = 0
-    try:
-        with parquet.ParquetWriter(part, schema, compression="zstd") as writer:
-            rows: list[dict[str, Any]] = []
-            for trajectory in trajectories:
-                rows.append(_flat(trajectory))
-                count += 1
-                if len(rows) == _ROWS:
-                    writer.write_table(arrow.Table.from_pylist(rows, schema))
-                    rows.clear()
-            if rows:
+    with (
+        replacing(path) as part,
+        parquet.ParquetWriter(part, schema, compression="zstd") as writer,
+    ):
+        rows: list[dict[str, Any]] = []
+        for trajectory in trajectories:
+            rows.append(_flat(trajectory))
+            count += 1
+            if len(rows) == _ROWS:
                 writer.write_table(arrow.Table.from_pylist(rows, schema))
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+                rows.clear()
+        if rows:
+            writer.write_table(arrow.Table.from_pylist(rows, schema))
     return count
 
 
@@ -170,7 +164,7 @@ def read_parquet(path: Path) -> Iterator[Trajectory]:
         StoreError: no such file, no Parquet file, or a row is broken; file and row are named.
         PrerequisiteError: pyarrow is not installed.
     """
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow()
     if not path.is_file():
         raise StoreError(f"{path}: there is no such file of trajectories.")
     try:
@@ -247,15 +241,6 @@ def _unflat(row: dict[str, Any], where: str) -> Trajectory:
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise StoreError(f"{where}: not a trajectory: {error!r}.") from error
     return from_json(row, where)
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise PrerequisiteError("Parquet files need pyarrow: pip install 'rods[train]'.") from error
-    return pyarrow, pyarrow.parquet
 
 
 def _schema(arrow: Any) -> Any:

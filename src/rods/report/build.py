@@ -9,7 +9,6 @@ text is data.
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from markupsafe import Markup
 
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval
+from rods.files import replacing
 from rods.report.curves import learning_curves, tool_curves
 from rods.report.heldout import METRICS, SETS, Cell, ResultRow, result_rows, unpaired
 from rods.report.panels import (
@@ -88,12 +88,10 @@ def write_page(path: Path, page: str) -> Path:
     Raises:
         StoreError: the page cannot be written.
     """
-    part = path.with_name(path.name + ".part")
     try:
-        part.write_text(page, encoding="utf-8")
-        os.replace(part, path)
+        with replacing(path) as part:
+            part.write_text(page, encoding="utf-8")
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise StoreError(f"{path}: the page cannot be written: {error}.") from error
     return path
 

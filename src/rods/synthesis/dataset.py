@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import StoreError, SynthesisError
+from rods.files import replacing
 from rods.synthesis.gates import Gatekeeper, Verdict
 from rods.synthesis.overlap import Neighbours, Prints, prints
 from rods.synthesis.pipeline import Outcome, Statistics, synthesize
@@ -130,10 +131,9 @@ class Journal:
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
         head = {"journal": VERSION, "digest": digest, "settings": dict(settings)}
         if not path.exists():
-            part = path.with_name(path.name + ".part")
             try:
-                part.write_text(json.dumps(head) + "\n", encoding="utf-8")
-                part.replace(path)
+                with replacing(path) as part:
+                    part.write_text(json.dumps(head) + "\n", encoding="utf-8")
             except OSError as error:
                 raise StoreError(f"{path}: cannot be written: {error}.") from error
         lines, size = _whole_lines(path)

@@ -19,7 +19,8 @@ from typing import Any
 
 from rods.dialects import structured
 from rods.env import Environment
-from rods.errors import PrerequisiteError, StoreError, TaskError
+from rods.errors import StoreError, TaskError
+from rods.files import pyarrow
 from rods.synthesis.flow import all_tools, owners
 from rods.task import Task, Turn, write_tasks
 from rods.types import Json
@@ -146,15 +147,6 @@ def _prompt(task: Task, environment: Environment, dialect: str) -> list[dict[str
     return [{"role": "system", "content": system}, {"role": "user", "content": first.user}]
 
 
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise PrerequisiteError("Parquet files need pyarrow: pip install 'rods[train]'.") from error
-    return pyarrow, pyarrow.parquet
-
-
 def _schema(arrow: Any) -> Any:
     """Written out: the first rows may have empty lists, from which no type can be guessed."""
     text = arrow.string()
@@ -190,7 +182,7 @@ def _schema(arrow: Any) -> Any:
 
 
 def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow()
     parquet.write_table(arrow.Table.from_pylist(list(rows), _schema(arrow)), path)
 
 
@@ -200,7 +192,7 @@ def read_parquet(path: Path) -> Iterator[Task]:
     Raises:
         TaskError: no such file, no Parquet file, or a row holds no task.
     """
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow()
     if not path.is_file():
         raise TaskError(f"{path}: there is no such file of tasks.")
     try:
