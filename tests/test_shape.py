@@ -18,7 +18,7 @@ FILE_LINES, FUNCTION_LINES, LOOP_LINES = 500, 80, 250
 ROWS: list[set[str]] = [
     {"errors", "types", "config", "dotted"},
     {"task", "env", "policy", "limits", "tokens", "dialects", "template", "trajectory"}
-    | {"pycall", "trajectory_codec", "database", "files", "stops"},
+    | {"pycall", "trajectory_codec", "database", "files", "service", "stops"},
     {"rollout", "episode", "inline"},
     {"reward"},
     {"boundary", "replay", "journal"},

@@ -1,7 +1,7 @@
 """Client of a remote sandbox that speaks the SandboxFusion protocol (`POST /run_code`).
 
-Owns the request, the retries, and what an answer means. A service that is busy, broken or away is a
-failure of the sandbox, never of the program. It has no sessions: every execution is fresh.
+Owns the request and what an answer means. A service that is busy, broken or away is a failure of
+the sandbox, never of the program. It has no sessions: every execution is fresh.
 
     sandbox = RemoteSandbox("http://sandbox.example:8080", size=32)
     execution = (await sandbox.run("print(1)")).checked()
@@ -10,32 +10,16 @@ failure of the sandbox, never of the program. It has no sessions: every executio
 from __future__ import annotations
 
 import asyncio
-import http.client
-import json
-import random
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
-from urllib.parse import urlsplit
 
-from rods.errors import ConfigError
 from rods.sandbox.execution import MIB, Execution, Limit, SandboxLimits, last_line
+from rods.service import Service, ServiceFailure
 
 GRACE_SECONDS = 30.0
 """How long an answer may take beyond what the program and the compiler may."""
-LARGEST_ANSWER = 64 * MIB
-BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-
-
-class RemoteFailure(Exception):
-    """The service gave no usable answer."""
-
-    def __init__(self, message: str, again: bool) -> None:
-        super().__init__(message)
-        self.again = again
-        """Whether asking again may help."""
 
 
 class RemoteSandbox:
@@ -61,22 +45,15 @@ class RemoteSandbox:
         language: str = "python",
         patience: float = 0.5,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"sandbox url is {url!r}, expected http(s)://host[:port][/path]")
         self.limits = limits or SandboxLimits()
-        self._https, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
-        self._path = parts.path.rstrip("/").removesuffix("/run_code") + "/run_code"
         self._fixed: dict[str, Any] = {
             "language": language,
             "compile_timeout": compile_seconds,
             "run_timeout": self.limits.seconds,
             "memory_limit_MB": max(1, self.limits.memory // MIB),
         }
-        self._wait = self.limits.seconds + compile_seconds + GRACE_SECONDS
-        self._retries, self._patience = retries, patience
-        self._chance = random.Random()  # its own: training draws from the global one
-        self._slots = threading.BoundedSemaphore(size)
+        wait = self.limits.seconds + compile_seconds + GRACE_SECONDS
+        self._service = Service(url, "/run_code", "sandbox url", wait, retries, patience, size)
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="remote-sandbox")
 
     async def run(self, code: str, stdin: str = "") -> Execution:
@@ -86,49 +63,23 @@ class RemoteSandbox:
 
     def execute(self, code: str, stdin: str = "") -> Execution:
         """The same from a thread that may wait."""
-        body = json.dumps(self._fixed | {"code": code} | ({"stdin": stdin} if stdin else {}))
+        body = self._fixed | {"code": code} | ({"stdin": stdin} if stdin else {})
         began = time.monotonic()
-        reason, attempt = "", 0
-        with self._slots:
-            for attempt in range(1, self._retries + 2):
-                try:
-                    return replace(self._understand(self._ask(body.encode())), attempts=attempt)
-                except RemoteFailure as failure:
-                    reason = str(failure)
-                    if not failure.again:
-                        break
-                if attempt <= self._retries:
-                    time.sleep(self._patience * 2 ** (attempt - 1) * self._chance.uniform(0.5, 1.0))
-        seconds = time.monotonic() - began
-        return Execution("", "", "sandbox", seconds, detail=reason, returncode=1, attempts=attempt)
-
-    def _ask(self, body: bytes) -> dict[str, Any]:
-        kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._wait)
-        where = f"{self._host}:{connection.port}{self._path}"
         try:
-            connection.request("POST", self._path, body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            text = answer.read(LARGEST_ANSWER + 1)
-        except (OSError, http.client.HTTPException) as error:
-            raise RemoteFailure(f"{where}: {type(error).__name__}: {error}", True) from error
-        finally:
-            connection.close()
-        if answer.status != 200:
-            excerpt = text[:200].decode(errors="replace")
-            raise RemoteFailure(f"{where} said {answer.status}: {excerpt}", answer.status in BUSY)
-        if len(text) > LARGEST_ANSWER:
-            raise RemoteFailure(f"{where} answered more than {LARGEST_ANSWER} bytes", False)
-        try:
-            found = json.loads(text)
-        except ValueError as error:
-            raise RemoteFailure(f"{where} answered what is no JSON: {error}", True) from error
-        if not isinstance(found, dict):
-            raise RemoteFailure(f"{where} answered {type(found).__name__}, expected object", True)
-        return cast("dict[str, Any]", found)
+            execution, attempts = self._service.ask(body, self._understand)
+            return replace(execution, attempts=attempts)
+        except ServiceFailure as failure:
+            seconds, reason = time.monotonic() - began, str(failure)
+            return Execution(
+                "", "", "sandbox", seconds, "", reason, returncode=1, attempts=failure.attempts
+            )
 
-    def _understand(self, answer: dict[str, Any]) -> Execution:
+    def _understand(self, found: object) -> Execution:
         """What the service's answer means for the program."""
+        if not isinstance(found, dict):
+            kind = type(found).__name__
+            raise ServiceFailure(f"{self._service.where} answered {kind}, expected object", True)
+        answer = cast("dict[str, Any]", found)
         compiled, ran = _stage(answer, "compile_result"), _stage(answer, "run_result")
         for part in (compiled, ran):
             if part.get("status") == "TimeLimitExceeded":
@@ -137,7 +88,7 @@ class RemoteSandbox:
             return self._of(compiled)
         if ran.get("status") == "Finished" and ran.get("return_code") is not None:
             return self._of(ran)
-        raise RemoteFailure(
+        raise ServiceFailure(
             f"the service reports {answer.get('status')!r}: {answer.get('message') or answer}", True
         )
 

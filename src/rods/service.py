@@ -1,0 +1,121 @@
+"""A service that is asked by POST with JSON: requests, repetitions, and what counts as a failure.
+
+Owns the connection and when to ask again. Never knows what an answer means: the caller reads it,
+and says whether one that it cannot use may be another the next time.
+
+    service = Service("http://retriever.example:8000", "/retrieve", "env.retriever")
+    hits, attempts = service.ask({"queries": ["river of Okdal"]}, understand)
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from rods.errors import ConfigError
+
+LARGEST_ANSWER = 64 << 20
+BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Statuses that may be another the next time."""
+
+T = TypeVar("T")
+
+
+class ServiceFailure(Exception):
+    """The service gave no usable answer."""
+
+    def __init__(self, message: str, again: bool) -> None:
+        super().__init__(message)
+        self.again = again
+        """Whether asking again may help."""
+        self.attempts = 1
+        """How often it was asked."""
+
+
+class Service:
+    """Asks one address, `size` requests at once.
+
+    Args:
+        url: Address of the service, with or without `path`.
+        path: Where the requests go.
+        setting: What the address is called in messages.
+        seconds: How long one answer may take.
+        retries: How often to ask again when the service failed.
+        patience: Seconds before the first repetition; doubled each time, with some chance in it.
+        size: Requests at once; more callers wait.
+
+    Raises:
+        ConfigError: the address is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        path: str,
+        setting: str,
+        seconds: float = 30.0,
+        retries: int = 3,
+        patience: float = 0.5,
+        size: int = 32,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"{setting} is {url!r}, expected http(s)://host[:port][/path].")
+        https = parts.scheme == "https"
+        self._kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
+        self._host, self._port = parts.hostname, parts.port
+        self._path = parts.path.rstrip("/").removesuffix(path) + path
+        self.where = f"{self._host}:{self._port or self._kind.default_port}{self._path}"
+        """The address as messages name it."""
+        self._seconds, self._retries, self._patience = seconds, retries, patience
+        self._chance = random.Random()  # its own: training draws from the global one
+        self._slots = threading.BoundedSemaphore(size)
+
+    def ask(self, body: object, understand: Callable[[object], T]) -> tuple[T, int]:
+        """What the answer means, and how often the service was asked for it.
+
+        Args:
+            body: The request.
+            understand: Reads an answer; raises `ServiceFailure` for one of no use.
+
+        Raises:
+            ServiceFailure: no usable answer came, after all repetitions.
+        """
+        raw = json.dumps(body).encode()
+        with self._slots:
+            for attempt in range(1, self._retries + 2):
+                try:
+                    return understand(self._answer(raw)), attempt
+                except ServiceFailure as failure:
+                    if not failure.again or attempt > self._retries:
+                        failure.attempts = attempt
+                        raise
+                time.sleep(self._patience * 2 ** (attempt - 1) * self._chance.uniform(0.5, 1.0))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _answer(self, raw: bytes) -> object:
+        connection = self._kind(self._host, self._port, timeout=self._seconds)
+        try:
+            connection.request("POST", self._path, raw, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            text = answer.read(LARGEST_ANSWER + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise ServiceFailure(f"{self.where}: {type(error).__name__}: {error}", True) from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            excerpt = text[:200].decode(errors="replace")
+            again = answer.status in BUSY
+            raise ServiceFailure(f"{self.where} said {answer.status}: {excerpt}", again)
+        if len(text) > LARGEST_ANSWER:
+            raise ServiceFailure(f"{self.where} answered more than {LARGEST_ANSWER} bytes", False)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ServiceFailure(f"{self.where} answered no JSON: {error}", True) from error
