@@ -68,7 +68,7 @@ def test_doctor_says_what_is_there(
     assert rods("doctor", "--json", monkeypatch=monkeypatch) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["packages"]["core"]["numpy"]
-    assert set(found["packages"]) == {"core", "train", "dev"}
+    assert {"core", "train", "dev"} < found["packages"].keys()
 
 
 def test_doctor_says_how_to_get_what_is_missing(
