@@ -117,7 +117,7 @@ def evaluate(out: Path, name: str, variants: int) -> Rows:
         command += [] if name == "start" else ["--run", str(out / name)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         path.write_text(done.stdout)
-    return json.loads(path.read_text())
+    return [row for row in json.loads(path.read_text()) if row["set"] == "variant"]
 
 
 def gains(paths: list[Path], kind: str) -> dict[str, Any]:
