@@ -5,7 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from rods.synthesis.gates_case import Facts
-from rods.synthesis.gates_minimal import changes, gaps, idle, opens, superfluous
+from rods.synthesis.gates_minimal import (
+    changes,
+    gaps,
+    idle,
+    opens,
+    superfluous,
+    withheld_is_needed,
+)
 from rods.synthesis.gates_structure import is_new
 from rods.synthesis.overlap import Neighbours, prints
 from rods.task import Task, Turn
@@ -100,6 +107,20 @@ def test_withheld_functions_matter() -> None:
         assert verdict(seed, wrong)
         never = tuple(dataclasses.replace(t, withheld=(other,)) for t in variant.turns)
         assert "never given back" in str(idle(facts(dataclasses.replace(variant, turns=never))))
+
+
+def test_an_idle_function_is_tolerated_only_beside_one_that_matters() -> None:
+    """The seed withholds `find`, which is needed, and `ls`, which is not."""
+    seed = named("multi_turn_miss_func_3")
+    idly = keeper().case(seed, with_withheld(seed, ("ls",)))
+    assert "ls is given back and not called" in str(withheld_is_needed(idly))
+    assert withheld_is_needed(keeper().case(seed, with_withheld(seed, ("find",)))) is None
+    assert withheld_is_needed(keeper().case(seed, seed)) is None
+
+
+def with_withheld(task: Task, names: tuple[str, ...]) -> Task:
+    turns = tuple(dataclasses.replace(t, withheld=names if t.withheld else ()) for t in task.turns)
+    return dataclasses.replace(task, turns=turns)
 
 
 def test_neighbours_find_equal_calls_and_near_texts() -> None:

@@ -14,7 +14,16 @@ from rods.synthesis.phrases import Ask, load_phrases
 from rods.synthesis.tokens import Token, Vocabulary, tokens_in
 from rods.task import Task, Turn
 from rods.types import ToolCall
-from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, verdict, with_turn
+from synthesis_cases import (
+    ENVIRONMENT,
+    accepted,
+    keeper,
+    named,
+    renamed,
+    sides,
+    verdict,
+    with_turn,
+)
 
 
 def say(task: Task, index: int, user: str) -> Task:
@@ -169,3 +178,55 @@ def test_other_wording_is_left_to_the_judge() -> None:
     look = ToolCall("get_stock_info", {"symbol": "ZETA"})
     task = single(["TradingBot"], "How does ZETA fare these days, I wonder?", look)
     assert calls_are_asked_for(keeper().case(named("multi_turn_base_0"), task)) is None
+
+
+RETRACTIONS = (
+    "Forget it.|On second thought, do none of that.|But please change nothing at all.|Never mind."
+    "|Actually, forget about that.|Scratch that, please.|Oh wait, don't do that.|I changed my mind."
+    "|No, leave it as it is.|Please disregard this!|Better leave everything alone."
+)
+NO_RETRACTIONS = (
+    "Forget the old file.|On second thought, cancel that order.|Drop that stock from my watchlist."
+    "|I changed my mind about the trip, so cancel it.|Don't change the title.|Skip the first line."
+    "|Do nothing to report.txt but copy it.|Leave the lights on.|Please ignore hidden files."
+)
+
+
+@pytest.mark.parametrize("text", RETRACTIONS.split("|"))
+def test_a_message_that_takes_itself_back_is_caught(text: str) -> None:
+    seed, variant = renamed()[0]
+    said = say(variant, 0, f"{variant.turns[0].user} {text}")
+    assert "takes back" in str(nothing_contradicts(keeper().case(seed, said)))
+
+
+@pytest.mark.parametrize("text", NO_RETRACTIONS.split("|"))
+def test_a_change_of_plans_is_no_retraction(text: str) -> None:
+    seed, variant = renamed()[0]
+    said = say(variant, 0, f"{variant.turns[0].user} {text}")
+    assert "takes back" not in str(nothing_contradicts(keeper().case(seed, said)))
+
+
+def test_a_quoted_retraction_is_none() -> None:
+    call = ToolCall("echo", {"content": "Forget it."})
+    task = single(["GorillaFileSystem"], "Please write 'Forget it.'", call)
+    assert "takes back" not in str(nothing_contradicts(keeper().case(task, task)))
+
+
+def test_no_original_takes_itself_back() -> None:
+    seed, _ = renamed()[0]
+    for task in sides().train[::3]:
+        assert "takes back" not in str(nothing_contradicts(keeper().case(seed, task)))
+
+
+def test_a_wrong_value_in_templates_is_caught_though_the_words_are_a_humans() -> None:
+    seed = named("multi_turn_base_163")
+    call = ToolCall("cancel_booking", {"access_token": "qwt262pmk709", "booking_id": "2431026"})
+    said = "Would you cancel my booking 2431026 with my access token {}?"
+    right = single(["TravelAPI"], said.format("qwt262pmk709"), call)
+    wrong = single(["TravelAPI"], said.format("Ellis"), call)
+    like = single(
+        ["TravelAPI"], "Since my trip is off, would you cancel my booking with my token?", call
+    )
+    for model in (seed, like):
+        assert calls_are_asked_for(keeper().case(model, right)) is None
+        assert "cancel_booking" in str(calls_are_asked_for(keeper().case(model, wrong)))

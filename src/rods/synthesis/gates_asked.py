@@ -9,27 +9,14 @@ is made of the environment's templates, which can be read back. Other wording is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rods.synthesis.clarity import place_of
-from rods.synthesis.flow import Step, normal
 from rods.synthesis.gates_case import Case, Kin, gate
-from rods.synthesis.phrases import Giver, Phrases, Wording, frame_words, load_phrases, ways
-from rods.types import ToolCall, Value
-
-_WORD = re.compile(r"[a-z']+")
-_SLOT = re.compile(r"\{(\w+)\}")
-_FRAME = frame_words()
-OPEN = "[^\\x01]{1,300}?"
-"""Any value."""
-_END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
-"""What follows a clause."""
-CUT = "\x00"
-"""Stands where a clause was, while its optional parts are looked for."""
-DONE = "\x01"
-"""Stands where a clause was, so that no clause is found across it."""
+from rods.synthesis.phrases import Phrases, load_phrases
+from rods.synthesis.reading import DONE, END, foreign, pattern, pieces
+from rods.types import ToolCall
 
 
 @gate("asked")
@@ -41,12 +28,9 @@ def calls_are_asked_for(case: Case) -> str | None:
     phrases = load_phrases(case.variant.environment.name)
     for index, turn in enumerate(case.variant.task.turns):
         kin = case.kins[index]
-        if kin is not None:
+        problem = _misread(phrases, case, index, kin)
+        if problem is None and kin is not None:
             problem = _unlike(kin, turn.ground_truth)
-        elif turn.user.strip() and not case.variant.answers(index):
-            problem = _misread(phrases, case, index)
-        else:
-            problem = None
         if problem is not None:
             return f"turn {index}: {problem}"
     return None
@@ -60,115 +44,37 @@ def _unlike(kin: Kin, calls: Sequence[ToolCall]) -> str | None:
     return f"calls {mine}; turn {kin.place} of {origin}, which it reworks, calls {theirs}"
 
 
-def _misread(phrases: Phrases, case: Case, index: int) -> str | None:
-    """What is wrong with a message that is made of templates; None for other wording."""
-    steps = case.variant.steps
-    place = case.variant.answer(index)
-    unsaid = [number for number, step in enumerate(steps) if step.turn == place]
-    if not unsaid or not all(phrases.knows(steps[n].call.name) for n in unsaid):
+def _misread(phrases: Phrases, case: Case, index: int, kin: Kin | None) -> str | None:
+    """What is wrong with a message that is made of templates; None for other wording.
+
+    A reworked message counts as one where clauses cover it, but not the message of its model.
+    """
+    reading = case.readings[index]
+    calls = case.variant.asked(index)
+    written = calls and all(phrases.knows(call.name) for call in calls)
+    if not written or reading is None or reading.complete:
         return None
-    rest = case.variant.task.turns[index].user
-    for scene in phrases.scenes:
-        rest = rest.replace(scene, " ")
-    for texts in (_values, _ways):
-        for number in tuple(unsaid):
-            wording = phrases.wording(steps[number].call.name)
-            filled = {} if wording is None else texts(steps, number, wording)
-            shorter = None if wording is None else _without(rest, filled, wording)
-            if shorter is not None:
-                unsaid.remove(number)
-                rest = shorter
-    if not unsaid and not _foreign(rest):
+    clauses = _clauses(phrases, tuple(case.variant.specs))
+    other, rest = _cut(clauses, reading.rest)
+    strange = bool(foreign(rest))
+    if kin is not None and (strange or not foreign(_cut(clauses, kin.turn.user)[1])):
         return None
-    other: list[str] = []
-    lower = rest.lower()
-    for clause in _clauses(phrases, tuple(case.variant.specs)):
-        rest, count = clause.cut_from(rest, lower)
-        other += [clause.tool] * count
-    if other and not (unsaid and _foreign(rest)):
+    if other and not (reading.unsaid and strange):
         return f"the message asks for {', '.join(other)} with values of no call"
-    if unsaid and not _foreign(rest):
-        missing = ", ".join(str(steps[number].call) for number in unsaid)
+    if reading.unsaid and not strange:
+        missing = ", ".join(str(case.variant.steps[number].call) for number in reading.unsaid)
         return f"the message does not ask for {missing}"
     return None
 
 
-def _foreign(text: str) -> set[str]:
-    """Words that no frame around a clause has."""
-    return set(_WORD.findall(text.lower())) - _FRAME
-
-
-def _values(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
-    """How each argument of a step is said, as a pattern."""
-    call = steps[number].call
-    return {name: _one_of(wording.texts(name, value)) for name, value in call.arguments.items()}
-
-
-def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
-    """The same, where values may also be meant, by what showed them, or left open."""
-    filled: dict[str, str] = {}
-    for name, value in steps[number].call.arguments.items():
-        filled[name] = _one_of(ways(wording, name, value, _givers(steps[:number], value)))
-    return filled
-
-
-def _givers(steps: Iterable[Step], value: Value) -> list[Giver]:
-    if isinstance(value, list | dict | ToolCall):
-        return []
-    key = normal(value)
-    shown = [step for step in steps if any(normal(leaf.value) == key for leaf in step.leaves)]
-    places = [Giver(step.call, place) for step in shown if (place := place_of(step, value))]
-    return [*(Giver(step.call) for step in shown), *places]
-
-
-def _without(text: str, filled: Mapping[str, str], wording: Wording) -> str | None:
-    """The message without the clause that says a call so; None without one.
-
-    Args:
-        text: the message, or what is left of it.
-        filled: a pattern for each argument of the call.
-        wording: of its tool.
-    """
+def _cut(clauses: Sequence[Clause], text: str) -> tuple[list[str], str]:
+    """The tools that a message asks for with any values, and the rest of it."""
+    found: list[str] = []
     lower = text.lower()
-    for say in sorted(wording.say, key=len, reverse=True):
-        if not all(piece in lower for piece in _pieces(say)) or not _slots(say) <= filled.keys():
-            continue
-        cut = re.sub(_pattern(say, filled) + r"(?!\w)", CUT, text, count=1, flags=re.I)
-        if cut == text:
-            continue
-        for name, forms in wording.optional.items():
-            longer = f"{CUT} (?:{'|'.join(_pattern(form, filled) for form in forms)})"
-            shorter = re.sub(longer, CUT, cut, count=1, flags=re.I) if name in filled else cut
-            if name in filled and shorter == cut:
-                return None
-            cut = shorter
-        return cut.replace(CUT, DONE)
-    return None
-
-
-def _one_of(texts: Iterable[str]) -> str:
-    return f"(?:{'|'.join(re.escape(text) for text in texts)})"
-
-
-@lru_cache(maxsize=4096)
-def _pieces(template: str) -> tuple[str, ...]:
-    """The fixed texts of a template, in lower case, the longest first."""
-    return tuple(sorted((piece.lower() for piece in _SLOT.split(template)[::2]), key=len))[::-1]
-
-
-@lru_cache(maxsize=4096)
-def _slots(template: str) -> set[str]:
-    return {match[1] for match in _SLOT.finditer(template)}
-
-
-def _pattern(template: str, filled: Mapping[str, str]) -> str:
-    """A template as a regular expression; a slot that is not filled takes any value."""
-    parts: list[str] = []
-    at = 0
-    for match in _SLOT.finditer(template):
-        parts += [re.escape(template[at : match.start()]), filled.get(match[1], OPEN)]
-        at = match.end()
-    return "".join([*parts, re.escape(template[at:])])
+    for clause in clauses:
+        text, count = clause.cut_from(text, lower)
+        found += [clause.tool] * count
+    return found, text
 
 
 class Clause(NamedTuple):
@@ -194,8 +100,8 @@ def _clauses(phrases: Phrases, tools: tuple[str, ...]) -> tuple[Clause, ...]:
         wording = phrases.wording(tool)
         optional = wording.optional if wording is not None else {}
         for say in wording.say if wording is not None else ():
-            ends = [_pattern(f, {}) for forms in optional.values() for f in forms]
-            tail = f"(?:(?: (?:{'|'.join(ends)}))+{_END}|{_END})" if ends else _END
-            pattern = re.compile(_pattern(say, {}) + tail, re.I)
-            found.append(Clause(tool, pattern, _pieces(say)))
-    return tuple(sorted(found, key=lambda c: (-len(_SLOT.sub("", c.pattern.pattern)), c.tool)))
+            ends = [pattern(f, {}) for forms in optional.values() for f in forms]
+            tail = f"(?:(?: (?:{'|'.join(ends)}))+{END}|{END})" if ends else END
+            whole = re.compile(pattern(say, {}) + tail, re.I)
+            found.append(Clause(tool, whole, pieces(say)))
+    return tuple(sorted(found, key=lambda c: (-len(c.pattern.pattern), c.tool)))

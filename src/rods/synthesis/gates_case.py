@@ -20,6 +20,7 @@ from rods.synthesis.flow import Argument, Step, Trace, all_tools, leaves, source
 from rods.synthesis.overlap import Corpus, Neighbours, Prints, prints
 from rods.synthesis.phrases import load_phrases, said
 from rods.synthesis.profile import Profile, profile
+from rods.synthesis.reading import Reading, read
 from rods.synthesis.tokens import Token, Vocabulary, tokens_in
 from rods.synthesis.writers.domains import Domains, load_domains
 from rods.task import Task, Turn
@@ -194,14 +195,34 @@ class Case:
         return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
 
     @cached_property
+    def readings(self) -> tuple[Reading | None, ...]:
+        """What is read back of each message by the templates; None where it asks for nothing."""
+        facts = self.variant
+        phrases = load_phrases(facts.environment.name)
+        found: list[Reading | None] = []
+        for index, turn in enumerate(facts.task.turns):
+            place = facts.answer(index)
+            steps = [n for n, step in enumerate(facts.steps) if step.turn == place]
+            silent = not steps or not turn.user.strip() or facts.answers(index)
+            text = turn.user
+            found.append(None if silent else read(phrases, facts.specs, facts.steps, steps, text))
+        return tuple(found)
+
+    @cached_property
     def kins(self) -> tuple[Kin | None, ...]:
         """The ancestor's turn that each turn reworks; None for new wording.
 
-        A blank turn belongs to the turn before it.
+        A blank turn belongs to the turn before it. What templates explain to the last word is new,
+        however many words it shares: there are few ways to ask for a book. So is what then gives
+        the value that it left open.
         """
         found: list[Kin | None] = []
         for index, turn in enumerate(self.variant.task.turns):
-            if turn.user.strip():
+            asked = index - 1 if self.variant.answers(index) else index
+            reading = self.readings[asked]
+            if reading is not None and reading.complete:
+                found.append(None)
+            elif turn.user.strip():
                 found.append(self._kin(index) or self._next(index, found))
             else:
                 found.append(_following(found[-1]) if found else None)

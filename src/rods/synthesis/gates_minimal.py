@@ -146,19 +146,30 @@ def opens(facts: Facts, gap: int) -> bool:
 def withheld_is_needed(case: Case) -> str | None:
     """Withheld functions are given back, called then, and the turn fails without them.
 
-    Tolerated where the same function is withheld as idly in an ancestor.
+    Tolerated where the same function is withheld as idly in an ancestor, as long as another one is
+    needed, or none is in that ancestor either.
     """
-    for name, problem in idle(case.variant).items():
-        if not any(name in idle(facts) for facts in case.ancestors):
+    mine = idle(case.variant)
+    alone = mine.keys() >= withheld(case.variant)
+    for name, problem in mine.items():
+        models = [facts for facts in case.ancestors if name in idle(facts)]
+        if alone:
+            models = [facts for facts in models if idle(facts).keys() >= withheld(facts)]
+        if not models:
             return problem
     return None
+
+
+def withheld(facts: Facts) -> set[str]:
+    """Every function that some turn withholds."""
+    return {name for turn in facts.task.turns for name in turn.withheld}
 
 
 def idle(facts: Facts) -> dict[str, str]:
     """Withheld functions that do not matter, and why."""
     turns = facts.task.turns
     found: dict[str, str] = {}
-    for name in sorted({name for turn in turns for name in turn.withheld}):
+    for name in sorted(withheld(facts)):
         last = max(i for i, turn in enumerate(turns) if name in turn.withheld)
         back = last + 1
         steps = [n for n, step in enumerate(facts.steps) if step.call.name == name]

@@ -32,6 +32,21 @@ LITERALS = (
 )
 """Traces of a template, a program or a model in what a user should have said."""
 _LITERAL = re.compile("|".join(LITERALS))
+_SENTENCE = re.compile(r"[^.!?]+")
+_THAT = r"(?:it|that|this|all|anything|everything|all of (?:it|that|this)|(?:it|that|this) all)"
+_RETRACTION = re.compile(
+    r"(?:(?:but|and|or|so|well|oh|no|wait|hold on|sorry|actually|rather|on second thoughts?|come to"
+    r" think of it|please|just|better),? )*"
+    rf"(?:(?:forget|disregard|ignore|skip|drop|scratch)(?: about)? {_THAT}|never ?mind(?: {_THAT})?"
+    r"|(?:do|change|touch) (?:none of (?:it|that|this)|nothing)"
+    rf"|(?:do not|don't|never) (?:do|change|touch|bother with) (?:any of )?{_THAT}"
+    r"|i (?:do not|don't|no longer) (?:want|need) (?:any of )?(?:it|that|this)"
+    rf"|leave {_THAT} (?:be|alone|as (?:it|they) (?:is|are))|i(?:'ve| have)? changed my mind"
+    rf"|i take {_THAT} back|i did(?:n't| not) mean {_THAT})"
+    r"(?:,? (?:at all|after all|please|now|then|anyway|instead|altogether|again))*",
+    re.I,
+)
+"""A sentence that does nothing but take back what was said."""
 _IDENTIFIER = re.compile(r"[A-Za-z]+\d*(?:_\w+)+|[a-z]+\d*(?:[A-Z][a-z0-9]*)+")
 _WORD = re.compile(r"\w+")
 
@@ -93,9 +108,11 @@ def nothing_contradicts(case: Case) -> str | None:
 
     A reworked turn may keep what its model says by the way, and have as many values that are known
     nowhere; new wording may have as many as the seed's turn at its place. A reworked turn names no
-    more values that its calls do not take than its model does.
+    more values that its calls do not take than its model does. No sentence takes the rest back.
     """
     for index, tokens in enumerate(case.variant.tokens):
+        if _taken_back(case, index):
+            return f"turn {index}: the message takes back what it asks for"
         model = case.counterpart(index) if tokens else None
         loose = case.variant.unexplained(index) if tokens else ()
         kin = case.kins[index]
@@ -112,6 +129,16 @@ def nothing_contradicts(case: Case) -> str | None:
         if unsaid is not None:
             return f"turn {index}: the message does not say {unsaid.name}={unsaid.value!r}"
     return None
+
+
+def _taken_back(case: Case, index: int) -> bool:
+    """Whether a whole sentence says that nothing is wanted, and no ancestor's message does."""
+    text = case.variant.task.turns[index].user
+    for call in case.variant.asked(index):
+        for leaf in leaves(call):
+            text = text.replace(leaf.value, "x") if isinstance(leaf.value, str) else text
+    found = [s for s in _SENTENCE.findall(text) if _RETRACTION.fullmatch(s.strip())]
+    return bool(found) and not all(_is_human(case, index, s.strip()) for s in found)
 
 
 def _unsaid(case: Case, index: int, kin: Kin) -> Argument | None:

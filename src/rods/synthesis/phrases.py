@@ -187,7 +187,7 @@ class Phrases:
     def answer(self, call: ToolCall, name: str, rng: random.Random) -> str:
         """What the user says when asked for the value that was left open."""
         wording = self.wordings.get(call.name)
-        what = noun(name) if wording is None else wording.noun(name)
+        what = thing(name) if wording is None else wording.noun(name)
         text = said(call.arguments.get(name), {})
         quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
         return _closed(rng.choice(_ANSWERS).format(what, quoted))
@@ -205,6 +205,8 @@ def _filled(ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
     if name in ask.shown:
         giver = ask.givers.get(name)
         meant = wording.references(name, giver)
+        if giver is None and not meant:
+            return f"the {wording.noun(name)} that you found"
         if giver is not None and giver.call is not ask.last:
             meant = [text for text in meant if " just " not in text]
         if meant:
