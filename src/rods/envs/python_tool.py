@@ -17,12 +17,10 @@ import asyncio
 import atexit
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from rods.env import TurnVerdict
-from rods.envs.judge import refusal
 from rods.envs.questions.families import HELD_OUT, is_generated, question_of, question_task
-from rods.envs.turns import Turns
+from rods.envs.questions.world import QuestionWorld
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import Form, judge_answer, references, same_math
 from rods.rewards.reading import without_calls
@@ -30,7 +28,7 @@ from rods.sandbox.execution import Execution, SandboxLimits
 from rods.sandbox.pool import SandboxPool, Session
 from rods.sandbox.remote import RemoteSandbox
 from rods.task import Task
-from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.types import ToolResult, ToolSpec, Value
 
 TOOL = "code_interpreter"
 SESSIONS = "sessions"
@@ -186,33 +184,20 @@ class PythonToolEnvironment:
         return f"its program gives {shown!r}, its answer is {question.answer!r}"
 
 
-class PythonToolWorld(Turns):
+class PythonToolWorld(QuestionWorld):
     """One single-use world of one question."""
 
     __slots__ = ("_environment", "_session")
+    spec = SPEC
 
     def __init__(self, task: Task, environment: PythonToolEnvironment):
         super().__init__(task)
         self._environment = environment
         self._session: Session | None = None
 
-    def offered(self) -> tuple[ToolSpec, ...]:
-        """The one tool, unless the turn withholds it."""
-        withheld = self._task.turns[max(self._turn, 0)].withheld
-        return () if TOOL in withheld else (SPEC,)
-
-    def call(self, call: ToolCall) -> ToolResult:
-        """Run a program; another tool is refused.
-
-        Raises:
-            EnvError: the sandbox failed; the trajectory is invalid.
-        """
-        self._expect_turn("call")
-        self._calls += 1
-        names = [spec.name for spec in self.offered()]
-        if call.name not in names:
-            return ToolResult(refusal(call.name, names), failed=True)
-        code = call.arguments.get("code")
+    def use(self, arguments: Mapping[str, Value]) -> ToolResult:
+        """Run a program."""
+        code = arguments.get("code")
         if not isinstance(code, str) or not code.strip():
             return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
         return shown(self._run(code))
@@ -229,20 +214,9 @@ class PythonToolWorld(Turns):
         """Whether the last boxed (else tagged) answer outside of programs is the reference."""
         return judge_answer(self._task, without_calls(text), FORMS).correct
 
-    def end_turn(self) -> TurnVerdict:
-        """End the turn; there is no state, so only the answer counts."""
-        self._expect_turn("end_turn")
-        self._in_turn = False
-        return TurnVerdict(False, self._calls, True, True, True)
-
-    def snapshot(self) -> dict[str, object]:
-        """Empty: a program leaves nothing behind."""
-        self._expect_open("snapshot")
-        return {}
-
     def close(self) -> None:
         """End the interpreter, if there is one; calls are refused from now on."""
-        self._closed, self._in_turn = True, False
+        super().close()
         session, self._session = self._session, None
         if session is not None:
             session.close()

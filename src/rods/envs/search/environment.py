@@ -14,22 +14,20 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rods.env import TurnVerdict
-from rods.envs.judge import refusal
+from rods.envs.questions.world import QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, Retriever
 from rods.envs.search.hops import HELD_OUT, question_of, question_task
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.progress import bar
 from rods.envs.search.remote import RemoteRetriever
-from rods.envs.turns import Turns
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import judge_answer, references
 from rods.task import Task
-from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.types import ToolResult, ToolSpec, Value
 
 TOOL = "search"
 RESULTS = 3
@@ -176,28 +174,19 @@ def shown(hits: Sequence[Hit], chars: int) -> str:
     return "\n".join(lines) or "No document was found."
 
 
-class SearchWorld(Turns):
+class SearchWorld(QuestionWorld):
     """One single-use world of one question."""
 
     __slots__ = ("_environment",)
+    spec = SPEC
 
     def __init__(self, task: Task, environment: SearchEnvironment):
         super().__init__(task)
         self._environment = environment
 
-    def offered(self) -> tuple[ToolSpec, ...]:
-        """The one tool, unless the turn withholds it."""
-        withheld = self._task.turns[max(self._turn, 0)].withheld
-        return () if TOOL in withheld else (SPEC,)
-
-    def call(self, call: ToolCall) -> ToolResult:
-        """Search; another tool is refused."""
-        self._expect_turn("call")
-        self._calls += 1
-        names = [spec.name for spec in self.offered()]
-        if call.name not in names:
-            return ToolResult(refusal(call.name, names), failed=True)
-        query = call.arguments.get("query")
+    def use(self, arguments: Mapping[str, Value]) -> ToolResult:
+        """Search."""
+        query = arguments.get("query")
         if not isinstance(query, str):
             return ToolResult(f"Error: query is {query!r}, expected a text.", failed=True)
         return self._environment.find(query)
@@ -205,18 +194,3 @@ class SearchWorld(Turns):
     def judge_answer(self, text: str) -> bool:
         """Whether the last answer in the text is the reference, by exact match of plain words."""
         return judge_answer(self._task, text).correct
-
-    def end_turn(self) -> TurnVerdict:
-        """End the turn; there is no state, so only the answer counts."""
-        self._expect_turn("end_turn")
-        self._in_turn = False
-        return TurnVerdict(False, self._calls, True, True, True)
-
-    def snapshot(self) -> dict[str, object]:
-        """Empty: a search changes nothing."""
-        self._expect_open("snapshot")
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held; calls are refused from now on."""
-        self._closed, self._in_turn = True, False
