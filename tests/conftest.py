@@ -1,8 +1,9 @@
-"""Where CI runs, a skipped test is a failure: it says nothing about what it was written for."""
+"""What all tests share. Where CI runs, a skipped test is a failure: it says nothing."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,3 +14,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if skipped and os.environ.get("RODS_CI"):
         reporter.write_line(f"{skipped} tests were skipped: a failure in CI")
         session.exitstatus = 1
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Sums of one order, whatever ran before."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

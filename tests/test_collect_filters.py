@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from rods.errors import RewardError, TrainError
 from rods.reward import Score, get_reward, score_group
@@ -186,11 +185,8 @@ def test_gae_withholds_no_group():
 
 
 @pytest.fixture
-def trainer():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield make_trainer(make_model(), filter="zerotir")
-    torch.set_num_threads(threads)
+def trainer(one_thread):
+    return make_trainer(make_model(), filter="zerotir")
 
 
 def update(trainer, groups):

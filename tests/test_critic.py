@@ -28,12 +28,7 @@ from trainer_cases import (
 LORA = CPU.model_copy(update={"lora_rank": 2})
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def ppo(model, **changes):

@@ -16,19 +16,13 @@ from rods.errors import PolicyError
 from rods.types import FinishReason
 from tiny_models import VOCABULARY, build, shake
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 class Played(NamedTuple):
     ids: list[int]
     positions: list[int]
     logprobs: list[float]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def text(seed: int, length: int) -> list[int]:
