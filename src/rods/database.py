@@ -16,7 +16,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -52,15 +52,13 @@ class Database:
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        with self._errors("opening"):
+        with self._errors("opening"), ExitStack() as undo:
             connection = sqlite3.connect(
                 self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
             )
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
+            undo.callback(connection.close)
+            self._prepare(connection)
+            undo.pop_all()
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -101,12 +99,10 @@ class Database:
                 yield
                 if self._depth == 1:
                     self._connection.execute("COMMIT")
-            except BaseException:
-                if self._depth == 1 and self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-            finally:
+            finally:  # Ctrl-C must not leave half of it either
                 self._depth -= 1
+                if self._depth == 0 and self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
 
     def run(self, sql: str, values: Sequence[Cell] = ()) -> int:
         """Change rows; returns how many."""

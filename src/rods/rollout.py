@@ -210,7 +210,7 @@ async def _episode(rig: Rig, task: Task, member: int, noise: int) -> Trajectory:
         if trajectory.stop is StopReason.FAILURE:
             _LOG.warning("task %s, member %d: %s; once more", task.id, member, trajectory.failure)
             trajectory = await form(rig, task, member, noise).play()
-    except Exception as error:
+    except Exception as error:  # raised again; whatever it is, people need to know the task
         error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
         raise
     return trajectory

@@ -135,7 +135,7 @@ def _try_out(kind: type[Any]) -> None:
         return  # tasks give what it needs
     try:
         made = kind()
-    except Exception as error:
+    except Exception as error:  # the user's constructor may raise anything
         raise ConfigError(
             f"class {kind.__name__}: an object cannot be made: {type(error).__name__}: {error}."
         ) from error
