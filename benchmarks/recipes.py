@@ -19,8 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rods.report.frame import Axes
 from rods.report.run_data import load_run
-from rods.report.svg import Axes, Series, line_chart, smooth
+from rods.report.svg import Series, line_chart, smooth
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from rods.errors import StoreError
 from rods.report.build import build_report, span
 from rods.report.compare import compare_runs
 from rods.report.curves import learning_curves, tool_curves
+from rods.report.frame import Axes, ticks
 from rods.report.heldout import result_rows
 from rods.report.panels import (
     boundary_without_variance,
@@ -24,7 +25,7 @@ from rods.report.panels import (
 )
 from rods.report.results import summary
 from rods.report.run_data import Evaluation, load_run
-from rods.report.svg import Axes, Series, histogram, line_chart, scatter, smooth, ticks
+from rods.report.svg import Series, histogram, line_chart, scatter, smooth
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
 

@@ -23,11 +23,12 @@ from rods.errors import StoreError
 from rods.evaluation.stats import Difference, Interval
 from rods.report.build import details, identity, render, write_page
 from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
+from rods.report.frame import Axes
 from rods.report.heldout import METRICS, SETS, ResultRow, result_rows
 from rods.report.panels import first_visits
 from rods.report.results import change, mean
 from rods.report.run_data import RunData, load_run
-from rods.report.svg import Axes, Series, line_chart
+from rods.report.svg import Series, line_chart
 from rods.types import Json
 
 COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")

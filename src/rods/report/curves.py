@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from rods.report.frame import Axes
 from rods.report.run_data import RunData, StepRow
-from rods.report.svg import Axes, Series, line_chart, smooth
+from rods.report.svg import Series, line_chart, smooth
 
 
 @dataclass(frozen=True, slots=True)

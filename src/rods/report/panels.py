@@ -16,10 +16,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from rods.report.curves import Figure
+from rods.report.frame import Axes
 from rods.report.heldout import CATEGORIES
 from rods.report.run_data import REGIONS, EpochRow, Judged, RunData
 from rods.report.svg import (
-    Axes,
     bars,
     histogram,
     scatter,

@@ -1,4 +1,4 @@
-"""Charts as inline SVG text. Owns scales, axes and marks; knows nothing about runs.
+"""Charts as inline SVG text. Owns lines, bars and dots on a `frame`; knows nothing about runs.
 
 Colours are CSS classes (`s-hard`, `s-1`) that the page defines for light and dark.
 Every text is escaped. Line and stacked charts carry their numbers in `data-series`, from which the
@@ -9,7 +9,6 @@ page's script shows values under the pointer; the charts are complete without it
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import math
@@ -17,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
+
+from rods.report.frame import Axes, Frame, fit, grid, mark, number, shade, uprights, with_x
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,74 +30,6 @@ class Series:
     css: str = "s-1"
     faint: Sequence[float] | None = None
     """Raw values drawn thinly behind `ys` (which are then a moving average)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axes:
-    """Size, labels and ranges of a chart, in SVG units."""
-
-    width: int = 540
-    height: int = 230
-    left: int = 46
-    right: int = 14
-    top: int = 12
-    bottom: int = 38
-    x_label: str = ""
-    x_range: tuple[float, float] | None = None
-    y_range: tuple[float, float] | None = None
-    whole_x: bool = True
-    """The x axis counts something, so its ticks are whole numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Axes with settled ranges: maps data to pixels."""
-
-    axes: Axes
-    x0: float
-    x1: float
-    y0: float
-    y1: float
-
-    def x(self, value: float) -> float:
-        """Horizontal pixel of a data value."""
-        a = self.axes
-        return a.left + (value - self.x0) / (self.x1 - self.x0) * (a.width - a.left - a.right)
-
-    def y(self, value: float) -> float:
-        """Vertical pixel of a data value."""
-        a = self.axes
-        return a.height - a.bottom - self.rise(value)
-
-    def rise(self, value: float) -> float:
-        """Pixels between the bottom of the plot and a data value."""
-        a = self.axes
-        return (value - self.y0) / (self.y1 - self.y0) * (a.height - a.top - a.bottom)
-
-
-def ticks(low: float, high: float, count: int = 5, whole: bool = False) -> list[float]:
-    """About `count` round numbers within [low, high] (steps of 1, 2, 2.5 or 5 times 10^k)."""
-    if not high > low:
-        return [low]
-    raw = (high - low) / max(1, count)
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
-    step = max(1.0, round(step)) if whole else step
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
-
-
-def number(value: float) -> str:
-    """A short text of a number: 0, 0.25, 1.2k, 3e-06."""
-    size = abs(value)
-    if size >= 1e6:
-        return f"{value / 1e6:.3g}M"
-    if size >= 10_000:
-        return f"{value / 1e3:.3g}k"
-    if size >= 100 or value == int(value):
-        return f"{value:.0f}"
-    return f"{value:.3g}"
 
 
 def smooth(values: Sequence[float], window: int) -> list[float]:
@@ -112,9 +45,9 @@ def line_chart(
     series: Sequence[Series], axes: Axes, marks: Sequence[tuple[float, str]] = ()
 ) -> Markup:
     """Lines over a common x axis; `marks` are x values with a text, drawn as thin uprights."""
-    frame = _fit(axes, [s.xs for s in series], [[*s.ys, *(s.faint or ())] for s in series])
-    parts = [_grid(frame)]
-    parts.extend(_uprights(frame, marks))
+    frame = fit(axes, [s.xs for s in series], [[*s.ys, *(s.faint or ())] for s in series])
+    parts = [grid(frame)]
+    parts.extend(uprights(frame, marks))
     for s in series:
         if s.faint is not None:
             parts.append(f'<path class="line faint {s.css}" d="{_path(frame, s.xs, s.faint)}"/>')
@@ -132,11 +65,11 @@ def stacked_area(
     bars = len(xs) <= 40
     if bars and xs:
         gap = min((b - a for a, b in itertools.pairwise(xs)), default=1.0) or 1.0
-        axes = axes if axes.x_range else _with_x(axes, (xs[0] - gap / 2, xs[-1] + gap / 2))
+        axes = axes if axes.x_range else with_x(axes, (xs[0] - gap / 2, xs[-1] + gap / 2))
     else:
         gap = 0.0
-    frame = _fit(axes, [xs], [[0.0, *totals]])
-    parts = [_grid(frame)]
+    frame = fit(axes, [xs], [[0.0, *totals]])
+    parts = [grid(frame)]
     base = [0.0] * len(xs)
     for name, values, css in layers:
         top = [b + v for b, v in zip(base, values, strict=True)]
@@ -172,9 +105,9 @@ def histogram(
     """
     counts = [_count(values, edges) for _, values, _ in groups]
     totals = [float(sum(c)) for c in zip(*counts, strict=True)]
-    frame = _fit(_with_x(axes, (edges[0], edges[-1])), [edges], [[0.0, 1.0, *totals]])
-    parts = [_band(frame, band)] if band else []
-    parts.append(_grid(frame))
+    frame = fit(with_x(axes, (edges[0], edges[-1])), [edges], [[0.0, 1.0, *totals]])
+    parts = [shade(frame, band)] if band else []
+    parts.append(grid(frame))
     base = [0.0] * (len(edges) - 1)
     for (name, _, css), column in zip(groups, counts, strict=True):
         for i, count in enumerate(column):
@@ -184,7 +117,7 @@ def histogram(
                 parts.append(_bar(frame, middle, width, base[i], base[i] + count, css, text))
         base = [b + c for b, c in zip(base, column, strict=True)]
     if marker:
-        parts.append(_marker(frame, *marker))
+        parts.append(mark(frame, *marker))
     return _svg(frame, parts, [])
 
 
@@ -196,14 +129,14 @@ def scatter(
 ) -> Markup:
     """Points (x, y, count) of several groups; a dot grows with its count."""
     points = [p for _, group, _ in groups for p in group]
-    frame = _fit(
+    frame = fit(
         axes,
         [[p[0] for p in points] + [c[0] for c in curve]],
         [[p[1] for p in points] + [c[1] for c in curve]],
     )
     growth = min(0.9, 8 / math.sqrt(max([p[2] for p in points] + [1])))
-    parts = [_band(frame, band)] if band else []
-    parts.append(_grid(frame))
+    parts = [shade(frame, band)] if band else []
+    parts.append(grid(frame))
     for name, group, css in groups:
         for x, y, count in group:
             text = f"{name}: {count} at rbar {x:.3f}, variance {y:.4f}"
@@ -259,60 +192,6 @@ def _count(values: Sequence[float], edges: Sequence[float]) -> list[int]:
     return counts
 
 
-def _with_x(axes: Axes, x_range: tuple[float, float]) -> Axes:
-    return dataclasses.replace(axes, x_range=x_range)
-
-
-def _fit(axes: Axes, xs: Sequence[Sequence[float]], ys: Sequence[Sequence[float]]) -> Frame:
-    every_x = [v for column in xs for v in column if math.isfinite(v)] or [0.0, 1.0]
-    every_y = [v for column in ys for v in column if math.isfinite(v)] or [0.0, 1.0]
-    x0, x1 = axes.x_range or (min(every_x), max(every_x))
-    if x0 == x1:
-        x0, x1 = x0 - 0.5, x1 + 0.5
-    if axes.y_range:
-        return Frame(axes, x0, x1, *axes.y_range)
-    y0, y1 = min(every_y), max(every_y)
-    if y0 >= 0 and y0 < 0.6 * y1:
-        y0 = 0.0
-    spread = (y1 - y0) or abs(y1) or 1.0
-    marks = ticks(y0, y1 + 0.02 * spread, 4)
-    step = marks[1] - marks[0] if len(marks) > 1 else spread
-    return Frame(
-        axes,
-        x0,
-        x1,
-        math.floor(y0 / step + 1e-6) * step,
-        math.ceil((y1 + 0.02 * spread) / step - 1e-6) * step,
-    )
-
-
-def _grid(frame: Frame) -> str:
-    a, parts = frame.axes, list[str]()
-    for value in ticks(frame.y0, frame.y1, 4):
-        y = frame.y(value)
-        parts.append(
-            f'<line class="grid" x1="{a.left}" x2="{a.width - a.right}" y1="{y:.1f}" '
-            f'y2="{y:.1f}"/><text x="{a.left - 7}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{number(value)}</text>"
-        )
-    floor = a.height - a.bottom
-    for value in ticks(frame.x0, frame.x1, 7, a.whole_x):
-        x = frame.x(value)
-        parts.append(
-            f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{floor}" y2="{floor + 4}"/>'
-            f'<text x="{x:.1f}" y="{floor + 17}" text-anchor="middle">{number(value)}</text>'
-        )
-    parts.append(
-        f'<line class="axis" x1="{a.left}" x2="{a.width - a.right}" y1="{floor}" y2="{floor}"/>'
-    )
-    if a.x_label:
-        parts.append(
-            f'<text class="label" x="{a.width - a.right}" y="{a.height - 4}" '
-            f'text-anchor="end">{escape(a.x_label)}</text>'
-        )
-    return "".join(parts)
-
-
 def _path(frame: Frame, xs: Sequence[float], ys: Sequence[float]) -> str:
     commands: list[str] = []
     pen = "M"
@@ -341,45 +220,6 @@ def _dot(frame: Frame, x: float, y: float, css: str, radius: float, title: str =
     return (
         f'<circle class="fill {css}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" '
         f'r="{radius:.1f}">{inner}</circle>'
-    )
-
-
-def _band(frame: Frame, band: tuple[float, float]) -> str:
-    a, left, right = frame.axes, frame.x(band[0]), frame.x(band[1])
-    return (
-        f'<rect class="band" x="{left:.1f}" y="{a.top}" width="{right - left:.1f}" '
-        f'height="{a.height - a.top - a.bottom}"/>'
-    )
-
-
-def _marker(frame: Frame, value: float, text: str) -> str:
-    a, x = frame.axes, frame.x(value)
-    side, shift = ("end", -6) if x > a.width / 2 else ("start", 6)
-    return (
-        f'<line class="marker" x1="{x:.1f}" x2="{x:.1f}" y1="{a.top}" y2="{a.height - a.bottom}"/>'
-        f'<text class="strong" x="{x + shift:.1f}" y="{a.top + 12}" text-anchor="{side}">'
-        f"{escape(text)}</text>"
-    )
-
-
-def _uprights(frame: Frame, marks: Sequence[tuple[float, str]]) -> list[str]:
-    """One line a mark; a text that would run into the one before stands a row lower."""
-    drawn: list[str] = []
-    row, free = 0, float("-inf")
-    for value, text in marks:
-        row = row + 1 if frame.x(value) < free else 0
-        free = frame.x(value) + 7 * len(text) + 8
-        drawn.append(_upright(frame, value, text, row))
-    return drawn
-
-
-def _upright(frame: Frame, value: float, text: str, row: int) -> str:
-    a, x = frame.axes, frame.x(value)
-    y = a.top + 4 + 11 * row
-    return (
-        f'<line class="upright" x1="{x:.1f}" x2="{x:.1f}" y1="{a.top}" '
-        f'y2="{a.height - a.bottom}"/><text class="label" x="{x + 4:.1f}" y="{y}">'
-        f"{escape(text)}</text>"
     )
 
 
