@@ -10,7 +10,8 @@ import rods
 from pool_cases import group, original
 from rods.config import RunConfig
 from rods.errors import StoreError
-from rods.store import RunDirectory, new_run_dir, write_atomic
+from rods.files import write_atomic
+from rods.store import RunDirectory, new_run_dir
 
 
 @pytest.fixture

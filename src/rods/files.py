@@ -1,20 +1,22 @@
 """Files that are written whole or not at all, and the library for Parquet files.
 
-Never knows what is in a file, never turns an error of the disk into one of ours: the caller knows
-what was lost.
+Owns the way to the disk and what its errors say. Never knows what is in a file.
 
-    with replacing(path) as part:
+    write_atomic(path, text)                        # durable: it survives a power cut
+    with replacing(path) as part:                   # all or nothing
         part.write_text(page, encoding="utf-8")
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rods.errors import PrerequisiteError
+from rods.errors import PrerequisiteError, StoreError
 
 
 @contextmanager
@@ -29,6 +31,45 @@ def replacing(path: Path) -> Generator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def disk(path: Path, doing: str) -> Generator[None]:
+    """Turn an error of the file system into one clear message."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreError(
+                f"{path}: the disk is full, {doing} it failed. Nothing that was there is lost: "
+                "free some space, then go on with `rods train --resume`."
+            ) from error
+        raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Replace a file whole: a temporary file in the same folder, fsync, rename.
+
+    Raises:
+        StoreError: the disk is full or the folder cannot be written; the old file is as it was.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    with disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
+        out.write(raw)
+        out.flush()
+        os.fsync(out.fileno())
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def pyarrow() -> tuple[Any, Any]:

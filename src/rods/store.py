@@ -20,7 +20,6 @@ a step first, then make its checkpoint; a resume cuts what was logged later and 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -39,7 +38,7 @@ from typing import TYPE_CHECKING, Any, cast
 import rods
 from rods.config import RunConfig, parse_config
 from rods.errors import StoreError
-from rods.files import replacing
+from rods.files import disk, sync_folder, write_atomic
 from rods.types import Json
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
     while not name and path.exists():
         number += 1
         path = Path(base) / f"{stem}-{number}"
-    with _disk(path, "making"):
+    with disk(path, "making"):
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
@@ -72,44 +71,6 @@ def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
                 f"`rods train --resume {path}`."
             ) from error
     return path
-
-
-@contextmanager
-def _disk(path: Path, doing: str) -> Generator[None]:
-    """Turn an error of the file system into one clear message."""
-    try:
-        yield
-    except StoreError:
-        raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StoreError(
-                f"{path}: the disk is full, {doing} it failed. Nothing that was there is lost: "
-                "free some space, then go on with `rods train --resume`."
-            ) from error
-        raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
-
-
-def write_atomic(path: Path, data: str | bytes) -> None:
-    """Replace a file whole: a temporary file in the same folder, fsync, rename.
-
-    Raises:
-        StoreError: the disk is full or the folder cannot be written; the old file is as it was.
-    """
-    raw = data.encode() if isinstance(data, str) else data
-    with _disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
-        out.write(raw)
-        out.flush()
-        os.fsync(out.fileno())
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +94,7 @@ class RunDirectory:
     def _claim(self) -> None:
         """Refuse to write beside another process; a process that died holds nothing."""
         path = self.path / ".lock"
-        with _disk(path, "opening"):
+        with disk(path, "opening"):
             lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         weakref.finalize(self, os.close, lock)
         try:
@@ -279,7 +240,7 @@ class RunDirectory:
             raise StoreError(f"a record of {METRICS} needs a whole number `step`, got {record}.")
         path = self.path / METRICS
         line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-        with _disk(path, "writing"), path.open("ab") as out:
+        with disk(path, "writing"), path.open("ab") as out:
             size = out.tell()
             try:
                 out.write(line.encode())
@@ -317,7 +278,7 @@ class RunDirectory:
             size = int(json.loads((checkpoint.path / MARK).read_text(encoding="utf-8"))["metrics"])
         path = self.path / METRICS
         if path.is_file():
-            with _disk(path, "cutting"):
+            with disk(path, "cutting"):
                 os.truncate(path, min(size, path.stat().st_size))
         for file in self.trajectories.glob("step-*.parquet"):
             if _step_of(file.stem) > step:
@@ -332,7 +293,7 @@ class RunDirectory:
         from rods.trajectory_codec import write_parquet
 
         path = self.trajectories / f"step-{step:06d}.parquet"
-        with _disk(path, "writing"):
+        with disk(path, "writing"):
             write_parquet(path, trajectories)
         return path
 
@@ -347,7 +308,7 @@ class RunDirectory:
         """
         final = self.checkpoints / f"step-{step:06d}"
         part = self.checkpoints / f".step-{step:06d}.part"
-        with _disk(final, "writing"):
+        with disk(final, "writing"):
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
             try:
@@ -358,7 +319,7 @@ class RunDirectory:
                     if path.is_file():
                         with path.open("rb") as done:
                             os.fsync(done.fileno())
-                _sync_folder(part)
+                sync_folder(part)
                 shutil.rmtree(final, ignore_errors=True)
                 part.rename(final)
             finally:

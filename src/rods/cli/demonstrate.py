@@ -34,8 +34,8 @@ def demonstrate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of questions and mixture.")] = 0,
 ) -> None:
     """Write demonstrations of generated questions; the rest of the shares are direct answers."""
+    from rods.files import write_atomic
     from rods.policies.demonstrations import DIALECTS, Mixture, Plan, demonstrations
-    from rods.store import write_atomic
 
     if dialect not in DIALECTS:
         raise ConfigError(f"--dialect {dialect!r}: expected one of {', '.join(DIALECTS)}.")

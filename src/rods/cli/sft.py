@@ -116,7 +116,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _run(folder: Path, manifest: dict[str, Any]) -> None:
     """Learn from the beginning, or from the last checkpoint."""
-    from rods.store import write_atomic
+    from rods.files import write_atomic
 
     school, examples = _open(manifest)
     found = {"examples": len(school.samples), "digest": examples.digest()}
