@@ -37,8 +37,9 @@ from typing import NamedTuple
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.report.graph_svg import describe
-from rods.synthesis.flow import Argument, Step, all_tools, sources, trace
+from rods.synthesis.flow import Step, all_tools, trace
 from rods.synthesis.profile import Profile, profile
+from rods.synthesis.sources import Argument, sources
 from rods.synthesis.stategraph import Edge, ablate, depth
 from rods.task import BASE, Task
 

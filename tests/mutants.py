@@ -18,9 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from rods.errors import TaskError
-from rods.synthesis.flow import Argument, Scalar, Source, leaves, normal, trace
+from rods.synthesis.flow import Scalar, leaves, trace
 from rods.synthesis.gates_case import Facts
 from rods.synthesis.rejection import Rejection
+from rods.synthesis.sources import Argument, Source, normal
 from rods.synthesis.writers.rebind import put_leaf
 from rods.synthesis.writers.resample import ResampleWriter
 from rods.task import Task, Turn

@@ -9,8 +9,9 @@ import dataclasses
 
 import pytest
 
-from rods.synthesis.flow import Shown, trace
+from rods.synthesis.flow import trace
 from rods.synthesis.profile import MessageEdge, Profile, distance, profile
+from rods.synthesis.sources import Shown
 from rods.synthesis.stategraph import Edge, ablate, depth
 from rods.task import BASE, Provenance, Task, Turn
 from rods.types import Json, ToolCall, Value

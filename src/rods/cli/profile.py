@@ -13,8 +13,9 @@ from rich.tree import Tree
 from rods.cli.common import EXTRA, out, overrides, say
 
 if TYPE_CHECKING:
-    from rods.synthesis.flow import Argument, Step
+    from rods.synthesis.flow import Step
     from rods.synthesis.profile import Profile
+    from rods.synthesis.sources import Argument
     from rods.task import Task
     from rods.types import Json
 
@@ -57,8 +58,9 @@ def profile(
     from rods.errors import StoreError
     from rods.report.build import write_page
     from rods.report.graph_svg import graph_svg
-    from rods.synthesis.flow import all_tools, sources, trace
+    from rods.synthesis.flow import all_tools, trace
     from rods.synthesis.profile import profile as profile_task
+    from rods.synthesis.sources import sources
 
     if svg is not None and svg.exists():
         raise StoreError(f"{svg}: exists. Choose another name; nothing was written.")

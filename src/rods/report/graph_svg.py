@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from rods.synthesis.flow import Argument, Source
 from rods.synthesis.profile import Profile
+from rods.synthesis.sources import Argument, Source
 from rods.synthesis.stategraph import flattened, turns_of
 from rods.task import Task
 from rods.types import ToolCall

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rods.synthesis.flow import Scalar, Step, normal
+from rods.synthesis.flow import Scalar, Step
 from rods.synthesis.phrases import Giver, Phrases
+from rods.synthesis.sources import normal
 from rods.synthesis.writers.domains import Domains
 from rods.types import ToolCall
 

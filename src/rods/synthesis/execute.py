@@ -15,20 +15,12 @@ from typing import Any, cast
 
 from rods.env import Environment
 from rods.synthesis.augment import Open, PlannedTurn
-from rods.synthesis.flow import (
-    Argument,
-    Source,
-    Step,
-    all_tools,
-    owners,
-    read_result,
-    sources,
-    trace,
-)
+from rods.synthesis.flow import Step, all_tools, owners, read_result, trace
 from rods.synthesis.phrases import Ask
 from rods.synthesis.plan import Chat, Plan
 from rods.synthesis.prompting import RESULT_CHARS, render, schema, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.sources import Argument, Source, sources
 from rods.synthesis.walk import Base, Readable
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value

@@ -16,11 +16,12 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from rods.env import Environment
-from rods.synthesis.flow import Argument, Step, Trace, all_tools, leaves, sources, trace
+from rods.synthesis.flow import Step, Trace, all_tools, leaves, trace
 from rods.synthesis.overlap import Corpus, Neighbours, Prints, prints
 from rods.synthesis.phrases import load_phrases, said
 from rods.synthesis.profile import Profile, profile
 from rods.synthesis.reading import Reading, read
+from rods.synthesis.sources import Argument, sources
 from rods.synthesis.tokens import Token, Vocabulary, tokens_in
 from rods.synthesis.writers.domains import Domains, load_domains
 from rods.task import Task, Turn

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from rods.env import TurnVerdict
-from rods.synthesis.flow import Shown
 from rods.synthesis.gates_case import Case, Facts, Kin, gate
+from rods.synthesis.sources import Shown
 from rods.task import MISS_PARAM
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rods.errors import TaskError
-from rods.synthesis.flow import Argument, Scalar, Source, Step, leaves
+from rods.synthesis.flow import Scalar, Step, leaves
 from rods.synthesis.gates_case import Case, gate
 from rods.synthesis.overlap import Neighbours
 from rods.synthesis.profile import distance
+from rods.synthesis.sources import Argument, Source
 from rods.task import Task
 from rods.types import ToolCall
 

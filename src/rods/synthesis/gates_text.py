@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.synthesis.flow import Argument, Source, leaves
+from rods.synthesis.flow import leaves
 from rods.synthesis.gates_case import Case, Facts, Kin, gate
+from rods.synthesis.sources import Argument, Source
 from rods.types import ToolCall, ToolSpec
 
 LITERALS = (

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rods.env import Environment
-from rods.synthesis.flow import Argument, Source, Step, all_tools, owners, sources, trace
+from rods.synthesis.flow import Step, all_tools, owners, trace
+from rods.synthesis.sources import Argument, Source, sources
 from rods.synthesis.stategraph import Ablation, Edge, ablate, depth, turns_of
 from rods.synthesis.stategraph import state_edges as state_edges
 from rods.task import Task

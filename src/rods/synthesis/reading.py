@@ -15,8 +15,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rods.synthesis.clarity import place_of
-from rods.synthesis.flow import Step, normal
+from rods.synthesis.flow import Step
 from rods.synthesis.phrases import Giver, Phrases, Wording, frame_words, from_description, ways
+from rods.synthesis.sources import normal
 from rods.types import ToolCall, ToolSpec, Value
 
 _WORD = re.compile(r"[a-z']+")

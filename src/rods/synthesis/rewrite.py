@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from rods.synthesis.augment import PlannedTurn, Said
-from rods.synthesis.flow import leaves, numbers_in
+from rods.synthesis.flow import leaves
 from rods.synthesis.phrases import Ask, noun
 from rods.synthesis.plan import Chat
 from rods.synthesis.prompting import render, schema, summary
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.sources import numbers_in
 from rods.types import ToolSpec
 
 WRITES = 3

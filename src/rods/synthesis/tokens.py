@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import NamedTuple
 
-from rods.synthesis.flow import numbers_in
+from rods.synthesis.sources import numbers_in
 
 _PATTERNS = (
     ("date", re.compile(r"(?<![\w-])\d{4}-\d{2}-\d{2}(?![\w-])")),

@@ -18,19 +18,11 @@ from rods.env import Environment, World
 from rods.synthesis.apigraph import ApiGraph
 from rods.synthesis.augment import PlannedTurn, gap_of, with_gap
 from rods.synthesis.clarity import clear_giver
-from rods.synthesis.flow import (
-    Argument,
-    Source,
-    Step,
-    all_tools,
-    owners,
-    read_result,
-    sources,
-    trace,
-)
+from rods.synthesis.flow import Step, all_tools, owners, read_result, trace
 from rods.synthesis.ground import Grounder, Live
 from rods.synthesis.phrases import Ask, Giver, Phrases
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.sources import Argument, Source, sources
 from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
 from rods.synthesis.writers.assign import Materials

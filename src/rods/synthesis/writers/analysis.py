@@ -13,17 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from rods.synthesis.flow import (
-    NUMBER,
-    Argument,
-    Path,
-    Scalar,
-    Source,
-    Step,
-    leaves,
-    normal,
-    numbers_in,
-)
+from rods.synthesis.flow import Path, Scalar, Step, leaves
+from rods.synthesis.sources import NUMBER, Argument, Source, normal, numbers_in
 from rods.synthesis.writers.assign import Limits
 from rods.synthesis.writers.domains import NUMERIC, Domains
 from rods.synthesis.writers.entities import configurations

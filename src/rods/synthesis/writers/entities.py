@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from rods.synthesis.flow import NUMBER, Scalar, leaves
+from rods.synthesis.flow import Scalar, leaves
+from rods.synthesis.sources import NUMBER
 from rods.synthesis.writers.domains import NUMERIC, Domains
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value

@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Sequence, Set
 
-from rods.synthesis.flow import NUMBER
+from rods.synthesis.sources import NUMBER
 from rods.synthesis.writers.sketch import New, Sketch
 
 ORDERED = frozenset({"money", "fuel", "psi", "temperature", "percent"})

@@ -15,8 +15,9 @@ from typing import cast
 
 from rods.env import Environment, World
 from rods.errors import TaskError
-from rods.synthesis.flow import NUMBER, Leaf, Path, Scalar, leaves, normal, numbers_in, read_result
+from rods.synthesis.flow import Leaf, Path, Scalar, leaves, read_result
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.sources import NUMBER, normal, numbers_in
 from rods.synthesis.writers.analysis import Knowledge, Link, Place
 from rods.synthesis.writers.sketch import format_number
 from rods.task import Task, Turn

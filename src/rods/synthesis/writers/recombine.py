@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from rods.synthesis.flow import Argument, Source
+from rods.synthesis.sources import Argument, Source
 from rods.task import Task, Turn
 from rods.types import Json
 

@@ -18,9 +18,10 @@ from functools import cached_property
 from typing import NamedTuple, cast
 
 from rods.env import Environment
-from rods.synthesis.flow import Argument, Step, all_tools, owners, sources, trace
+from rods.synthesis.flow import Step, all_tools, owners, trace
 from rods.synthesis.profile import Profile, distance, profile
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.sources import Argument, sources
 from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
 from rods.synthesis.writers.assign import Materials, assign

@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
-from rods.synthesis.flow import NUMBER, Scalar
+from rods.synthesis.flow import Scalar
+from rods.synthesis.sources import NUMBER
 from rods.synthesis.writers import dates, entities
 from rods.synthesis.writers.domains import NUMERIC, Domains
 from rods.synthesis.writers.vocabulary import in_case, phrases
