@@ -27,7 +27,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for file in sorted((folder / "bfcl_eval").rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts:
                 archive.write(file, file.relative_to(folder))
-        archive.writestr("bfcl_eval/utils.py", "raise SystemExit('must not be extracted')")
+        archive.writestr("bfcl_eval/__main__.py", "raise SystemExit('must not be extracted')")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     monkeypatch.setattr(assets, "SHA256", digest)
     monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
@@ -48,7 +48,7 @@ def test_cache_folder(monkeypatch: pytest.MonkeyPatch):
 def test_a_given_wheel_is_extracted_once(wheel: Path):
     folder = obtain_uncached(str(wheel))
     assert (folder / "bfcl_eval" / "data" / "BFCL_v4_multi_turn_base.json").is_file()
-    assert not (folder / "bfcl_eval" / "utils.py").exists()
+    assert not (folder / "bfcl_eval" / "__main__.py").exists()
     before = folder.stat().st_mtime_ns
     assert obtain_uncached(str(wheel)) == folder
     assert folder.stat().st_mtime_ns == before

@@ -46,10 +46,19 @@ _CLASSES: dict[str, tuple[str, str]] = {
 """Class name: (module of its code, file of its documentation)."""
 CLASS_NAMES = tuple(_CLASSES)
 
+LOADER = (
+    "utils",
+    "constants/category_mapping",
+    "constants/default_prompts",
+    "constants/enums",
+    "constants/eval_config",
+)
+"""Modules with which the package reads its data; we never import them, tests run them apart."""
 _WANTED = (
     "bfcl_eval/__init__.py",
     "bfcl_eval/constants/__init__.py",
     "bfcl_eval/constants/executable_backend_config.py",
+    *(f"bfcl_eval/{name}.py" for name in LOADER),
     "bfcl_eval/eval_checker/__init__.py",
     "bfcl_eval/eval_checker/multi_turn_eval/",
     "bfcl_eval/data/BFCL_v4_multi_turn_",
