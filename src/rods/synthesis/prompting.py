@@ -22,7 +22,7 @@ STAGES = ("plan", "execute", "critic", "rewrite", "coherence", "judge")
 STATE_CHARS = 12_000
 """Longest rendering of a world's state; what is cut is marked."""
 TEXT_CHARS, ITEMS = 160, 40
-"""Longest text and list inside a state; both are cut before the whole is."""
+"""Longest text, list and mapping inside a state; they are cut before the whole is."""
 RESULT_CHARS = 400
 
 
@@ -54,11 +54,18 @@ def render(stage: str, **values: Any) -> list[Mapping[str, str]]:
 
 
 def trimmed(value: object) -> object:
-    """A state with long texts and lists cut, so that all its fields can be seen."""
+    """A state with long texts, lists and mappings cut, so that all its fields can be seen.
+
+    Plain fields come first: a token must not be lost behind a long list of cards.
+    """
     if isinstance(value, str) and len(value) > TEXT_CHARS:
         return f"{value[:TEXT_CHARS]} ... ({len(value) - TEXT_CHARS} characters left out)"
     if isinstance(value, dict):
-        return {k: trimmed(v) for k, v in cast("dict[str, object]", value).items()}
+        fields = cast("dict[str, object]", value)
+        shown = {k: trimmed(v) for k, v in list(fields.items())[:ITEMS]}
+        more = {"...": f"({len(fields) - ITEMS} more)"} if len(fields) > ITEMS else {}
+        plain = {k: v for k, v in shown.items() if not isinstance(v, dict | list)}
+        return plain | shown | more
     if isinstance(value, list):
         items = cast("list[object]", value)
         more = [f"({len(items) - ITEMS} more)"] if len(items) > ITEMS else []

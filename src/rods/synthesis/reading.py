@@ -127,8 +127,15 @@ def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str
     for name, value in steps[number].call.arguments.items():
         givers = _givers(steps[:number], value)
         texts = _one_of(ways(wording, name, value, givers))
-        filled[name] = f"(?:{texts}|{MEANING})" if givers else texts
+        told = givers or _tells(steps[:number], value)
+        filled[name] = f"(?:{texts}|{MEANING})" if told else texts
     return filled
+
+
+def _tells(steps: Iterable[Step], value: Value) -> bool:
+    """Whether a result shows a text inside another one."""
+    found = value.lower() if isinstance(value, str) and len(value) > 2 else None
+    return found is not None and any(found in step.result.content.lower() for step in steps)
 
 
 def _givers(steps: Iterable[Step], value: Value) -> list[Giver]:
