@@ -26,7 +26,7 @@ from rods.synthesis.ground import Grounder, Live
 from rods.synthesis.phrases import Ask, load_phrases
 from rods.synthesis.phrases import noun as noun_of
 from rods.synthesis.prompting import summary
-from rods.synthesis.writers.domains import load_domains
+from rods.synthesis.writers.domains import Domains, load_domains
 from rods.synthesis.writers.resample import ResampleWriter
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
@@ -65,8 +65,10 @@ TANK = 50.0
 class Reader:
     """Values of one prompt: what the results and the state say."""
 
-    def __init__(self, state: Mapping[str, Any], steps: Sequence[Step], rng: random.Random):
-        self.state, self._steps, self._rng = state, steps, rng
+    def __init__(
+        self, state: Mapping[str, Any], steps: Sequence[Step], domains: Domains, rng: random.Random
+    ):
+        self.state, self._steps, self._domains, self._rng = state, steps, domains, rng
 
     def mend(self, tool: str, drawn: dict[str, Any]) -> dict[str, Any]:
         """Drawn arguments with those that the prompt tells better."""
@@ -78,6 +80,12 @@ class Reader:
                 drawn[name] = found[-1]
         if {"cityA", "cityB"} <= drawn.keys() and len(set(zips)) > 1:
             drawn["cityA"], drawn["cityB"] = list(dict.fromkeys(zips))[-2:]
+        elif tool == "get_zipcode_based_on_city":
+            drawn["city"] = self._city(zips)
+        numbers = [leaf.value for s in self._steps[-1:] for leaf in s.leaves]
+        numbers = [n for n in numbers if isinstance(n, float)]
+        if "numbers" in drawn and len(numbers) > 1:
+            drawn["numbers"] = numbers
         booked = self._bookings()
         if tool == "retrieve_invoice" or "booking_id" in drawn:
             drawn |= {"booking_id": booked[-1]} if booked else {}
@@ -90,10 +98,20 @@ class Reader:
             self._files(tool, drawn)
         return drawn
 
+    def _city(self, zips: Sequence[Any]) -> str:
+        """A city that there is a road to, from the one that was looked up last."""
+        codes = {code: city for city, code in self._domains.zips.items()}
+        roads = [pair for pair in self._domains.distances if set(pair) <= codes.keys()]
+        last = [pair for pair in roads if zips and zips[-1] in pair]
+        pair = self._rng.choice(sorted(last or roads))
+        free = [code for code in pair if code not in zips] or list(pair)
+        return codes[free[0]]
+
     def _bookings(self) -> list[str]:
         """Bookings that stand and are not cancelled."""
         known = list(self.state.get("TravelAPI", {}).get("booking_record", {}))
-        gone = {s.call.arguments.get("booking_id") for s in self._steps if "cancel" in s.call.name}
+        cancelled = [s.call for s in self._steps if "cancel" in s.call.name]
+        gone = {str(call.arguments.get("booking_id")) for call in cancelled}
         return [b for b in [*known, *self._found("booking_id")] if b not in gone and b != "..."]
 
     def _found(self, field: str, about: str = "") -> list[Any]:
@@ -210,7 +228,7 @@ class ScriptedAuthor:
                 seeded = names.pop(0)
                 held = seeded in takes or bool(edges) or seeded in TOGETHER
                 keep = seeded in tools and (held or rng.random() < KEEP)
-                if keep and seeded not in planned:
+                if keep and (seeded not in planned or seeded in takes):
                     before = seeded
                 else:
                     before = self._instead(seeded, before, planned, earlier, tools, state, rng)
@@ -260,7 +278,7 @@ class ScriptedAuthor:
             if arrow:
                 made = _calls(call + ")")[0]
                 steps.append(Step(0, made, ToolResult(result), *read_result(result)))
-        reader = Reader(_state(prompt), steps, rng)
+        reader = Reader(_state(prompt), steps, self._domains, rng)
         live = Live(reader.state, steps)
         live.look(self._domains)
         done = {str(step.call) for step in steps}
