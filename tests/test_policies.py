@@ -139,6 +139,7 @@ def test_collate_weighs_the_next_token() -> None:
     assert torch.allclose(weights, torch.tensor([[0.1, 1.0], [0.0, 0.0]]))
 
 
+@pytest.mark.slow
 def test_the_teacher_teaches_and_repeats_itself(tokenizer) -> None:
     settings = PretrainSettings(
         hidden=32, layers=2, heads=2, kv_heads=1, ffn=64, tokens=6_000, batch_tokens=200

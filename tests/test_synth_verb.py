@@ -418,10 +418,10 @@ def test_a_killed_synth_is_resumed_to_the_same_bytes(folder: Path) -> None:
     assert not journal.exists()
 
 
-def test_importing_what_synth_needs_imports_no_torch() -> None:
+def test_importing_what_synthesis_needs_imports_no_torch() -> None:
     code = (
         "import sys, rods.cli.synth, rods.cli.inspect, rods.synthesis.dataset, "
-        "rods.synthesis.seeds, rods.synthesis.exports, rods.envs.originals; "
+        "rods.synthesis.seeds, rods.synthesis.exports, rods.synthesis.worker, rods.envs.originals; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

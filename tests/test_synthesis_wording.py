@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import random
 import re
 
@@ -13,12 +12,11 @@ from rods.synthesis.clarity import clear_giver, place_of
 from rods.synthesis.flow import Step, read_result
 from rods.synthesis.gates_asked import calls_are_asked_for
 from rods.synthesis.phrases import Ask, Giver, Phrases, Wording, load_phrases
-from rods.synthesis.pipeline import synthesize
 from rods.synthesis.wording import SLOT
 from rods.synthesis.writers.domains import load_domains
-from rods.task import Task, Turn
+from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
-from synthesis_cases import graph_writer, keeper, named, sides, with_turn, writer
+from synthesis_cases import keeper, named, sides, walked, with_turn, writer
 
 PHRASES, DOMAINS = load_phrases("bfcl"), load_domains("bfcl")
 SEAMS = (
@@ -33,17 +31,6 @@ SEAMS = (
     r" {2}",
     r"\bthe (?:content|message|file name|folder) (?:you just found|that came back|from that)",
 )
-
-
-@functools.cache
-def made() -> tuple[tuple[Task, Task], ...]:
-    """Seeds with accepted variants of the graph writer."""
-    found: list[tuple[Task, Task]] = []
-    for number, seed in enumerate(sides().train[1::16]):
-        variant = synthesize(seed, graph_writer(), keeper(), number, 3).variant
-        if variant is not None:
-            found.append((seed, variant))
-    return tuple(found)
 
 
 def step(call: ToolCall, content: str) -> Step:
@@ -109,7 +96,7 @@ def seams(text: str) -> list[str]:
 
 
 def test_messages_have_no_seams() -> None:
-    said = [turn.user for _, variant in made() for turn in variant.turns]
+    said = [turn.user for _, variant in walked() for turn in variant.turns]
     assert len(said) > 60
     assert not [(text, seams(text)) for text in said if seams(text)]
 
@@ -128,7 +115,7 @@ def test_no_clause_has_a_seam_whatever_fills_it() -> None:
 
 def test_values_fit_what_they_are_given_to() -> None:
     orders = bodies = 0
-    for seed, variant in made():
+    for seed, variant in walked():
         for call in (call for turn in variant.turns for call in turn.ground_truth):
             for name, value in call.arguments.items():
                 if name == "order_id":

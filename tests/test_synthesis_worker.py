@@ -111,11 +111,6 @@ def test_an_outcome_is_recorded_once(tmp_path: Path) -> None:
     queue.close()
 
 
-def test_importing_the_worker_imports_no_torch() -> None:
-    code = "import sys, rods.synthesis.worker; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 @pytest.mark.slow
 def test_invariant_6_the_process_works_beside_and_calls_do_not_block(tmp_path: Path) -> None:
     settings = dataclasses.replace(SETTINGS, inline=False)
