@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores
+
 
 def pytest_collection_finish() -> None:
     """The garbage collector need not look through all modules again and again."""

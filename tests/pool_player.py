@@ -16,7 +16,7 @@ from rods.store import RunDirectory
 
 SETTINGS = config(
     replay={"inject": 0.5, "cap": 8},
-    stages=[{"name": "plain", "epochs": 1}, {"name": "grow", "epochs": 8, "expand": True}],
+    stages=[{"name": "plain", "epochs": 1}, {"name": "grow", "epochs": 13, "expand": True}],
 )
 
 

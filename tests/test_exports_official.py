@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rods.envs.bfcl import assets
 from rods.synthesis.exports import call_texts, export
 from rods.synthesis.flow import all_tools
@@ -56,12 +54,6 @@ json.dump(loaded, sys.stdout)
 """
 
 
-def needs_the_loader() -> None:
-    folder = assets.obtain() / "bfcl_eval"
-    if not all((folder / f"{name}.py").is_file() for name in assets.LOADER):
-        pytest.skip(f"{folder} was extracted without the package's loader; remove it to fetch anew")
-
-
 def loaded(folder: Path, scratch: Path, categories: list[str]) -> list[dict[str, Any]]:
     command = [sys.executable, "-c", SCRIPT, str(assets.obtain()), str(folder), *categories]
     own = {**os.environ, "BFCL_PROJECT_ROOT": str(scratch)}
@@ -72,7 +64,6 @@ def loaded(folder: Path, scratch: Path, categories: list[str]) -> list[dict[str,
 
 
 def test_the_packages_own_loader_reads_an_export(tmp_path: Path) -> None:
-    needs_the_loader()
     tasks: list[Task] = [variant for _, variant in accepted()[:16]]
     tasks += [task for task in sides().train if task.provenance.origin.endswith(("_16", "_95"))][:6]
     export(tasks, tmp_path / "b", "bfcl", ENVIRONMENT)

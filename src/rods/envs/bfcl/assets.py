@@ -67,6 +67,8 @@ _WANTED = (
     f"bfcl_eval-{VERSION}.dist-info/",
 )
 """The part of the wheel that is extracted (code, data and licence of the multi-turn benchmark)."""
+_PART = hashlib.sha256("\n".join(_WANTED).encode()).hexdigest()[:6]
+"""Names the part, so that a folder extracted by a version that wanted less is not taken for it."""
 
 _HOW = (
     f"Give the path of {WHEEL} in the setting env.wheel, or install the package with "
@@ -137,13 +139,14 @@ def _check_hash(path: Path) -> None:
 
 
 def _target() -> Path:
-    return cache_folder() / f"bfcl_eval-{VERSION}-{SHA256[:12]}"
+    return cache_folder() / f"bfcl_eval-{VERSION}-{SHA256[:12]}-{_PART}"
 
 
 def _missing(folder: Path) -> Path | None:
     data = folder / "bfcl_eval" / "data"
     names = [f"BFCL_v4_multi_turn_{category}.json" for category in CATEGORIES]
     files = [folder.joinpath(*module.split(".")).with_suffix(".py") for module in _modules()]
+    files += [folder / "bfcl_eval" / f"{name}.py" for name in LOADER]
     files += [data / name for name in names]
     files += [data / "possible_answer" / name for name in names]
     files += [data / "multi_turn_func_doc" / f"{doc}.json" for _, doc in _CLASSES.values()]
