@@ -207,6 +207,16 @@ def test_minibatches_and_epochs():
     assert not same(weights(model), weights(other))
 
 
+def test_a_group_stays_together_in_its_minibatch():
+    groups = make_groups(make_model(), groups=3, prompt=80)
+
+    def positions(minibatch):
+        report = make_trainer(make_model(), minibatch=minibatch).update(groups, make_scores(groups))
+        return report.positions
+
+    assert positions(4) == positions(8) == positions(0) < positions(3)
+
+
 def test_kl_pulls_towards_the_start():
     def drift(kl):
         model = make_model()

@@ -267,7 +267,8 @@ class TrainSettings(Settings):
     weight_decay: float = Field(default=0.0, ge=0)
     grad_clip: float = Field(default=1.0, gt=0)
     minibatch: int = Field(default=0, ge=0)
-    """Trajectories of one optimiser step; 0: all of the step's, exactly on-policy."""
+    """Trajectories of one optimiser step; 0: all of the step's, exactly on-policy. The groups are
+    shuffled, each stays together: its common prefixes are computed once."""
     epochs: int = Field(default=1, ge=1)
     """Passes over one step's trajectories."""
     microbatch_tokens: int = Field(default=16_384, ge=128)

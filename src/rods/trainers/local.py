@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -190,9 +191,11 @@ class LocalTrainer:
             if size >= len(samples):
                 yield samples
                 continue
-            order = np.random.default_rng((self.seed, self.step, epoch)).permutation(len(samples))
-            for start in range(0, len(samples), size):
-                yield [samples[i] for i in order[start : start + size]]
+            rng = np.random.default_rng((self.seed, self.step, epoch))
+            groups = [list(group) for _, group in groupby(samples, lambda s: s.task_id)]
+            order = [sample for i in rng.permutation(len(groups)) for sample in groups[i]]
+            for start in range(0, len(order), size):
+                yield order[start : start + size]
 
     def _optimise(self, micros: Sequence[Microbatch], tally: Tally) -> None:
         """One optimiser step over one mini-batch."""
