@@ -24,6 +24,18 @@ def test_dry_run_prints_the_settings(
 
 
 @pytest.mark.parametrize(
+    ("words", "k"), [([], 16), (["--profile", "quick"], 8), (["--profile", "small"], 8)]
+)
+def test_a_model_of_your_own_takes_the_full_setting(
+    words: list[str], k: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["train", "--model", "a/b", "--recipe", "rods", "--dry-run", *words]
+    assert rods(*asked, monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["train", "--trian.lr", "1"], "no setting"),
@@ -33,6 +45,7 @@ def test_dry_run_prints_the_settings(
         (["train", "--resume", "nowhere"], "there is no such run"),
         (["report", "nowhere"], "nowhere"),
         (["train", "--model.name", "no/such/folder", "--out", "x"], "no/such/folder"),
+        (["train", "--model", "no/such/folder", "--out", "x"], "no/such/folder"),
         (["check", "--tasks", "absent.jsonl"], "absent.jsonl"),
         (["check", "--wheel", "absent.whl"], "absent.whl"),
     ],

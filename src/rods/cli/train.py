@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rods.cli.common import EXTRA, out, overrides, profile_of, say, writer_overrides
+from rods.cli.common import EXTRA, FULL, out, overrides, profile_of, say, writer_overrides
 from rods.config import SMALL, RunConfig, load_config
 from rods.errors import Interrupted
 
@@ -21,9 +22,16 @@ def add(app: typer.Typer) -> None:
 def train(
     context: typer.Context,
     recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
+    model: Annotated[
+        str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
+    ] = "",
     profile: Annotated[
-        str, typer.Option(help="A profile of the recipe; `small`: its first; `full`: all of it.")
-    ] = SMALL,
+        str,
+        typer.Option(
+            help="A profile of the recipe; `small`: its first; `full`: all of it. "
+            "[default: small; full with --model]"
+        ),
+    ] = "",
     curriculum: Annotated[
         str, typer.Option(help="`rods`, or `static`: the fixed pool with the same budget.")
     ] = "",
@@ -37,15 +45,18 @@ def train(
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
     asked = overrides(context.args) + writer_overrides(writer, writer_url, writer_model)
+    chosen = profile_of(profile or (FULL if model else SMALL))
+    if model:
+        asked.append(f"model.name={json.dumps(model)}")
     if curriculum:
         asked.append(f"curriculum={curriculum}")
     if seed is not None:
         asked.append(f"seed={seed}")
     config = None
     if resume is None or asked:
-        config = load_config(recipe, profile_of(profile), asked)
+        config = load_config(recipe, chosen, asked)
     if dry_run:
-        out().print_json((config or load_config(recipe, profile_of(profile))).model_dump_json())
+        out().print_json((config or load_config(recipe, chosen)).model_dump_json())
         return
     _run(config, folder, resume)
 
