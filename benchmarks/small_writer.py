@@ -86,7 +86,8 @@ def main() -> None:
         command = [sys.executable, "-m", "rods.cli.main", "synth", "--out", str(out)]
         command += ["--n", str(options.n), "--seed", str(options.seed), "--writer", "llm"]
         command += ["--writer-url", server.url, "--synthesis.planner", "graph"]
-        command += ["--synthesis.concurrency", "2", "--synthesis.timeout", "900", *extra]
+        command += ["--synthesis.concurrency", "2", "--synthesis.timeout", "900"]
+        command += ["--synthesis.resample-share", "0", *extra]
         subprocess.run(command, check=False)
         for asked, said in author.heard[: options.listen]:
             print(f"--- {asked}\n>>> {said}")
@@ -95,7 +96,9 @@ def main() -> None:
         for turn in row["turns"]:
             print(f"accepted: {turn.get('user', turn)}")
     if author.seconds:
-        print(f"{len(author.seconds)} answers, median {statistics.median(author.seconds):.1f} s")
+        tagged = sum("<message>" in said for _, said in author.heard)
+        middle = statistics.median(author.seconds)
+        print(f"{len(author.seconds)} answers, {tagged} in tags, median {middle:.1f} s")
 
 
 if __name__ == "__main__":
