@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rods.envs.bfcl import assets
 from rods.synthesis.exports import call_texts, export
 from rods.synthesis.flow import all_tools
@@ -63,6 +65,7 @@ def loaded(folder: Path, scratch: Path, categories: list[str]) -> list[dict[str,
     return rows
 
 
+@pytest.mark.slow
 def test_the_packages_own_loader_reads_an_export(tmp_path: Path) -> None:
     tasks: list[Task] = [variant for _, variant in accepted()[:16]]
     tasks += [task for task in sides().train if task.provenance.origin.endswith(("_16", "_95"))][:6]
