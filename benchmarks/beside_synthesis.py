@@ -83,12 +83,14 @@ def measure(parts: Parts, config: Any, steps: int, pid: int) -> None:
     while not worker.state()["tried"] and time.monotonic() < until:
         time.sleep(0.2)
     before = worker.state()
-    for _ in range(steps):
+    for number in range(1, steps + 1):
         for arm, order in (("beside", signal.SIGCONT), ("without", signal.SIGSTOP)):
             for process in (worker.pid, pid):
                 os.kill(process, order)
             time.sleep(0.5)
             times[arm].append(step(parts, config, tasks))
+            rollout, update = times[arm][-1]
+            print(f"{number} {arm:7}: {rollout:.2f} s, update {update:.2f} s", flush=True)
     for process in (worker.pid, pid):
         os.kill(process, signal.SIGCONT)
     after = worker.state()
