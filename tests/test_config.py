@@ -23,7 +23,7 @@ def test_full_recipe_is_the_paper() -> None:
 def test_quick_profile_changes_what_it_names_only() -> None:
     quick, full = load_config("rods", "quick"), load_config("rods")
     assert quick.rollout.k == 8
-    assert quick.replay == full.replay
+    assert quick.replay == full.replay.model_copy(update={"inject": 0.33})
     assert quick.train.clip_high == full.train.clip_high
 
 
