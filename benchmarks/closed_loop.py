@@ -15,7 +15,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ def main() -> None:
         for c, figures in summary.items():
             names = [f"{c}-{s}" for s in options.seeds]
             ends = [evaluate(options.out, name, options.variants) for name in names]
-            figures["held_out_again"] = compare([start] * len(ends), ends)
+            figures["held_out_again"] = look_closer(start, ends)
     (options.out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     show(summary)
 
@@ -96,6 +96,11 @@ def summarise(paths: list[Path]) -> dict[str, Any]:
         "injected": [sum(e["injected"] for e in rows) for rows in epochs],
         "epochs_with_injection": [sum(e["injected"] > 0 for e in rows) for rows in epochs],
         "retired": [sum(sum(e["retired"].values()) for e in rows) for rows in epochs],
+        "regions_second_quarter": regions(
+            [rows[len(end) : 2 * len(end)] for rows, end in zip(steps, ends, strict=True)]
+        ),
+        "regions_end": regions(ends),
+        "without_variance_end": without_variance(ends),
         "held_out": {kind: gains(paths, kind) for kind in ("variant", "original")},
     }
 
@@ -106,6 +111,29 @@ def share(rows: list[dict[str, Any]]) -> float:
 
 
 Rows = list[dict[str, Any]]
+
+
+def regions(parts: list[Rows]) -> dict[str, float]:
+    """Share of the judgements in each region, all runs together."""
+    found = Counter(j["region"] for rows in parts for row in rows for j in row["judgements"])
+    return {name: round(count / found.total(), 3) for name, count in found.items()}
+
+
+def without_variance(parts: list[Rows]) -> dict[str, int]:
+    """Judgements without variance, by region and origin, all runs together."""
+    js = [j for rows in parts for row in rows for j in row["judgements"] if j["variance"] <= 1e-12]
+    return dict(Counter(f"{j['region']} {j['origin']}" for j in js))
+
+
+def look_closer(start: Rows, ends: list[Rows]) -> dict[str, Any]:
+    """The gain in all, of each run, and by category and writer."""
+    found = {"all": compare([start] * len(ends), ends)}
+    found |= {f"run {i}": compare([start], [end]) for i, end in enumerate(ends)}
+    for key in ("category", "recipe"):
+        for value in sorted({row[key].split(":")[0] for row in start}):
+            parts = [[row for row in rows if row[key].startswith(value)] for rows in (start, *ends)]
+            found[value] = compare(parts[:1] * len(ends), parts[1:])
+    return found
 
 
 def evaluate(out: Path, name: str, variants: int) -> Rows:
