@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import torch
 
 from rods.errors import TrainError
 from rods.trainers.advantages import advantages, zero_variance
@@ -32,28 +33,77 @@ def test_rloo_subtracts_the_mean_of_the_others():
     close(advantages("rloo", [[3.0, 1.0, 2.0]]), [[1.5, -1.5, 0.0]])
 
 
-def test_reinforce_plus_plus_standardises_over_the_batch():
+def whitened_as_verl(values, tokens):
+    """verl's `masked_whiten` on a padded matrix, whose rows hold a value at each response token."""
+    mask = (torch.arange(max(tokens))[None, :] < torch.tensor(tokens)[:, None]).double()
+    matrix = torch.tensor(values, dtype=torch.float64)[:, None] * mask
+
+    def mean(x):
+        return (x * mask).sum() / (mask.sum() + 1e-8)
+
+    variance = mean((matrix - mean(matrix)) ** 2) * mask.sum() / (mask.sum() - 1)
+    return ((matrix - mean(matrix)) * torch.rsqrt(variance + 1e-8))[:, 0].tolist()
+
+
+def test_reinforce_plus_plus_whitens_over_tokens_as_verl():
+    rewards, tokens = [[0.0, 1.0, 1.0], [0.5, 0.25]], [[100, 3, 17], [41, 9]]
+    want = whitened_as_verl([0.0, 1.0, 1.0, 0.5, 0.25], [100, 3, 17, 41, 9])
+    close(advantages("reinforce++", rewards, tokens), [want[:3], want[3:]])
+    assert sum(n * a for n, a in zip([100, 3, 17, 41, 9], want, strict=True)) == pytest.approx(
+        0, abs=1e-6
+    )
+
+
+def test_reinforce_plus_plus_baseline_centres_by_group_then_whitens_over_tokens_as_verl():
+    rewards, tokens = [[0.0, 1.0], [5.0, 7.0], [3.0, 3.0]], [[10, 90], [4, 5], [20, 1]]
+    want = whitened_as_verl([-0.5, 0.5, -1.0, 1.0, 0.0, 0.0], [10, 90, 4, 5, 20, 1])
+    close(advantages("reinforce++_baseline", rewards, tokens), [want[:2], want[2:4], want[4:]])
+
+
+@pytest.mark.parametrize("kind", ["reinforce++", "reinforce++_baseline"])
+def test_a_batch_of_equal_rewards_has_no_advantage_over_tokens(kind):
+    assert advantages(kind, [[1.0, 1.0], [1.0, None]], [[3, 4], [5, 6]]) == [[0.0] * 2, [0.0, None]]
+    assert advantages(kind, [[1.0, 0.0]], [[3, 0]])[0][0] == 0.0
+
+
+def test_invariant_5_invalid_members_weigh_nothing_over_tokens():
+    with_hole = advantages("reinforce++", [[0.0, None, 1.0]], [[3, 1000, 5]])
+    close(
+        [[a for a in with_hole[0] if a is not None]],
+        advantages("reinforce++", [[0.0, 1.0]], [[3, 5]]),
+    )
+
+
+def test_token_counts_of_another_shape_are_refused():
+    with pytest.raises(TrainError, match="one count for each"):
+        advantages("reinforce++", [[0.0, 1.0]], [[3]])
+    with pytest.raises(TrainError, match="one count for each"):
+        advantages("reinforce++_baseline", [[0.0, 1.0]])
+
+
+def test_by_trajectory_standardises_over_the_batch():
     # Values 0, 1, 1, 2: mean 1, sum of squares 2, sample variance 2/3.
     s = math.sqrt(2 / 3) + 1e-6
-    close(advantages("reinforce++", [[0.0, 1.0], [1.0, 2.0]]), [[-1 / s, 0.0], [0.0, 1 / s]])
+    kind = "reinforce++_by_trajectory"
+    close(advantages(kind, [[0.0, 1.0], [1.0, 2.0]]), [[-1 / s, 0.0], [0.0, 1 / s]])
 
 
-def test_reinforce_plus_plus_keeps_groups_of_equal_rewards():
+def test_by_trajectory_keeps_groups_of_equal_rewards():
     # Values 0, 0, 1, 1: the groups agree within themselves, the batch does not.
     a = 0.5 / (THIRD + 1e-6)
-    close(advantages("reinforce++", [[0.0, 0.0], [1.0, 1.0]]), [[-a, -a], [a, a]])
+    close(advantages("reinforce++_by_trajectory", [[0.0, 0.0], [1.0, 1.0]]), [[-a, -a], [a, a]])
 
 
-def test_reinforce_plus_plus_baseline_centres_by_group_then_scales_by_batch():
+def test_baseline_by_trajectory_centres_by_group_then_scales_by_batch():
     # Centred: -0.5, 0.5, -1, 1, 0, 0; squares sum to 2.5, sample variance 2.5 / 5.
     s = HALF + 1e-6
     close(
-        advantages("reinforce++_baseline", [[0.0, 1.0], [5.0, 7.0], [3.0, 3.0]]),
+        advantages("reinforce++_baseline_by_trajectory", [[0.0, 1.0], [5.0, 7.0], [3.0, 3.0]]),
         [[-0.5 / s, 0.5 / s], [-1 / s, 1 / s], [0.0, 0.0]],
     )
 
 
-@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo", "reinforce++_baseline"])
+@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo", "reinforce++_baseline_by_trajectory"])
 def test_invariant_5_invalid_members_enter_no_baseline(kind):
     with_hole = advantages(kind, [[0.0, None, 1.0], [0.5, 0.25, None]])
     without = advantages(kind, [[0.0, 1.0], [0.5, 0.25]])
@@ -61,7 +111,7 @@ def test_invariant_5_invalid_members_enter_no_baseline(kind):
     close([[a for a in row if a is not None] for row in with_hole], without)
 
 
-@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo", "reinforce++_baseline"])
+@pytest.mark.parametrize("kind", ["grpo", "dr_grpo", "rloo", "reinforce++_baseline_by_trajectory"])
 def test_equal_rewards_give_exactly_zero(kind):
     third = 1 / 3
     rewards = [[third, 1 - 2 * third, third], [0.1 + 0.2, 0.3], [1.0, None], [None, None], []]

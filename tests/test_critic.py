@@ -221,8 +221,8 @@ def test_warm_up_trains_the_critic_alone_and_says_so():
 
 def test_minibatches_and_clipping():
     model = make_model()
-    trainer = ppo(model, minibatch=3, epochs=3, value_clip=0.01, critic_lr=5e-2)
-    report = trainer.update(groups := make_groups(model, groups=1), make_scores(groups))
+    trainer = ppo(model, minibatch=4, epochs=3, value_clip=0.01, critic_lr=5e-2)
+    report = trainer.update(groups := make_groups(model, groups=2), make_scores(groups))
     assert report.optimizer_steps == report.critic.optimizer_steps == 3 * 2
     assert 0.2 < report.critic.value_clipped < 1
     free = ppo(make_model(), minibatch=3, epochs=2, critic_lr=5e-2)

@@ -23,7 +23,7 @@ from rods.reward import Score
 from rods.trainers.collect import collect
 from rods.trainers.forward import token_scores
 from rods.trainers.optim import rate
-from rods.trainers.samples import pack
+from rods.trainers.samples import minibatches, pack
 from rods.trainers.tree_attention import supports_trees
 from trainer_cases import (
     CPU,
@@ -195,26 +195,75 @@ def test_a_zero_variance_group_changes_nothing_beside_others():
 
 def test_minibatches_and_epochs():
     model = make_model()
-    trainer = make_trainer(model, minibatch=3, epochs=2)
-    report = trainer.update(groups := make_groups(model), make_scores(groups))
+    trainer = make_trainer(model, minibatch=4, epochs=2)
+    report = trainer.update(groups := make_groups(model, groups=3), make_scores(groups))
     assert report.optimizer_steps == 2 * 3 and report.version == 1
     assert report.ratio_max > 1.001
     again = make_model()
-    make_trainer(again, minibatch=3, epochs=2).update(groups, make_scores(groups))
+    make_trainer(again, minibatch=4, epochs=2).update(groups, make_scores(groups))
     assert same(weights(model), weights(again))
     other = make_model()
-    make_trainer(other, seed=1, minibatch=3, epochs=2).update(groups, make_scores(groups))
+    make_trainer(other, seed=1, minibatch=4, epochs=2).update(groups, make_scores(groups))
     assert not same(weights(model), weights(other))
 
 
-def test_a_group_stays_together_in_its_minibatch():
+def test_minibatches_are_whole_groups_and_near_equal():
+    groups = make_groups(make_model(), groups=5)
+    scores = make_scores(groups)
+    for group, member in ((1, 0), (3, 2), (3, 3)):
+        scores[group][member] = Score(0.0, valid=False)
+    samples = collect(groups, scores, "reinforce++").samples
+    assert len(samples) == 17
+    for seed in range(20):
+        parts = minibatches(samples, 8, np.random.default_rng(seed))
+        assert sorted(map(len, parts)) in ([8, 9], [7, 10])
+        owners = [{s.task_id for s in part} for part in parts]
+        assert not owners[0] & owners[1]
+        assert sorted(id(s) for part in parts for s in part) == sorted(map(id, samples))
+    orders = {parts[0][0].task_id for seed in range(20)
+              for parts in [minibatches(samples, 4, np.random.default_rng(seed))]}  # fmt: skip
+    assert len(orders) > 1
+
+
+def test_a_group_larger_than_the_minibatch_is_not_split():
     groups = make_groups(make_model(), groups=3, prompt=80)
 
-    def positions(minibatch):
-        report = make_trainer(make_model(), minibatch=minibatch).update(groups, make_scores(groups))
-        return report.positions
+    def update(minibatch):
+        trainer = make_trainer(make_model(), minibatch=minibatch)
+        return trainer.update(groups, make_scores(groups))
 
-    assert positions(4) == positions(8) == positions(0) < positions(3)
+    assert [update(n).optimizer_steps for n in (0, 1, 3, 4, 8, 12)] == [1, 3, 3, 3, 2, 1]
+    assert len({update(n).positions for n in (0, 1, 4, 8)}) == 1
+
+
+def test_the_constant_aggregation_is_that_of_dr_grpo():
+    groups = make_groups(make_model(), groups=3)
+    options = {"advantage": "dr_grpo", "loss": "clipped", "aggregation": "constant"}
+    got, report = gradients(make_trainer(make_model(), longest=50, **options), groups)
+    # The paper's objective: sums over tokens, divided by trajectories and one constant.
+    samples = collect(groups, make_scores(groups), "dr_grpo").samples
+    model = make_model()
+    loss = torch.zeros(())
+    for s in samples:
+        logits = model(input_ids=torch.tensor(s.ids[None])).logits[0]
+        logs = torch.log_softmax(logits, -1)[:-1].gather(1, torch.tensor(s.ids[1:, None]))[:, 0]
+        ratio = (logs - torch.tensor(s.logprobs[1:])).exp()
+        loss = loss - (ratio * s.advantage * torch.tensor(s.mask[1:])).sum()
+    (loss / (len(samples) * 50)).backward()
+    for name, p in model.named_parameters():
+        assert torch.allclose(got[name], p.grad, atol=1e-6), name
+    by_token = make_trainer(make_model()).update(groups, make_scores(groups))
+    assert report.entropy == pytest.approx(by_token.entropy, rel=1e-5)
+
+
+def test_the_constant_aggregation_needs_its_constant():
+    with pytest.raises(ConfigError, match=r"rollout\.generated_tokens"):
+        make_trainer(make_model(), aggregation="constant")
+
+
+def test_a_cosine_without_an_end_is_refused():
+    with pytest.raises(ConfigError, match="Set updates"):
+        make_trainer(make_model(), total_steps=0, schedule="cosine")
 
 
 def test_kl_pulls_towards_the_start():
@@ -409,7 +458,7 @@ def test_a_dual_clip_below_one_is_refused():
         make_trainer(make_model(), dual_clip=0.5)
 
 
-@pytest.mark.parametrize("advantage", ["grpo", "rloo", "reinforce++"])
+@pytest.mark.parametrize("advantage", ["grpo", "rloo", "reinforce++", "reinforce++_by_trajectory"])
 def test_a_bandit_is_learned(advantage):
     trainer = make_trainer(make_model(seed=3), lr=2e-2, advantage=advantage)
     means, _ = play_bandit(trainer, 8)

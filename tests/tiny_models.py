@@ -52,6 +52,8 @@ def build(kind: str, seed: int = 0) -> Any:
         model = LlamaForCausalLM(LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True))
     elif kind == "llama3-rope":
         model = LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=SCALED))
+    elif kind == "mistral":
+        model = MistralForCausalLM(MistralConfig(**SIZES, sliding_window=None))
     elif kind == "mistral-window":
         model = MistralForCausalLM(MistralConfig(**SIZES, sliding_window=12))
     elif kind == "moe":

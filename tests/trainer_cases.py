@@ -79,9 +79,11 @@ def make_scores(groups):
     return [[Score(float(i % 2)) for i in range(len(g.trajectories))] for g in groups]
 
 
-def make_trainer(model, seed=0, model_settings=CPU, **changes):
+def make_trainer(model, seed=0, model_settings=CPU, total_steps=10, longest=0, **changes):
     settings = TrainSettings(**{"lr": 1e-2, "kl": 0.0, "entropy": 0.0, **changes})
-    return LocalTrainer(model, make_tokenizer(), settings, model_settings, 10, seed)
+    return LocalTrainer(
+        model, make_tokenizer(), settings, model_settings, total_steps, seed, longest
+    )
 
 
 def weights(model):

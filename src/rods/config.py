@@ -226,12 +226,20 @@ class SynthesisSettings(Settings):
 class TrainSettings(Settings):
     """The local trainer."""
 
-    advantage: Literal["grpo", "dr_grpo", "rloo", "reinforce++", "reinforce++_baseline", "gae"] = (
-        "grpo"
-    )
-    """`gae`: PPO with a critic, an advantage for each token, whitened over the batch; groups play
-    no part, so that equal rewards teach too. The settings from `critic_lr` to `value_clip` are read
-    under `gae` alone."""
+    advantage: Literal[
+        "grpo",
+        "dr_grpo",
+        "rloo",
+        "reinforce++",
+        "reinforce++_baseline",
+        "reinforce++_by_trajectory",
+        "reinforce++_baseline_by_trajectory",
+        "gae",
+    ] = "grpo"
+    """`reinforce++` and its baseline form standardise over the batch's tokens, as verl and OpenRLHF
+    do; with `_by_trajectory` over its trajectories. `gae`: PPO with a critic, an advantage for each
+    token, whitened over the batch; groups play no part, so that equal rewards teach too. The
+    settings from `critic_lr` to `value_clip` are read under `gae` alone."""
     critic_lr: float = Field(default=1e-5, gt=0)
     """Learning rate of the critic; follows `schedule`, without `warmup`. Under LoRA the critic has
     adapters of its own over the policy's frozen weights, else it is a copy of the whole model."""
@@ -258,17 +266,21 @@ class TrainSettings(Settings):
     """Coefficient of the k3 KL loss against the frozen start; 0: no reference model is kept."""
     entropy: float = Field(default=0.001, ge=0)
     """Coefficient of the entropy bonus."""
-    aggregation: Literal["token", "sequence"] = "token"
-    """`token`: mean over all tokens of the mini-batch. `sequence`: mean over sequence means."""
+    aggregation: Literal["token", "sequence", "constant"] = "token"
+    """`token`: mean over all tokens of the mini-batch. `sequence`: mean over sequence means.
+    `constant`: mean over sequence sums, divided by `rollout.generated_tokens` (Dr. GRPO)."""
     lr: float = Field(default=1e-6, gt=0)
     schedule: Literal["constant", "cosine"] = "constant"
+    """`cosine` falls to 0 over the whole run; where the pool grows, `updates` must say how long
+    that is."""
     warmup: int = Field(default=0, ge=0)
     """Steps of linear warm-up."""
     weight_decay: float = Field(default=0.0, ge=0)
     grad_clip: float = Field(default=1.0, gt=0)
     minibatch: int = Field(default=0, ge=0)
-    """Trajectories of one optimiser step; 0: all of the step's, exactly on-policy. The groups are
-    shuffled, each stays together: its common prefixes are computed once."""
+    """Trajectories of one optimiser step, about; 0: all of the step's, exactly on-policy. Groups
+    are shuffled and never split (their common prefixes are computed once), and the parts are as
+    equal as whole groups allow."""
     epochs: int = Field(default=1, ge=1)
     """Passes over one step's trajectories."""
     microbatch_tokens: int = Field(default=16_384, ge=128)

@@ -54,11 +54,12 @@ class Tokenizer(Protocol):
 class ChatTemplate:
     """The chat template of a tokenizer, by increments."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, stops: Iterable[int] = ()) -> None:
         """Learn how the template ends an assistant turn.
 
         Args:
             tokenizer: a `transformers` tokenizer with a chat template.
+            stops: further ids that end a generation, those of the model's generation config.
 
         Raises:
             PolicyError: there is no chat template, or it does not end an assistant turn with a
@@ -76,13 +77,10 @@ class ChatTemplate:
         self._special_texts = self._texts_of(self.special_ids)
         self.end_id: int = self._find_end()
         """The end-of-turn token of the assistant."""
-        self._end_text = self.raw_decode([self.end_id])
-
-    @property
-    def stop_ids(self) -> tuple[int, ...]:
+        ends = {self.end_id: None, self.tokenizer.eos_token_id: None, **dict.fromkeys(stops)}
+        self.stop_ids: tuple[int, ...] = tuple(i for i in ends if i is not None)
         """Ids that end a generation: the end-of-turn token first, then the end-of-text token."""
-        eos = self.tokenizer.eos_token_id
-        return (self.end_id,) if eos in (None, self.end_id) else (self.end_id, eos)
+        self._end_text = self.raw_decode([self.end_id])
 
     @cached_property
     def renders_tools(self) -> bool:

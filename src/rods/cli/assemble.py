@@ -10,6 +10,7 @@ here decides anything during training.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +19,9 @@ from typing import Any, NamedTuple
 import torch
 
 from rods.config import RunConfig
+from rods.curriculum import stage_tasks
 from rods.dialects import get_dialect
-from rods.engines.hf import HFPolicy
+from rods.engines.hf import HFPolicy, generation_stops
 from rods.env import make_environment
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError
@@ -120,9 +122,15 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     set_threads(config.model.threads)
     environment, sides = environment_of(config), sides_of(config)
     model, tokenizer = load_model(config.model)
-    dialect, template = get_dialect(config.model.dialect), ChatTemplate(tokenizer)
+    dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     trainer = LocalTrainer(
-        model, tokenizer, config.train, config.model, total_steps(config), config.seed
+        model,
+        tokenizer,
+        config.train,
+        config.model,
+        total_steps(config, sides.originals),
+        config.seed,
+        config.rollout.generated_tokens,
     )
     policy = engine_of(config, trainer.model, template)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
@@ -163,7 +171,7 @@ def evaluation_of(
             raise StoreError(f"{run}: the run has no checkpoint yet.")
         settings = settings.model_copy(update={"name": str(checkpoint.path / "policy")})
     model, tokenizer = load_model(settings)
-    dialect, template = get_dialect(settings.dialect), ChatTemplate(tokenizer)
+    dialect, template = get_dialect(settings.dialect), template_of(model, tokenizer)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
     policy = engine_of(config, model, template)
 
@@ -173,6 +181,11 @@ def evaluation_of(
         return suite.run(environment, policy, dialect, template, config.rollout, progress)
 
     return play
+
+
+def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
+    """The chat template, with all ids at which the model ends a generation."""
+    return ChatTemplate(tokenizer, generation_stops(model))
 
 
 def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy:
@@ -190,16 +203,30 @@ def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy
     )
 
 
-def total_steps(config: RunConfig) -> int:
-    """Updates of the whole run, for the learning rate's schedule; 0 if only the epochs say."""
-    return config.updates
+def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
+    """Updates of the whole run, for the learning rate's schedule; 0 if nothing says.
+
+    A pool that stays as it is says by its size how many updates the stages have; one that grows
+    does not.
+    """
+    if _grows(config):
+        return config.updates
+    pools = [len(stage_tasks(s, originals, config.seed)) for s in config.stages]
+    epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
+    steps = sum(s.epochs * n for s, n in zip(config.stages, epochs, strict=True))
+    return min(steps, config.updates or steps)
+
+
+def _grows(config: RunConfig) -> bool:
+    """Whether variants join the pool of tasks."""
+    return config.curriculum != "static" and any(s.expand for s in config.stages)
 
 
 @contextmanager
 def _worker(
     config: RunConfig, run: RunDirectory, sides: Sides
 ) -> Generator[SynthesisWorker | None]:
-    if config.curriculum == "static" or not any(s.expand for s in config.stages):
+    if not _grows(config):
         yield None
         return
     worker = SynthesisWorker(

@@ -201,16 +201,24 @@ def _stop_ids(model: nn.Module, stop: Tokenizer | Collection[int]) -> set[int]:
     if isinstance(stop, Collection) and not hasattr(stop, "eos_token_id"):
         return {int(i) for i in stop}
     tokenizer: Any = stop
-    generation: Any = getattr(base_of(model), "generation_config", None)
-    named: Any = getattr(generation, "eos_token_id", None)
-    many: list[Any] = [*named] if isinstance(named, list) else [named]
-    ids: set[int] = {i for i in (tokenizer.eos_token_id, *many) if i is not None}
+    ids = {i for i in (tokenizer.eos_token_id,) if i is not None} | {*generation_stops(model)}
     if not ids:
         raise PolicyError(
             "neither the tokenizer nor the model's generation config names an end-of-text id; "
             "pass the stop ids themselves."
         )
     return ids
+
+
+def generation_stops(model: nn.Module) -> tuple[int, ...]:
+    """Ids that end a generation by the model's generation config.
+
+    It names more than the chat template shows: Llama's `<|eom_id|>`, Qwen's `<|endoftext|>`.
+    """
+    generation: Any = getattr(base_of(model), "generation_config", None)
+    named: Any = getattr(generation, "eos_token_id", None)
+    many: list[Any] = [*named] if isinstance(named, list) else [named]
+    return tuple(int(i) for i in many if i is not None)
 
 
 def _backend(

@@ -1,7 +1,8 @@
 """Advantages: how much better than its peers each trajectory was.
 
-Owns the arithmetic from rewards to advantages, in float64. It never sees tokens or weights. An
-invalid member is `None`: it enters no baseline and gets no advantage (invariant 5).
+Owns the arithmetic from rewards to advantages, in float64. It never sees a token or a weight, only
+how many tokens each member has. An invalid member is `None`: it enters no baseline and gets no
+advantage (invariant 5).
 
     advantages("rloo", [[1.0, 0.0, None]])      # [[1.0, -1.0, None]]
 
@@ -26,35 +27,47 @@ EPSILON = 1e-6
 EQUAL = 1e-9
 """Rewards of a group that differ by no more than this count as equal."""
 
+ROOT = 1e-8
+"""verl's guard of a mean over tokens (in the divisor) and of its variance (under the root)."""
+
 Rewards: TypeAlias = Sequence[Sequence[float | None]]
+Counts: TypeAlias = Sequence[Sequence[int]]
 Array: TypeAlias = NDArray[np.float64]
 
 
-def advantages(kind: str, rewards: Rewards) -> list[list[float | None]]:
+def advantages(kind: str, rewards: Rewards, tokens: Counts = ()) -> list[list[float | None]]:
     """One advantage for each member, of the same shape as `rewards`; None stays None.
 
     Args:
         kind: `grpo`: (r - mean) / (std + 1e-6) within the group (DeepSeekMath, arXiv 2402.03300).
             `dr_grpo`: r - mean (arXiv 2503.20783). `rloo`: r - mean of the others (arXiv
-            2402.14740). `reinforce++`: r standardised over the whole batch, no group baseline
-            (arXiv 2501.03262). `reinforce++_baseline`: r - group mean, then standardised over the
-            whole batch.
+            2402.14740). `reinforce++`: r whitened over the batch, no group baseline (arXiv
+            2501.03262). `reinforce++_baseline`: r - group mean, then whitened over the batch. The
+            batch's mean and deviation are those of its *tokens*, as in verl and OpenRLHF: a member
+            weighs by its length. With `_by_trajectory` behind either name every member weighs
+            alike.
         rewards: one row a group; finite numbers, or None for an invalid member.
+        tokens: of the same shape: how many tokens of a member carry loss; needed where they weigh.
 
-    Members of a group whose rewards are equal get exactly 0, save under `reinforce++`, whose
-    baseline is the batch: there it takes a whole batch of equal rewards.
+    Members of a group whose rewards are equal get exactly 0, save under the `reinforce++` kinds
+    that take their mean from the batch (all but `reinforce++_baseline_by_trajectory`): there it
+    takes a whole batch of equal rewards.
 
     Raises:
-        TrainError: `kind` is unknown or a reward is not finite.
+        TrainError: `kind` is unknown, a reward is not finite, or `tokens` has another shape.
     """
-    function = _KINDS.get(kind)
-    if function is None:
-        raise TrainError(f"there is no advantage {kind!r}. Known: {', '.join(sorted(_KINDS))}.")
+    known = sorted([*_BY_MEMBER, *_BY_TOKEN])
+    if kind not in known:
+        raise TrainError(f"there is no advantage {kind!r}. Known: {', '.join(known)}.")
     for index, row in enumerate(rewards):
         if not all(r is None or math.isfinite(r) for r in row):
             raise TrainError(f"group {index}: rewards must be finite numbers, got {list(row)}.")
     groups = [np.array([r for r in row if r is not None], dtype=np.float64) for row in rewards]
-    return [_restore(row, values) for row, values in zip(rewards, function(groups), strict=True)]
+    if kind in _BY_TOKEN:
+        found = _BY_TOKEN[kind](groups, _weights(rewards, tokens))
+    else:
+        found = _BY_MEMBER[kind](groups)
+    return [_restore(row, values) for row, values in zip(rewards, found, strict=True)]
 
 
 def zero_variance(rewards: Sequence[float | None]) -> bool:
@@ -65,6 +78,17 @@ def zero_variance(rewards: Sequence[float | None]) -> bool:
 def _restore(row: Sequence[float | None], values: Array) -> list[float | None]:
     left = iter(values.tolist())
     return [None if r is None else float(next(left)) for r in row]
+
+
+def _weights(rewards: Rewards, tokens: Counts) -> Array:
+    """Tokens of all valid members in order."""
+    if [len(row) for row in rewards] != [len(row) for row in tokens]:
+        raise TrainError(
+            f"rewards of {[len(row) for row in rewards]} members came with token counts of "
+            f"{[len(row) for row in tokens]}; expected one count for each."
+        )
+    pairs = [zip(row, counts, strict=True) for row, counts in zip(rewards, tokens, strict=True)]
+    return np.array([n for row in pairs for r, n in row if r is not None], dtype=np.float64)
 
 
 def _flat(values: Array) -> bool:
@@ -106,10 +130,28 @@ def _batch_baseline(groups: list[Array]) -> list[Array]:
     return [c / (deviation + EPSILON) for c in centred]
 
 
-_KINDS: dict[str, Callable[[list[Array]], list[Array]]] = {
+def _tokens(groups: list[Array], weights: Array) -> list[Array]:
+    """verl's `masked_whiten` over tokens that all carry their member's value."""
+    values, count = np.concatenate([np.zeros(0), *groups]), float(weights.sum())
+    if _flat(values[weights > 0]):
+        return [np.zeros_like(g) for g in groups]
+    mean = float(weights @ values) / (count + ROOT)
+    spread = float(weights @ (values - mean) ** 2) / (count + ROOT) * (count / (count - 1))
+    return [(g - mean) / math.sqrt(spread + ROOT) for g in groups]
+
+
+def _tokens_baseline(groups: list[Array], weights: Array) -> list[Array]:
+    return _tokens([_centred(g) for g in groups], weights)
+
+
+_BY_MEMBER: dict[str, Callable[[list[Array]], list[Array]]] = {
     "grpo": _grpo,
     "dr_grpo": _dr_grpo,
     "rloo": _rloo,
-    "reinforce++": _batch,
-    "reinforce++_baseline": _batch_baseline,
+    "reinforce++_by_trajectory": _batch,
+    "reinforce++_baseline_by_trajectory": _batch_baseline,
+}
+_BY_TOKEN: dict[str, Callable[[list[Array], Array], list[Array]]] = {
+    "reinforce++": _tokens,
+    "reinforce++_baseline": _tokens_baseline,
 }

@@ -16,7 +16,7 @@ from rods.errors import TrainError
 from rods.reward import Score
 from rods.rewards.filters import WINDOW, GroupFault, SampleFault, group_fault, sample_faults
 from rods.trainers.advantages import advantages, zero_variance
-from rods.trainers.samples import Sample, to_sample
+from rods.trainers.samples import Sample, loss_tokens, to_sample
 from rods.trajectory import Group
 
 Scores = Sequence[Sequence[Score]]
@@ -91,14 +91,22 @@ def collect(
     rewards = [[s.value if s.valid else None for s in row] for row in known]
     sieve = _Sieve(filters or Filters())
     kept = [i for i, row in enumerate(known) if sieve.keeps(row)]
+    faults = {i: sieve.faults(groups[i], known[i]) for i in kept}
+    # What a filter masks has no token with loss, so it weighs nothing where tokens weigh.
+    tokens = [
+        [loss_tokens(t, mask_env_tokens) if f is None else 0
+         for t, f in zip(groups[i].trajectories, faults[i], strict=True)]
+        for i in kept
+    ]  # fmt: skip
+    found = _advantages(kind, [rewards[i] for i in kept], tokens)
     samples: list[Sample] = []
     informative = empty = 0
-    for index, row in zip(kept, _advantages(kind, [rewards[i] for i in kept]), strict=True):
+    for index, row in zip(kept, found, strict=True):
         if not any(a if kind != "gae" else a is not None for a in row):
             continue
         informative += 1
-        faults = sieve.faults(groups[index], known[index])
-        members = zip(groups[index].trajectories, rewards[index], row, faults, strict=True)
+        sieve.count(faults[index])
+        members = zip(groups[index].trajectories, rewards[index], row, faults[index], strict=True)
         for trajectory, reward, advantage, fault in members:
             if reward is None or advantage is None or fault is not None:
                 continue
@@ -127,10 +135,10 @@ def _scores_of(group: Group, scores: Sequence[Score]) -> list[Score]:
 
 
 def _advantages(
-    kind: str, rewards: Sequence[Sequence[float | None]]
+    kind: str, rewards: Sequence[Sequence[float | None]], tokens: Sequence[Sequence[int]]
 ) -> Sequence[Sequence[float | None]]:
     # PPO's come later, from a critic; the group's own serve to refuse rewards that are not finite.
-    found = advantages("dr_grpo" if kind == "gae" else kind, rewards)
+    found = advantages("dr_grpo" if kind == "gae" else kind, rewards, tokens)
     if kind != "gae":
         return found
     return [[None if a is None else 0.0 for a in row] for row in found]
@@ -157,8 +165,9 @@ class _Sieve:
     def faults(self, group: Group, scores: Sequence[Score]) -> Sequence[SampleFault | None]:
         if not self._on:
             return [None] * len(scores)
-        found = sample_faults(group, scores)
-        for fault in found:
+        return sample_faults(group, scores)
+
+    def count(self, faults: Sequence[SampleFault | None]) -> None:
+        for fault in faults:
             if fault is not None:
                 self.masked[fault] += 1
-        return found

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,7 +35,7 @@ from rods.trainers.losses import LossInputs, Terms, objective
 from rods.trainers.optim import make_optimizer, rate
 from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import Tally, UpdateReport, make_report
-from rods.trainers.samples import Microbatch, Sample, loss_weights, pack
+from rods.trainers.samples import Microbatch, Sample, loss_weights, minibatches, pack
 from rods.trainers.tree_attention import supports_trees
 from rods.trajectory import Group
 
@@ -52,6 +51,7 @@ class LocalTrainer:
         model_settings: ModelSettings,
         total_steps: int,
         seed: int,
+        longest: int = 0,
     ) -> None:
         """Adopt a model on its device.
 
@@ -63,11 +63,13 @@ class LocalTrainer:
             model_settings: precision and LoRA rank.
             total_steps: updates of the whole run, for the cosine schedule.
             seed: decides the order of mini-batches and the start of LoRA adapters.
+            longest: tokens that a trajectory may sample, for the aggregation `constant`.
 
         Under `gae` a critic is made beside the policy. Its start is that of the policy, too.
 
         Raises:
-            ConfigError: `dual_clip` is between 0 and 1.
+            ConfigError: `dual_clip` is between 0 and 1, the cosine schedule has no length, or the
+                aggregation `constant` no constant.
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
         if 0 < settings.dual_clip <= 1:
@@ -75,12 +77,23 @@ class LocalTrainer:
                 f"train.dual_clip: {settings.dual_clip} would clip the unchanged policy; expected "
                 "0 (off) or a number above 1."
             )
+        if settings.schedule == "cosine" and total_steps < 1:
+            raise ConfigError(
+                'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
+                "in advance here (the pool of tasks grows). Set updates, or use the constant one."
+            )
+        if settings.aggregation == "constant" and longest < 1:
+            raise ConfigError(
+                'train.aggregation: "constant" divides by the longest trajectory; expected at '
+                f"least 1 token, got {longest} (rollout.generated_tokens)."
+            )
         self.model = model
         """The model whose weights are trained (LoRA layers stand inside it)."""
         self.tokenizer = tokenizer
         self.settings = settings
         self.total_steps = total_steps
         self.seed = seed
+        self.longest = longest
         self.step = 0
         """Updates asked for so far, skipped ones included."""
         self.version = 0
@@ -158,7 +171,7 @@ class LocalTrainer:
         """All mini-batches of all epochs."""
         with training_mode(self.model, self.settings.gradient_checkpointing, self._trees):
             for some in self._minibatches(samples):
-                weights = loss_weights(some, self.settings.aggregation)
+                weights = loss_weights(some, self.settings.aggregation, self.longest)
                 micros = pack(some, self.settings.microbatch_tokens, weights, self._trees)
                 for micro in micros:
                     tally.see(micro)
@@ -186,16 +199,12 @@ class LocalTrainer:
         self.step, self.version = state["step"], state["version"]
 
     def _minibatches(self, samples: list[Sample]) -> Iterator[list[Sample]]:
-        size = self.settings.minibatch or len(samples)
         for epoch in range(self.settings.epochs):
-            if size >= len(samples):
+            if not self.settings.minibatch:
                 yield samples
                 continue
             rng = np.random.default_rng((self.seed, self.step, epoch))
-            groups = [list(group) for _, group in groupby(samples, lambda s: s.task_id)]
-            order = [sample for i in rng.permutation(len(groups)) for sample in groups[i]]
-            for start in range(0, len(order), size):
-                yield order[start : start + size]
+            yield from minibatches(samples, self.settings.minibatch, rng)
 
     def _optimise(self, micros: Sequence[Microbatch], tally: Tally) -> None:
         """One optimiser step over one mini-batch."""

@@ -29,7 +29,7 @@ class LossInputs:
     """Log-probability at sampling; NaN where the token was not sampled: its ratio is 1."""
     advantages: Tensor
     weights: Tensor
-    """Share of the mini-batch's mean; sums to 1 over the mini-batch."""
+    """Share of the mini-batch's mean; sums to 1 over the mini-batch (less under `constant`)."""
     rows: Tensor
     """Which trajectory of the micro-batch a token belongs to, from 0 in steps of at most 1."""
     reference: Tensor | None = None
@@ -58,8 +58,9 @@ class Terms:
     loss: Tensor
     """Scalar with gradient."""
     sums: dict[str, Tensor]
-    """Detached scalars: weighted shares (`policy`, `kl`, `entropy_mean`), and counts to be divided
-    by the tokens (`clip_high`, `clip_low`, `clip_dual`, `approx_kl`)."""
+    """Detached scalars: weighted shares (`policy`, `kl`, `entropy_mean`), the sum of weights
+    (`weight`), and counts to be divided by the tokens (`clip_high`, `clip_low`, `clip_dual`,
+    `approx_kl`)."""
     ratio_max: Tensor
 
 
@@ -158,6 +159,7 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
     gap = (new - inputs.old).detach().clamp(-CLAMP, CLAMP)
     sums = {
         "policy": policy.detach(),
+        "weight": weights.sum(),
         "entropy_mean": (entropy.detach() * weights).sum(),
         "clip_high": part.clipped_high.sum(),
         "clip_low": part.clipped_low.sum(),

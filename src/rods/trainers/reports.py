@@ -131,6 +131,10 @@ class Tally:
         """The sum as a mean over optimiser steps."""
         return self.sums.get(name, 0.0) / max(1, self.steps)
 
+    def by_weight(self, name: str) -> float:
+        """The sum as a mean over sampled tokens, each as it weighs in the loss."""
+        return self.sums.get(name, 0.0) / (self.sums.get("weight") or 1.0)
+
     def by_token(self, name: str) -> float:
         """The sum as a mean over sampled tokens."""
         return self.sums.get(name, 0.0) / max(1, self.sampled)
@@ -175,8 +179,8 @@ def make_report(
         skipped=warming if batch.samples else _why_nothing(batch),
         loss=tally.by_step("loss"),
         policy_loss=tally.by_step("policy"),
-        kl=tally.by_step("kl"),
-        entropy=tally.by_step("entropy_mean"),
+        kl=tally.by_weight("kl"),
+        entropy=tally.by_weight("entropy_mean"),
         approx_kl=tally.by_token("approx_kl"),
         clip_high=tally.by_token("clip_high"),
         clip_low=tally.by_token("clip_low"),

@@ -1,0 +1,64 @@
+"""From settings to parts: stop ids, and the length of a run."""
+
+import asyncio
+
+import pytest
+
+from fake_tokenizer import FakeTokenizer
+from rods.cli.assemble import engine_of, template_of, total_steps
+from rods.config import RunConfig, StageSettings
+from rods.task import Task, Turn
+from rods.types import FinishReason
+from tiny_models import build
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SMALL = {
+    "model": {"device": "cpu", "dtype": "float32"},
+    "rollout": {"context_tokens": 64, "k": 2, "tasks_per_step": 1},
+}
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
+def test_stop_ids_of_the_generation_config_are_honoured(kind):
+    config = RunConfig.model_validate(SMALL)
+    model = build(kind)
+
+    def generate(template):
+        async def play():
+            session = engine_of(config, model, template).open(1)
+            return await session.generate([5, 6, 7], 20, 0.0)
+
+        return asyncio.run(play())
+
+    tokenizer = FakeTokenizer()
+    free = generate(template_of(model, tokenizer))
+    assert free.finish is FinishReason.LENGTH
+    third = next(t for i, t in enumerate(free.ids) if i >= 2 and t not in free.ids[:i])
+    model.generation_config.eos_token_id = [96, third]
+    template = template_of(model, tokenizer)
+    stopped = generate(template)
+    assert stopped.finish is FinishReason.STOP
+    assert stopped.ids == free.ids[: free.ids.index(third) + 1]
+    assert template.decode([100 + ord("a"), third]) == "a"
+    assert template.stop_ids[0] == template.end_id
+
+
+def tasks(count):
+    return [Task("none", "base", (Turn(f"task {i}"),), {}) for i in range(count)]
+
+
+def run(**changes):
+    stages = (StageSettings(name="a", epochs=2, tasks=5), StageSettings(name="b", epochs=3))
+    rollout = {"tasks_per_step": 4}
+    return RunConfig.model_validate({"stages": stages, "rollout": rollout, **changes})
+
+
+def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
+    assert total_steps(run(), tasks(9)) == 2 * 2 + 3 * 3
+    assert total_steps(run(updates=7), tasks(9)) == 7
+    assert total_steps(run(updates=70), tasks(9)) == 13
+    growing = (StageSettings(name="a", expand=True),)
+    assert total_steps(run(stages=growing, curriculum="static"), tasks(9)) == 5 * 3
+    assert total_steps(run(stages=growing), tasks(9)) == 0
+    assert total_steps(run(stages=growing, updates=70), tasks(9)) == 70
