@@ -88,6 +88,15 @@ def test_a_terminal_gets_a_panel() -> None:
         assert part in panel, part
 
 
+def test_waiting_for_synthesis_is_on_the_line() -> None:
+    shown = console(terminal=False)
+    with TrainDisplay("run", console=shown) as display:
+        display.epoch({**EPOCH, "seconds_waited": 3.214})
+        display.epoch({**EPOCH, "seconds_waited": 0.0})
+    first, second = text(shown).splitlines()
+    assert "waited 3.2 s for synthesis" in first and "waited" not in second
+
+
 def test_standard_output_is_never_written(capsys: pytest.CaptureFixture[str]) -> None:
     with TrainDisplay() as display:
         display.epoch(EPOCH)

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -147,6 +148,7 @@ class Screen:
     def __init__(self, at: int = 0, then: Callable[[], None] = lambda: None) -> None:
         self._at, self._then = at, then
         self.epochs: list[Mapping[str, Any]] = []
+        self.said: list[str] = []
 
     def step(self, record: Mapping[str, Any]) -> None:
         if record["step"] == self._at:
@@ -160,6 +162,7 @@ class Screen:
 
     def message(self, text: str) -> None:
         assert text
+        self.said.append(text)
 
 
 class Killed(BaseException):
@@ -243,6 +246,29 @@ def test_the_policy_follows_the_trainer(whole: Whole) -> None:
     assert sum(means[-3:]) > sum(means[:3])
     after = next(r for r in rows if r["kind"] == "eval" and r["when"] == "after")
     assert after["rows"] == [{"version": made.trainer.version}]
+
+
+@pytest.mark.parametrize("patience", [0.0, 0.2])
+def test_waiting_for_synthesis_is_asked_for_and_told(tmp_path: Path, patience: float) -> None:
+    class Late(Queue):
+        """Nothing is ever ready."""
+
+        def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
+            time.sleep(min(timeout, 0.01))
+            return False
+
+        def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
+            return []
+
+    config, made, screen = settings(synthesis={"drain_seconds": patience}), parts("rods"), Screen()
+    made.synthesis = Late()
+    train(made, start(tmp_path / "run", config), screen)
+    rows = RunDirectory.open(tmp_path / "run").metrics()
+    epochs = [r for r in rows if r["kind"] == "epoch"]
+    told = [text for text in screen.said if "cannot be repeated exactly" in text]
+    assert sum(e["late_requests"] for e in epochs) > 0
+    assert bool(told) == any(e["seconds_waited"] > 0 for e in epochs) == bool(patience)
+    assert all("synthesis.drain_seconds (0.2)" in text for text in told)
 
 
 def test_a_fixed_pool_gets_the_same_budget_and_no_variants(tmp_path: Path) -> None:

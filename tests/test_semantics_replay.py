@@ -14,8 +14,8 @@ A test here locks a decision. Do not change one to make it pass: decide, and say
  9. Every active task of the stage is drawn exactly once an epoch.
 10. Open leases are due again after a kill, in their old order (invariant 8).
 11. A restored snapshot draws what the uninterrupted run drew (invariant 8).
-12. Nothing but an epoch's start waits for synthesis, and then for `drain_seconds` at most
-    (invariant 6).
+12. Nothing waits for synthesis; where `drain_seconds` asks for runs that can be repeated, an
+    epoch's start does, for so long at most, and says so (invariant 6).
 13. A group with fewer than K/2 valid members moves nothing, and is counted.
 14. The static curriculum orders, injects and retires nothing, and logs the same.
 15. Every variant names its ancestors back to an original task (invariant 7).
@@ -326,22 +326,24 @@ def test_11_invariant_8_twenty_real_kills(tmp_path):
     assert pools[0] == pools[1]
 
 
+class Slow(FakeQueue):
+    """Never finishes anything; notes how long it was asked to wait, and takes a little."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits: list[float] = []
+
+    def drain(self, request_ids, timeout):
+        self.waits.append(timeout)
+        time.sleep(min(timeout, 0.02))
+        return False
+
+    def results(self, request_ids):
+        assert not request_ids, "nothing is finished"
+        return []
+
+
 def test_12_invariant_6_updates_never_wait_for_synthesis(curriculum_of):
-    class Slow(FakeQueue):
-        waits: list[float]
-
-        def __init__(self):
-            super().__init__()
-            self.waits = []
-
-        def drain(self, request_ids, timeout):
-            self.waits.append(timeout)
-            return False
-
-        def results(self, request_ids):
-            assert not request_ids, "nothing is finished"
-            return []
-
     queue = Slow()
     curriculum = curriculum_of(queue, synthesis={"drain_seconds": 3.0})
     for _ in range(2):
@@ -350,7 +352,18 @@ def test_12_invariant_6_updates_never_wait_for_synthesis(curriculum_of):
     report = curriculum.start_epoch()
     assert max(queue.waits) == sum(queue.waits) == 3.0  # one wait, the others only ask
     assert report.injected == 0
-    assert curriculum.metrics()["late_requests"] == len(queue.requests)
+    assert curriculum.metrics()["late_requests"] == curriculum.late == len(queue.requests)
+    assert curriculum.waited >= 0.02
+
+
+def test_12_invariant_6_an_epoch_does_not_wait_unless_it_is_asked_to(curriculum_of):
+    queue = Slow()
+    curriculum = curriculum_of(queue)
+    for _ in range(2):
+        run_epoch(curriculum)
+    curriculum.start_epoch()
+    assert queue.requests and queue.waits and max(queue.waits) == 0.0
+    assert curriculum.waited == 0.0 and curriculum.late == len(queue.requests)
 
 
 def test_13_an_unjudged_group_moves_nothing_and_is_counted(curriculum_of):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from pool_cases import group, original
+from rods.config import load_config
 from rods.evaluation.suite import row_of
 from rods.trajectory import Group
 
@@ -27,3 +30,17 @@ def test_worlds_that_judge_answers_have_no_parity() -> None:
     row = row_of(Group(played.task, [right, wrong], 0))
     assert row["solved"] == [True, False]
     assert row["parity"] == []
+
+
+@pytest.mark.slow
+def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -> None:
+    from rods.cli.assemble import environment_of, held_out_tasks, sides_of
+
+    told = ["evaluation.tasks=1", "evaluation.variants=6"]
+    config = load_config("rods", "quick", told)
+    environment, sides = environment_of(config), sides_of(config)
+    plain = held_out_tasks(config, environment, sides)
+    alone = ["synthesis.resample_share=0.0", 'synthesis.writer="llm"']
+    other = load_config("rods", "quick", [*told, *alone])
+    assert held_out_tasks(other, environment, sides) == plain
+    assert {t.provenance.recipe.partition(":")[0] for t in plain[1:]} == {"graph", "resample"}

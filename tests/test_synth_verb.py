@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rods.config import BoundarySettings, EnvSettings
+from rods.config import BoundarySettings, EnvSettings, SynthesisSettings
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError, TaskError
 from rods.synthesis.baton import Baton
@@ -26,10 +26,11 @@ from rods.synthesis.dataset import DatasetMaker, Journal, Plan
 from rods.synthesis.gates import Verdict
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.seeds import choose_seeds, read_rewards
+from rods.synthesis.writers.llm import make_llm_writer
 from rods.synthesis.writers.resample import ResampleWriter
 from rods.task import Provenance, Task, Turn, read_tasks, write_tasks
 from rods.types import ToolCall
-from synthesis_cases import sides, with_calls
+from synthesis_cases import ENVIRONMENT, sides, with_calls
 from verbs import rods
 from worlds import notes_task
 
@@ -358,9 +359,12 @@ def test_seeds_of_a_log_make_the_data_set(
 def test_inspect_shows_variants_and_flags_a_broken_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--seeds", SEED_FILE, "--n", "3", "--writer", "resample", *SMALL]
-    words += ["--out", "v.jsonl"]
+    words = ["--seeds", SEED_FILE, "--n", "3", *SMALL, "--out", "v.jsonl"]
     assert rods("synth", *words, monkeypatch=monkeypatch) == 0
+    assert "by: graph, and resample for 25% of the proposals" in capsys.readouterr().err
+    (folder / "v.jsonl").unlink()
+    assert rods("synth", *words, "--writer", "resample", monkeypatch=monkeypatch) == 0
+    assert "by: resample\n" in capsys.readouterr().err
     capsys.readouterr()
     assert rods("inspect", "v.jsonl", "--n", "1", *SMALL, monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
@@ -392,6 +396,41 @@ def test_the_short_options_are_settings(
     shown = json.loads(capsys.readouterr().out)["synthesis"]
     found = (shown["writer"], shown["url"], shown["model"])
     assert found == ("a:b", "http://localhost:1/v1", "7")
+
+
+@pytest.mark.parametrize(
+    ("words", "share", "waits"),
+    [
+        ([], 0.25, 20.0),  # the quick profile asks for both
+        (["--writer", "graph"], 0.0, 20.0),
+        (["--synthesis.writer", "graph"], 0.0, 20.0),
+        (["--writer", "llm", "--writer-url", "http://localhost:1/v1"], 0.0, 0.0),
+        (["--writer", "my.module:Writer"], 0.0, 0.0),
+        (["--writer", "graph", "--synthesis.resample-share", "0.5"], 0.5, 20.0),
+        (["--writer", "llm", "--synthesis.drain-seconds=7"], 0.0, 7.0),
+        (["--profile", "full"], 0.0, 0.0),
+    ],
+)
+def test_a_writer_that_is_named_works_alone_and_no_server_is_waited_for(
+    words: list[str],
+    share: float,
+    waits: float,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)["synthesis"]
+    assert (shown["resample_share"], shown["drain_seconds"]) == (share, waits)
+
+
+def test_cost_and_the_longest_answer_are_settings() -> None:
+    options = SynthesisSettings(
+        writer="llm", url="http://localhost:1/v1", max_tokens=77, price_in=2.0, price_out=3.0
+    )
+    writer = make_llm_writer(sides().train[:4], ENVIRONMENT, options)
+    asked = writer._server.settings  # type: ignore[attr-defined]
+    writer.close()
+    assert (asked.max_tokens, asked.price_in, asked.price_out) == (77, 2.0, 3.0)
 
 
 @pytest.mark.slow

@@ -207,6 +207,12 @@ class SynthesisSettings(Settings):
     """Requests in flight at the chat server."""
     timeout: float = Field(default=120.0, gt=0)
     """Seconds of one request."""
+    max_tokens: int = Field(default=2048, ge=1)
+    """Longest answer of the chat server, its thinking included."""
+    price_in: float = Field(default=0.0, ge=0)
+    """Cost of a million prompt tokens, in any currency; log and tables then show what was spent."""
+    price_out: float = Field(default=0.0, ge=0)
+    """Cost of a million tokens of answers."""
     resample_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the proposals that the resample writer makes beside `writer`."""
     variants_per_seed: int = Field(default=2, ge=1)
@@ -218,9 +224,10 @@ class SynthesisSettings(Settings):
     """Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seeds."""
     backlog_epochs: float = Field(default=2.0, gt=0)
     """Never more waiting variants than this many epochs can inject."""
-    drain_seconds: float = Field(default=20.0, ge=0)
-    """At an epoch's start, wait at most so long for requests of earlier epochs: it makes runs
-    reproducible. Updates never wait. 0: take what is there."""
+    drain_seconds: float = Field(default=0.0, ge=0)
+    """At an epoch's start, wait at most so long for requests of earlier epochs: a run can then be
+    repeated exactly, as long as the writer is in time (the log says so where it is not). 0: nothing
+    waits, the epoch takes what is there. Updates never wait."""
 
 
 class TrainSettings(Settings):

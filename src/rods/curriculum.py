@@ -1,9 +1,10 @@
 """The one object that a training loop or a host trainer drives: boundary, buffer, synthesis.
 
 Owns the order of things: stages, epochs, which tasks come next, when seeds are chosen and when
-their variants come back. It never samples, never updates weights and never waits for synthesis but
-at an epoch's start, for at most `synthesis.drain_seconds` (invariant 6). Its whole state lives in
-the buffer's file and changes by transactions, so a kill anywhere loses nothing (invariant 8).
+their variants come back. It never samples, never updates weights and never waits for synthesis
+(invariant 6), but where `synthesis.drain_seconds` asks for runs that can be repeated: then at an
+epoch's start, for so long at most. Its whole state lives in the buffer's file and changes by
+transactions, so a kill anywhere loses nothing (invariant 8).
 
     curriculum = OnlineCurriculum(config, originals, run.path / "buffer.sqlite", synthesis)
     while not curriculum.done:
@@ -23,6 +24,7 @@ import hashlib
 import itertools
 import math
 import random
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -95,6 +97,9 @@ class OnlineCurriculum:
         """
         self._config = config
         self._synthesis = synthesis
+        self.waited, self.late = 0.0, 0
+        """Seconds that the epoch's start waited for synthesis, and requests not finished by then;
+        those can enter a later epoch."""
         self._stages = [s for s in config.stages for _ in range(s.epochs)]
         self._pools = {s.name: stage_tasks(s, originals, config.seed) for s in config.stages}
         if synthesis is None and any(self._expands(s) for s in config.stages):
@@ -358,13 +363,17 @@ class OnlineCurriculum:
 
     def _ingest(self, epoch: int) -> None:
         """Offer what the worker has made, in the order of the requests."""
+        self.waited, self.late = 0.0, 0
         requests = self.buffer.journal.open_requests()
         if self._synthesis is None or not requests:
             return
         ids = [r.id for r in requests]
-        finished = set(ids)
-        if not self._synthesis.drain(ids, self._config.synthesis.drain_seconds):
+        finished, patience = set(ids), self._config.synthesis.drain_seconds
+        started = time.perf_counter()
+        if not self._synthesis.drain(ids, patience):
             finished = {i for i in ids if self._synthesis.drain([i], 0.0)}
+        self.waited = time.perf_counter() - started if patience else 0.0
+        self.late = len(ids) - len(finished)
         made_in = {r.id: r.epoch for r in requests}
         results = self._synthesis.results([i for i in ids if i in finished])
         add = self.buffer.journal.add
@@ -374,7 +383,7 @@ class OnlineCurriculum:
                 add("accepted" if new else "duplicate", epoch)
             for request_id in finished:
                 self.buffer.journal.close_request(request_id)
-            add("late_requests", epoch, len(ids) - len(finished))
+            add("late_requests", epoch, self.late)
 
 
 METERS = (

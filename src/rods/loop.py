@@ -154,6 +154,8 @@ def _log_epoch(
     state = dict(parts.synthesis.state()) if parts.synthesis else {}
     record: dict[str, Json] = {
         **epoch_figures(curriculum, report),
+        "seconds_waited": round(curriculum.waited, 3),
+        "late_requests": curriculum.late,
         "step": parts.trainer.step + 1,
         "synthesis": state,
     }
@@ -161,6 +163,13 @@ def _log_epoch(
     display.epoch(record)
     if state.get("suspended"):
         display.message(f"synthesis pauses, training goes on without it: {state['suspended']}")
+    limit = run.config.synthesis.drain_seconds
+    if limit and curriculum.late:
+        display.message(
+            f"epoch {curriculum.epoch} waited {curriculum.waited:.1f} s for synthesis, and "
+            f"{curriculum.late} requests were not ready: this run cannot be repeated exactly. "
+            f"Raise synthesis.drain_seconds ({limit:g}), or set it to 0: then nothing waits."
+        )
 
 
 def _evaluate(parts: Parts, run: RunDirectory, display: Display, when: str, step: int) -> None:

@@ -46,6 +46,8 @@ from rods.trainers.local import LocalTrainer
 
 EVALUATION_SEED = 0
 """Chooses the held-out tasks; the same for every run, so that runs can be compared."""
+EVALUATION_SHARE = 0.25
+"""Held-out variants that `resample` proposes beside `graph`, whatever this run's own writer is."""
 
 
 class Sides(NamedTuple):
@@ -99,10 +101,9 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
     originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
     if not settings.variants:
         return originals
-    share = config.synthesis.resample_share
     # Without a model, so that every run is evaluated on the same tasks.
     made_by = "resample" if config.synthesis.writer == "resample" else "graph"
-    writer = make_writer(made_by, sides.held_out, environment, share)
+    writer = make_writer(made_by, sides.held_out, environment, EVALUATION_SHARE)
     keeper = Gatekeeper(environment, sides.held_out, sides.train, config.synthesis.max_distance)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from rods.config import SynthesisSettings
 from rods.errors import ConfigError
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`."""
 
+LOCAL_WRITERS = ("resample", "graph", "family")
+"""Writers that ask nobody: waiting for them is short, and makes a run one that can be repeated."""
 FULL = "full"
 """Profile that stands for a recipe's top level."""
 
@@ -55,7 +58,28 @@ def profile_of(name: str) -> str:
     return "" if name == FULL else name
 
 
-def writer_overrides(writer: str, url: str, model: str) -> list[str]:
-    """The short options `--writer`, `--writer-url`, `--writer-model` as settings."""
+def writer_overrides(
+    asked: Sequence[str], writer: str = "", url: str = "", model: str = ""
+) -> list[str]:
+    """All overrides of a command line, `--writer`, `--writer-url` and `--writer-model` included.
+
+    A writer that is named works alone and nothing waits for a server: what a profile's own writer
+    came with (a share of `resample`, waiting at an epoch's start) is not taken over.
+    """
     given = {"writer": writer, "url": url, "model": model}
-    return [f"synthesis.{key}={json.dumps(value)}" for key, value in given.items() if value]
+    found = [*asked, *(f"synthesis.{k}={json.dumps(v)}" for k, v in given.items() if v)]
+    values = {k.strip(): v.strip(" \"'") for k, _, v in (text.partition("=") for text in found)}
+    named = values.get("synthesis.writer")
+    if named and "synthesis.resample_share" not in values:
+        found.append("synthesis.resample_share=0.0")
+    if named and named not in LOCAL_WRITERS and "synthesis.drain_seconds" not in values:
+        found.append("synthesis.drain_seconds=0.0")
+    return found
+
+
+def writers_of(settings: SynthesisSettings) -> str:
+    """Who writes the variants, in words: no writer mixes in another one unsaid."""
+    share = settings.resample_share if settings.writer not in ("resample", "family") else 0.0
+    if not share:
+        return settings.writer
+    return f"{settings.writer}, and resample for {share:.0%} of the proposals"

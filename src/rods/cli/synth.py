@@ -16,7 +16,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from rods.cli.common import EXTRA, out, overrides, profile_of, say, writer_overrides
+from rods.cli.common import (
+    EXTRA,
+    out,
+    overrides,
+    profile_of,
+    say,
+    writer_overrides,
+    writers_of,
+)
 from rods.config import SMALL, RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
 
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
-NOT_DECIDING = {"url", "concurrency", "timeout"}
+NOT_DECIDING = {"url", "concurrency", "timeout", "price_in", "price_out", "drain_seconds"}
 """Settings of synthesis that do not change what comes out."""
 
 
@@ -87,8 +95,9 @@ def synth(
         raise ConfigError(f"--format {form!r}: expected one of {', '.join(FORMATS)}.")
     get_dialect(dialect)
     journal_path = _free(target, resume)
-    asked = overrides(context.args) + writer_overrides(writer, writer_url, writer_model)
+    asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
     config = load_config(recipe, profile_of(profile), asked)
+    say(f"variants are written by: {writers_of(config.synthesis)}")
     sources = _sources(config, seeds)
     chosen = sources.given
     if seeds is None:  # the benchmark's order is by category: a small data set would miss some

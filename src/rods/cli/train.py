@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import EXTRA, FULL, out, overrides, profile_of, say, writer_overrides
+from rods.cli.common import (
+    EXTRA,
+    FULL,
+    out,
+    overrides,
+    profile_of,
+    say,
+    writer_overrides,
+    writers_of,
+)
 from rods.config import SMALL, RunConfig, load_config
 from rods.errors import Interrupted
 
@@ -44,7 +53,7 @@ def train(
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.model.")] = "",
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
-    asked = overrides(context.args) + writer_overrides(writer, writer_url, writer_model)
+    asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
     chosen = profile_of(profile or (FULL if model else SMALL))
     if model:
         asked.append(f"model.name={json.dumps(model)}")
@@ -76,6 +85,8 @@ def _run(config: RunConfig | None, folder: str, resume: Path | None) -> None:
         assert config is not None
         run = start_run(config, folder)
     say(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
+    if run.config.curriculum == "rods":
+        say(f"variants are written by: {writers_of(run.config.synthesis)}")
     try:
         with assemble(run.config, run) as parts, TrainDisplay() as display:
             play(parts, run, display)

@@ -218,9 +218,11 @@ class TrainDisplay:
         reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)
         originals = _whole(self._epoch, "originals")
         variants = _whole(self._epoch, "generated" if "generated" in self._epoch else "active")
+        waited = _number(self._epoch, "seconds_waited")
         return (
             f"{originals + variants} active ({variants} variants), {self._injected} injected, "
             f"{sum(self._retired.values())} retired{f' ({reasons})' if reasons else ''}"
+            + (f", waited {waited:.1f} s for synthesis" if waited >= 0.05 else "")
         )
 
     def _synthesis(self) -> str:

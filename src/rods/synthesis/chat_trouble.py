@@ -100,7 +100,7 @@ def timed_out(seconds: float) -> Trouble:
     """A request that took too long."""
     return Trouble(
         f"no complete answer within {seconds:g} s",
-        "Raise synthesis.timeout, or lower synthesis.concurrency or max_tokens.",
+        "Raise synthesis.timeout, or lower synthesis.concurrency or synthesis.max_tokens.",
         Again.LATER,
     )
 
@@ -158,7 +158,7 @@ def of_status(
     if status == 413 or (status in (400, 422) and _CONTEXT.search(words)):
         return Trouble(
             f"the context overflows: {_quoted(words)}",
-            "Serve the model with a longer context, or lower max_tokens.",
+            "Serve the model with a longer context, or lower synthesis.max_tokens.",
         )
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(words)):
         return Trouble(
@@ -245,7 +245,7 @@ def _unusable(answer: Answer, refusal: str, reason: str, max_tokens: int) -> Tro
         why = f", all {max_tokens} tokens went into thinking" if answer.truncated else ""
         return Trouble(
             f"the answer is empty{why}",
-            "Raise max_tokens, or use another model for this stage (synthesis.models).",
+            "Raise synthesis.max_tokens, or use another model for this stage (synthesis.models).",
             Again.RESEED,
         )
     return None

@@ -92,7 +92,15 @@ class WorkerSettings:
         ids = [[task.id for task in side] for side in (self.training, self.held_out)]
         writer: list[object] = [self.writer, self.resample_share]
         if self.writer == "llm":
-            keys = ("model", "models", "planner", "narrative", "coherence", "feedback")
+            keys = (
+                "model",
+                "models",
+                "planner",
+                "narrative",
+                "coherence",
+                "feedback",
+                "max_tokens",
+            )
             writer += [self.options.get(key) for key in keys]
         plain = [self.environment, writer, self.attempts, self.max_distance, ids]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]

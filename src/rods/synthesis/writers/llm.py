@@ -241,8 +241,11 @@ def make_llm_writer(
             temperatures=options.temperatures,
             temperature=options.temperature,
             top_p=options.top_p,
+            max_tokens=options.max_tokens,
             concurrency=options.concurrency,
             timeout=options.timeout,
+            price_in=options.price_in,
+            price_out=options.price_out,
         ),
         cache,
     )
