@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from rods.dialects import get_dialect
 from rods.errors import EnvError, TaskError
-from rods.policy import OraclePolicy, episode_seed
+from rods.policy import Completion, OraclePolicy, ScriptedPolicy, Session, episode_seed
 from rods.rollout import run_episode
 from rods.trajectory import Trajectory
 from rods.types import ParseVerdict, StopReason, ToolCall
@@ -194,8 +196,52 @@ def test_s17_the_deadline_makes_a_trajectory_invalid(blocking: bool) -> None:
     environment = NotesEnvironment(delay=0.03, blocking=blocking)
     trajectory = play(TWO, script(*["[total(), total()]"] * 12), environment, seconds=0.05)
     assert (trajectory.stop, trajectory.valid) == (StopReason.SECONDS, False)
-    assert "0.05 seconds" in str(trajectory.failure)
+    assert "rollout.seconds = 0.05" in str(trajectory.failure)
     assert environment.opened[TWO.id] == 1  # not tried again
+
+
+class SlowPolicy(ScriptedPolicy):
+    """Holds the event loop while it generates, as a model in this process does."""
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
+        session = super().open(seed, shared_prompt)
+        generate = session.generate
+
+        async def slowly(*args: Any, **options: Any) -> Completion:
+            for _ in range(4):
+                await asyncio.sleep(0.01)
+                time.sleep(0.05)
+            return await generate(*args, **options)
+
+        session.generate = slowly  # type: ignore[method-assign]
+        return session
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_s17_the_slowness_of_the_policy_does_not_count(blocking: bool) -> None:
+    environment = NotesEnvironment(delay=0.001, blocking=blocking)
+    ids = [[*TEMPLATE.encode(t), TEMPLATE.end_id] for t in ("[add(amount=2)]", "ok", "ok")]
+    trajectory = play(TWO, SlowPolicy(ids), environment, seconds=0.15)
+    assert (trajectory.stop, trajectory.failure) == (StopReason.DONE, None)
+    assert trajectory.seconds > 0.6
+
+
+def test_s17_a_call_that_ended_while_the_policy_held_the_loop_is_no_late_call() -> None:
+    environment = NotesEnvironment(delay=0.02, blocking=True)
+
+    async def both() -> Trajectory:
+        episode = asyncio.create_task(
+            run_episode(
+                TWO, environment, script("[total()]", "a", "b"), DIALECT, TEMPLATE,
+                settings(seconds=0.2),
+            )
+        )  # fmt: skip
+        while not episode.done():
+            time.sleep(0.3)
+            await asyncio.sleep(0)
+        return await episode
+
+    assert asyncio.run(both()).valid
 
 
 def test_s18_the_loop_goes_on_while_a_blocking_world_sleeps() -> None:

@@ -119,7 +119,8 @@ class RolloutSettings(Settings):
     context_tokens: int = Field(default=32_768, ge=64)
     """Budget of all tokens of a trajectory, prompt included."""
     seconds: float = Field(default=600.0, gt=0)
-    """Wall-clock budget of a trajectory; beyond it, it is invalid."""
+    """Budget of what a trajectory's world takes (calls, judging); beyond it, it is invalid. Waiting
+    for the policy does not count."""
     steps_per_turn: int = Field(default=6, ge=1)
     """Generations in one turn; the turn is closed after the last (1 + 5 extra in the paper)."""
     step_tokens: int = Field(default=2048, ge=1)

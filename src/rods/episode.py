@@ -8,6 +8,9 @@ microseconds; the deadline is looked at between calls. An environment that waits
 `blocking = True`: each of its worlds then gets one owner thread, as many as there are trajectories
 in flight (`rollout.concurrency`), and the event loop goes on meanwhile.
 
+The deadline counts what the world takes, never what the policy takes: an engine on a busy machine
+is slow for all trajectories alike, and none of them is at fault.
+
     trajectory = await Episode(rig, task, member=0, noise=0).play()
 """
 
@@ -65,17 +68,38 @@ class Rig:
     """Ids of each task's first prompt: equal for a group, so rendered once."""
 
 
-class _Owner:
-    """Calls into one world: inline, or on the one thread that owns it."""
+class _Late(Exception):
+    """The world has used up its seconds in a call that goes on."""
 
-    def __init__(self, blocking: bool) -> None:
+
+class _Owner:
+    """Calls into one world: inline, or on the one thread that owns it. Counts their seconds."""
+
+    def __init__(self, blocking: bool, seconds: float) -> None:
         self._thread = ThreadPoolExecutor(1, "world") if blocking else None
+        self._seconds = seconds
+        self.spent = 0.0
+        """Seconds that ended calls took."""
 
     async def __call__(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def timed() -> T:
+            started = time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.spent += time.perf_counter() - started
+
         if self._thread is None:
-            return method(*args, **kwargs)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: method(*args, **kwargs))
+            return timed()
+        call = asyncio.get_running_loop().run_in_executor(self._thread, timed)
+        try:
+            # `asyncio.timeout` would cancel a call that ended while the engine held the loop.
+            await asyncio.wait({call}, timeout=max(0.0, self._seconds - self.spent))
+            if not call.done():
+                raise _Late
+            return call.result()
+        finally:
+            call.cancel()  # nobody waits for it any more, if it still runs
 
     def close(self, world: World | None) -> None:
         """Close the world on its own thread without waiting for a call that hangs."""
@@ -97,7 +121,8 @@ class Episode:
         self._usage = Usage()
         self._version = rig.policy.version
         self._seed = episode_seed(rig.seed, task.id, noise, self._version)
-        self._owner = _Owner(bool(getattr(rig.environment, "blocking", False)))
+        blocking = bool(getattr(rig.environment, "blocking", False))
+        self._owner = _Owner(blocking, self._limits.seconds)
         self._world: World | None = None
         self._session: Session | None = None
         self._ledger = Ledger()
@@ -118,20 +143,19 @@ class Episode:
     async def play(self) -> Trajectory:
         """Play until the task is done, a budget is spent or infrastructure fails."""
         failure = None
-        deadline = asyncio.timeout(self._limits.seconds)
         try:
             try:
-                async with deadline:
-                    stop = await self._turns()
+                stop = await self._turns()
+            except _Late:
+                stop = StopReason.SECONDS
             finally:
                 if self._session is not None:
                     self._session.close()
                 self._owner.close(self._world)
         except (EnvError, PolicyError, OSError) as error:
-            stop = StopReason.SECONDS if deadline.expired() else StopReason.FAILURE
-            failure = _root(error)
+            stop, failure = StopReason.FAILURE, _root(error)
         if stop is StopReason.SECONDS:
-            failure = f"the deadline of {self._limits.seconds:g} seconds has passed"
+            failure = f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
         return self._trajectory(stop, failure)
 
     async def _turns(self) -> StopReason:
@@ -290,7 +314,7 @@ class Episode:
     def _exceeded(
         self, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
     ) -> StopReason | None:
-        self._usage.seconds = time.monotonic() - self._started
+        self._usage.seconds = self._owner.spent
         return self._limits.exceeded(
             self._usage, turns=turns, calls=calls, tokens=tokens, context=context
         )
