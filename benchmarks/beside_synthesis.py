@@ -1,11 +1,13 @@
 """Time of a training step with the language-model writer at work beside it, and without.
 
-    python benchmarks/beside_synthesis.py [--steps 6] [--pace 0.5] [--threads 0]
+    python benchmarks/beside_synthesis.py [--steps 6] [--epochs 6] [--pace 0.5] [--threads 0]
 
 The worker is a process of its own and asks a server on loopback (the tests' scripted author, one
 more process, `--pace` seconds an answer). Both are stopped and continued by signals, step by step
 in turn, so that both arms see the same tasks, the same noise and (rate 1e-12) the same weights.
-Prints medians of rollout and update, and how many variants were made meanwhile.
+Prints medians of rollout and update, and how many variants were made meanwhile. Then epochs of a
+curriculum whose orders that server cannot finish in time: how long each epoch's start takes
+(`--drain` asks for `synthesis.drain_seconds`; without it nothing should wait).
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ from pathlib import Path
 from typing import Any
 
 from rods.cli.assemble import assemble, start_run
-from rods.config import load_config
+from rods.config import RunConfig, load_config
+from rods.curriculum import OnlineCurriculum
 from rods.parts import Parts
-from rods.reward import get_reward, score_group
+from rods.reward import Score, get_reward, score_group
 from rods.rollout import run_groups
 from rods.synthesis.worker import SynthesisWorker
+from rods.task import Task
+from rods.trajectory import Group, Trajectory
+from rods.types import StopReason
 
 TESTS = Path(__file__).parents[1] / "tests"
 
@@ -38,6 +44,8 @@ TESTS = Path(__file__).parents[1] / "tests"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--drain", type=float, default=0.0)
     parser.add_argument("--pace", type=float, default=0.5)
     parser.add_argument("--threads", type=int, default=0)
     options = parser.parse_args()
@@ -45,11 +53,14 @@ def main() -> None:
         settings = [
             *("synthesis.writer=llm", f"synthesis.url={url}", "synthesis.resample_share=0.0"),
             *("train.lr=1e-12", "evaluation.tasks=1", "evaluation.variants=0"),
-            f"model.threads={options.threads}",
+            *(f"model.threads={options.threads}", f"synthesis.drain_seconds={options.drain}"),
+            'stages=[{name="all", epochs=100, expand=true}]',
         ]
         config = load_config("rods", "quick", settings)
         with assemble(config, start_run(config, str(Path(folder) / "run"))) as parts:
-            measure(parts, config, options.steps, pid)
+            if options.steps:
+                measure(parts, config, options.steps, pid)
+            epoch_starts(parts, config, Path(folder) / "pool.sqlite", options.epochs)
 
 
 @contextmanager
@@ -101,6 +112,35 @@ def measure(parts: Parts, config: Any, steps: int, pid: int) -> None:
         )
     tried = int(str(after["tried"])) - int(str(before["tried"]))
     print(f"{tried} proposals were made meanwhile, {after['accepted']} variants accepted in all")
+
+
+def epoch_starts(parts: Parts, config: RunConfig, pool: Path, epochs: int) -> None:
+    """Start epochs whose orders are with the server; no rollout, so that it is always late."""
+    curriculum = OnlineCurriculum(config, parts.originals, pool, parts.synthesis)
+    seconds: list[float] = []
+    for number in range(epochs + 1):
+        started = time.perf_counter()
+        curriculum.start_epoch()
+        if number:  # before the first one nothing was ordered
+            seconds.append(time.perf_counter() - started)
+            print(
+                f"epoch {number}: started in {seconds[-1]:.3f} s, waited "
+                f"{curriculum.waited:.3f} s, {curriculum.late} requests late",
+                flush=True,
+            )
+        for task in curriculum.next_tasks(10**6):
+            scores = [Score(float(member % 2)) for member in range(config.rollout.k)]
+            trajectories = [blank(task, member) for member in range(config.rollout.k)]
+            curriculum.observe(Group(task, trajectories, 0), scores)
+    curriculum.close()
+    middle, worst = statistics.median(seconds), max(seconds)
+    print(f"epoch starts: median {middle:.3f} s, longest {worst:.3f} s")
+
+
+def blank(task: Task, member: int) -> Trajectory:
+    """A trajectory of which scores alone are read."""
+    turns = len(task.turns)
+    return Trajectory(task.id, member, 0, 0, (), (), (), turns, (), StopReason.DONE)
 
 
 def step(parts: Parts, config: Any, tasks: list[Any]) -> tuple[float, float]:

@@ -9,7 +9,11 @@ import pytest
 
 from rods.cli import main as program
 from rods.cli.common import overrides
-from rods.errors import ConfigError
+from rods.config import load_config
+from rods.envs.bfcl.tasks import load_tasks
+from rods.errors import ConfigError, PolicyError
+from rods.store import RunDirectory, new_run_dir
+from rods.task import write_tasks
 from verbs import rods
 
 
@@ -118,3 +122,51 @@ def test_synth_refuses_a_file_that_exists(
     assert rods("synth", "--out", str(path), monkeypatch=monkeypatch) == 2
     assert "exists" in capsys.readouterr().err
     assert path.read_text() == "mine"
+
+
+SMALL_RUN = ["updates=3", "rollout.k=4", "env.train_tasks=6", "model.threads=1"]
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    """A run in `mine`, begun with settings of its own, as a kill left it."""
+    monkeypatch.chdir(tmp_path)
+    config = load_config("rods", "quick", SMALL_RUN)
+    return RunDirectory.create(new_run_dir(tmp_path, "mine"), config)
+
+
+def test_resume_takes_the_runs_own_settings_and_names_what_differs(
+    started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--resume", "mine"]
+    assert rods(*words, "--train.lr", "1", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "differ from the run's: train.lr: 0.0001 -> 1.0. Resume without" in said
+    assert rods(*words, "--dry-run", "--model.threads", "2", monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["model"]["threads"], shown["rollout"]["k"], shown["updates"]) == (2, 4, 3)
+    assert started.config.model.threads == 1, "a dry run changes nothing"
+    assert rods(*words, "--profile", "quick", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "rollout.k: 4 -> 8; updates: 3 -> 30. Resume" in said, "the recipe was asked for"
+    assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
+    assert "goes on in its own folder" in capsys.readouterr().err
+
+
+def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(
+    started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> object:
+        raise PolicyError("the weights are torn")
+
+    folder = started.path.parent
+    write_tasks(folder / "pool.jsonl", load_tasks()[:12])
+    monkeypatch.setattr("rods.cli.assemble.load_model", broken)
+    for _ in range(2):
+        words = ["train", "--out", "new", "--env.tasks", "pool.jsonl"]
+        assert rods(*words, monkeypatch=monkeypatch) == 2
+        assert "the weights are torn" in capsys.readouterr().err
+        assert not (folder / "new").exists()
+    assert rods("train", "--resume", "mine", monkeypatch=monkeypatch) == 2
+    assert "the weights are torn" in capsys.readouterr().err
+    assert RunDirectory.open(folder / "mine").config.updates == 3

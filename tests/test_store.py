@@ -8,10 +8,10 @@ import pytest
 
 import rods
 from pool_cases import group, original
-from rods.config import RunConfig
+from rods.config import RunConfig, keys
 from rods.errors import StoreError
 from rods.files import write_atomic
-from rods.store import RunDirectory, new_run_dir
+from rods.store import MAY_CHANGE, RunDirectory, new_run_dir
 
 
 @pytest.fixture
@@ -27,13 +27,19 @@ def save(run, step, text="weights"):
         (folder / "model" / "weights").write_text(text)
 
 
+def save_log(run, step):
+    run.log({"step": step})
+    save(run, step)
+
+
 def full_disk(*_args, **_kwargs):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_new_run_dirs_never_meet(tmp_path):
     assert new_run_dir(tmp_path) != new_run_dir(tmp_path)
-    new_run_dir(tmp_path / "deep" / "er", "mine")
+    path = new_run_dir(tmp_path / "deep" / "er", "mine")
+    RunDirectory.create(path, RunConfig())
     with pytest.raises(StoreError, match=r"exists already.*rods train --resume"):
         new_run_dir(tmp_path / "deep" / "er", "mine")
 
@@ -76,6 +82,56 @@ def test_resume_lists_the_settings_that_differ(run):
         RunDirectory.resume(run.path, other)
     assert "seed: 0 -> 3; train.lr: 1e-06 -> 0.5" in str(caught.value)
     assert RunDirectory.resume(run.path, RunConfig()).config == RunConfig()
+
+
+def test_resume_may_change_what_decides_nothing_and_remembers_it(run):
+    save_log(run, 4)
+    data = {"model": {"threads": 3}, "synthesis": {"url": "http://localhost:2/v1"}}
+    other = RunConfig.model_validate(data)
+    assert RunDirectory.resume(run.path, other).config == other
+    again = RunDirectory.open(run.path)
+    assert again.config == other and again.manifest["digest"] == other.digest()
+    assert again.manifest["changes"] == [
+        {"step": 4, "setting": "model.threads: 0 -> 3"},
+        {"step": 4, "setting": "synthesis.url:  -> http://localhost:2/v1"},
+    ]
+    wrong = RunConfig.model_validate({**data, "model": {"threads": 5}, "seed": 1})
+    with pytest.raises(StoreError, match=r"run's: seed: 0 -> 1\. Resume"):
+        RunDirectory.resume(run.path, wrong)
+    assert RunDirectory.open(run.path).config == other
+
+
+def test_settings_that_a_resume_may_change_exist():
+    assert set(keys()) >= MAY_CHANGE
+
+
+def test_a_failed_start_gives_its_folder_back(tmp_path, monkeypatch):
+    path = new_run_dir(tmp_path, "mine")
+    assert new_run_dir(tmp_path, "mine") == path  # an empty one may be taken
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full_disk)
+        with pytest.raises(StoreError, match="disk is full"):
+            RunDirectory.create(path, RunConfig())
+    assert not path.exists()
+    run = RunDirectory.create(new_run_dir(tmp_path, "mine"), RunConfig())
+    run.abandon()
+    assert not path.exists()
+    run = RunDirectory.create(new_run_dir(tmp_path, "mine"), RunConfig())
+    save_log(run, 0)
+    run.abandon()
+    assert path.exists()
+    run.abandon(refused=True)
+    assert not path.exists()
+    (path / "notes").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"exists already, and is not a run"):
+        new_run_dir(tmp_path, "mine")
+
+
+def test_a_start_beside_another_process_leaves_its_folder(run, monkeypatch):
+    monkeypatch.setattr("fcntl.lockf", full_disk)
+    with pytest.raises(StoreError, match="another process"):
+        RunDirectory.create(run.path, RunConfig())
+    assert RunDirectory.open(run.path).config == RunConfig()
 
 
 @pytest.mark.parametrize(("version", "fine"), [("0.1.9", True), ("0.2.0", False), ("1.1.0", False)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +79,23 @@ def test_the_file_belongs_to_its_tasks(tmp_path: Path) -> None:
     (tmp_path / "broken.sqlite").write_bytes(b"no database" * 200)
     with pytest.raises(StoreError):
         SynthesisWorker(tmp_path / "broken.sqlite", SETTINGS)
+
+
+@pytest.mark.parametrize("where", ["q-training.jsonl.part", "q.log"])
+def test_a_full_disk_at_the_start_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    real = Path.open
+
+    def full(self: Path, *args: Any, **more: Any) -> Any:
+        if self.name == where:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(Path, "open", full)
+    few = dataclasses.replace(SETTINGS, training=SEEDS, held_out=(), inline=False)
+    with pytest.raises(StoreError, match=r"the disk is full.*free some space"):
+        SynthesisWorker(tmp_path / "q.sqlite", few)
 
 
 def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:

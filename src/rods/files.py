@@ -44,7 +44,7 @@ def disk(path: Path, doing: str) -> Generator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreError(
                 f"{path}: the disk is full, {doing} it failed. Nothing that was there is lost: "
-                "free some space, then go on with `rods train --resume`."
+                "free some space and start it again (a run goes on by `rods train --resume`)."
             ) from error
         raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
 

@@ -49,13 +49,24 @@ MARK = "mark.json"
 """File of a checkpoint that says its step and how long the log was."""
 KEPT = 2
 """Checkpoints that are kept."""
+MAY_CHANGE = frozenset(
+    {
+        *("model.threads", "env.wheel", "env.sandbox"),
+        *("rollout.concurrency", "rollout.seconds", "rollout.preflight", "rollout.max_invalid"),
+        *("synthesis.url", "synthesis.concurrency", "synthesis.timeout", "synthesis.drain_seconds"),
+        *("synthesis.price_in", "synthesis.price_out"),
+        *("train.checkpoint_steps", "train.microbatch_tokens", "train.gradient_checkpointing"),
+    }
+)
+"""Settings of machine, speed and patience: a resume may change them, the manifest remembers it.
+Sums may round otherwise after a change, and what a server writes may come sooner or later."""
 
 
 def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
     """Make an empty folder: `base/name`, or `base/<date and time>` where no name is given.
 
     Raises:
-        StoreError: `name` is taken, or the folder cannot be made.
+        StoreError: there is something in `name`, or the folder cannot be made.
     """
     stem = name or datetime.now().strftime("%Y%m%d-%H%M%S")
     path, number = Path(base) / stem, 1
@@ -66,10 +77,16 @@ def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
-            raise StoreError(
-                f"{path}: this run exists already. Choose another name, or go on with it by "
-                f"`rods train --resume {path}`."
-            ) from error
+            if (path / MANIFEST).exists():
+                raise StoreError(
+                    f"{path}: this run exists already. Choose another name, or go on with it by "
+                    f"`rods train --resume {path}`."
+                ) from error
+            if not path.is_dir() or any(path.iterdir()):
+                raise StoreError(
+                    f"{path}: exists already, and is not a run of rods. Choose another name; "
+                    "nothing was written."
+                ) from error
     return path
 
 
@@ -127,8 +144,6 @@ class RunDirectory:
             split_hash: of the ids on each side of the split.
             command: the command line; by default this process's. Folders are cut from it.
         """
-        if (path / MANIFEST).exists():
-            raise StoreError(f"{path}: a run is here already. Resume it, or choose a new folder.")
         manifest: dict[str, Json] = {
             "rods": rods.__version__,
             "versions": {name: _version(name) for name in ("torch", "transformers", "tokenizers")},
@@ -145,10 +160,33 @@ class RunDirectory:
         }
         run = cls(path, manifest)
         run._claim()
-        run.checkpoints.mkdir(exist_ok=True)
-        run.trajectories.mkdir(exist_ok=True)
-        run.update_manifest()
+        if (path / MANIFEST).exists():
+            raise StoreError(f"{path}: a run is here already. Resume it, or choose a new folder.")
+        try:
+            run._folders()
+            run.update_manifest()
+        except BaseException:
+            run.abandon()
+            raise
         return run
+
+    def _folders(self) -> None:
+        for folder in (self.checkpoints, self.trajectories):
+            with disk(folder, "making"):
+                folder.mkdir(exist_ok=True)
+
+    def abandon(self, *, refused: bool = False) -> None:
+        """Remove what a failed start left, so that the next one may have the folder.
+
+        Does nothing once there is a checkpoint: then the run can be resumed.
+
+        Args:
+            refused: the policy was refused before the first update; a checkpoint before that one
+                is of no use then.
+        """
+        checkpoint = self.latest_checkpoint()
+        if checkpoint is None or (refused and checkpoint.step == 0):
+            shutil.rmtree(self.path, ignore_errors=True)
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -184,30 +222,48 @@ class RunDirectory:
 
         Args:
             path: the run's folder.
-            config: settings of the command line; None takes the run's own.
+            config: settings of the command line; None takes the run's own. Those of `MAY_CHANGE`
+                may differ, and hold from now on.
 
         Raises:
-            StoreError: the folder is no run, is of another version of rods, or its settings differ
-                (the message lists them).
+            StoreError: the folder is no run, is of another version of rods, or other settings
+                differ (the message lists them).
         """
         run = cls.open(path)
-        theirs, ours = str(run.manifest["rods"]), rods.__version__
-        if theirs.split(".")[:2] != ours.split(".")[:2]:
+        run.require_version()
+        changes = [] if config is None else run.config.changed(config)
+        wrong = [text for text in changes if text.partition(":")[0] not in MAY_CHANGE]
+        if wrong:
             raise StoreError(
-                f"{path}: this run was made by rods {theirs}, this is {ours}. Install "
-                f"rods {theirs} to go on with it, or start a new run."
-            )
-        if config is not None and config.digest() != run.manifest["digest"]:
-            changes = run.config.changed(config)
-            raise StoreError(
-                f"{path}: the settings differ from those of the run: {'; '.join(changes)}. Resume "
-                "without them, or start a new run."
+                f"{path}: these settings decide what a run does and differ from the run's: "
+                f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may "
+                f"change {', '.join(sorted(MAY_CHANGE))}.)"
             )
         run._claim()
-        run.checkpoints.mkdir(exist_ok=True)
-        run.trajectories.mkdir(exist_ok=True)
+        run._folders()
         run._cut()
+        if changes and config is not None:
+            run._adopt(config, changes)
         return run
+
+    def require_version(self) -> None:
+        """Refuse to go on with a run of another version; raises `StoreError`."""
+        theirs, ours = str(self.manifest["rods"]), rods.__version__
+        if theirs.split(".")[:2] != ours.split(".")[:2]:
+            raise StoreError(
+                f"{self.path}: this run was made by rods {theirs}, this is {ours}. Install "
+                f"rods {theirs} to go on with it, or start a new run."
+            )
+
+    def _adopt(self, config: RunConfig, changes: Sequence[str]) -> None:
+        before = cast("list[Json]", self.manifest.get("changes") or [])
+        checkpoint = self.latest_checkpoint()
+        step = checkpoint.step if checkpoint else 0
+        self.update_manifest(
+            config=cast("Json", config.model_dump(mode="json")),
+            digest=config.digest(),
+            changes=[*before, *({"step": step, "setting": text} for text in changes)],
+        )
 
     @property
     def config(self) -> RunConfig:

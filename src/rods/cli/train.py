@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +20,8 @@ from rods.cli.common import (
     writer_overrides,
     writers_of,
 )
-from rods.config import SMALL, RunConfig, load_config
-from rods.errors import Interrupted
+from rods.config import SMALL, RunConfig, load_config, with_overrides
+from rods.errors import ConfigError, Interrupted, PolicyError
 
 
 def add(app: typer.Typer) -> None:
@@ -30,7 +31,9 @@ def add(app: typer.Typer) -> None:
 
 def train(
     context: typer.Context,
-    recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
+    recipe: Annotated[
+        str, typer.Option(help="A bundled recipe, or a .toml file. [default: rods]")
+    ] = "",
     model: Annotated[
         str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
     ] = "",
@@ -46,7 +49,9 @@ def train(
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     folder: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "",
-    resume: Annotated[Path | None, typer.Option(help="A run to go on with.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="A run to go on with, by its own settings.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Print the settings and stop.")] = False,
     writer: Annotated[str, typer.Option(help="What writes variants: synthesis.writer.")] = "",
     writer_url: Annotated[str, typer.Option(help="Its chat server: synthesis.url.")] = "",
@@ -61,16 +66,28 @@ def train(
         asked.append(f"curriculum={curriculum}")
     if seed is not None:
         asked.append(f"seed={seed}")
-    config = None
-    if resume is None or asked:
-        config = load_config(recipe, chosen, asked)
+    if resume is not None and not (recipe or profile):
+        config = _own_settings(resume, asked, folder)
+    else:
+        config = load_config(recipe or "rods", chosen, asked)
     if dry_run:
-        out().print_json((config or load_config(recipe, chosen)).model_dump_json())
+        out().print_json(config.model_dump_json())
         return
     _run(config, folder, resume)
 
 
-def _run(config: RunConfig | None, folder: str, resume: Path | None) -> None:
+def _own_settings(run: Path, asked: Sequence[str], folder: str) -> RunConfig:
+    """What a run was started with, and what this command line changes of it."""
+    from rods.store import RunDirectory
+
+    if folder and Path(folder).resolve() != run.resolve():
+        raise ConfigError(f"--out {folder}: a run goes on in its own folder, {run}. Leave --out.")
+    made = RunDirectory.open(run)
+    made.require_version()
+    return with_overrides(made.config, asked)
+
+
+def _run(config: RunConfig, folder: str, resume: Path | None) -> None:
     from rods.cli.assemble import assemble, start_run
     from rods.loop import train as play
     from rods.report.build import build_report
@@ -79,11 +96,7 @@ def _run(config: RunConfig | None, folder: str, resume: Path | None) -> None:
     from rods.store import RunDirectory
 
     started = time.monotonic()
-    if resume is not None:
-        run = RunDirectory.resume(resume, config)
-    else:
-        assert config is not None
-        run = start_run(config, folder)
+    run = RunDirectory.resume(resume, config) if resume else start_run(config, folder)
     say(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
     if run.config.curriculum == "rods":
         say(f"variants are written by: {writers_of(run.config.synthesis)}")
@@ -93,6 +106,10 @@ def _run(config: RunConfig | None, folder: str, resume: Path | None) -> None:
     except Interrupted as stop:
         build_report(run.path)
         raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
+    except BaseException as error:
+        if resume is None:  # a start that failed must not block the next one
+            run.abandon(refused=isinstance(error, PolicyError))
+        raise
     page = build_report(run.path)
     out().print(summary(run.path, page))
     say(f"{time.monotonic() - started:.0f} s. Report: {page}")

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, cast
 
 from rods.config import RunConfig
 from rods.errors import RodsError, SynthesisError
+from rods.files import disk
 from rods.synthesis.queue import SynthesisQueue
 from rods.task import Task, write_tasks
 from rods.types import Json
@@ -113,7 +114,7 @@ class SynthesisWorker:
         """Open the queue and start the process (inline: neither process nor waiting).
 
         Raises:
-            StoreError: the queue's file is damaged or cannot be written.
+            StoreError: the queue's file is damaged, or the disk is full or cannot be written.
             SynthesisError: it belongs to other tasks or settings.
         """
         self._path, self._settings = path, settings
@@ -236,7 +237,7 @@ class SynthesisWorker:
             str(self._path),
             str(os.getpid()),
         ]
-        with self._log.open("ab") as log:
+        with disk(self._log, "writing"), self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
@@ -254,7 +255,9 @@ class SynthesisWorker:
         self._queue.put("settings", json.dumps(plain))
         for side in ("training", "held_out"):
             tasks = cast("Sequence[Task]", getattr(self._settings, side))
-            write_tasks(tasks_file(self._path, side), tasks)
+            path = tasks_file(self._path, side)
+            with disk(path, "writing"):
+                write_tasks(path, tasks)
 
     def _work_inline(self, request_ids: Sequence[str]) -> None:
         if self._maker is None:
