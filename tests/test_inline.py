@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import SimpleNamespace
@@ -176,6 +177,24 @@ def test_invariant_1_no_environment_token_carries_loss(name: str, calls: int) ->
     given = "".join(template().raw_decode(s.ids) for s in trajectory.spans if not s.sampled)
     assert given.count("ran print") == calls
     assert sum(step.tokens for step in trajectory.steps) == trajectory.ledger.generated
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_judge_that_takes_its_time_does_not_make_a_trajectory_invalid(blocking: bool) -> None:
+    class Slow(CalculatorWorld):
+        def judge_answer(self, text: str) -> bool:
+            time.sleep(0.6)
+            return super().judge_answer(text)
+
+    class Room(Calculator):
+        def open(self, task: Task) -> CalculatorWorld:
+            return Slow(self)
+
+    room = Room(lambda code: ToolResult("1"))
+    room.blocking = blocking
+    played = play("torl", solution("torl", 1), environment=room, seconds=0.5)
+    assert played.failure is None and played.stop is StopReason.DONE
+    assert played.verdicts[0].correct
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,10 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
-import threading
-import types
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +13,12 @@ from rods.boundary import judge
 from rods.config import BoundarySettings
 from rods.errors import RewardError
 from rods.reward import GroupReward, Rewards, Score, get_reward, score, score_group
-from rods.rewards import answers, filters
-from rods.rewards.answers import final_answer, judge_answer, same_math, same_plain_math, same_text
+from rods.rewards import filters
+from rods.rewards.answers import final_answer, judge_answer
 from rods.rewards.otc import CallMinima, OtcGrpo, grpo_productivity, ppo_productivity
 from rods.rewards.reading import ending, prose
 from rods.rewards.repetition import ngram_repetition, repeatness
+from rods.rewards.sameness import same_plain_math, same_text
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -49,20 +46,6 @@ TASK = question()
 
 def value(name: str, trajectory: Trajectory, task: Task = TASK) -> float:
     return score(get_reward(name), task, trajectory).value
-
-
-@pytest.fixture(autouse=True)
-def own_judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test depends on whether math-verify is installed."""
-    monkeypatch.setitem(sys.modules, "math_verify", None)
-    forget()
-    yield
-    forget()
-
-
-def forget() -> None:
-    answers.math_verify.cache_clear()
-    same_math.cache_clear()
 
 
 # -- answers -------------------------------------------------------------------------------------
@@ -176,7 +159,6 @@ def test_forms_are_looked_for_in_order() -> None:
 )
 def test_our_own_judge_of_mathematics(answer: str, reference: str, same: bool) -> None:
     assert same_plain_math(answer, reference) is same
-    assert same_math(answer, reference) is same
 
 
 @pytest.mark.parametrize(
@@ -196,6 +178,7 @@ def test_exact_match_of_texts(answer: str, reference: str, same: bool) -> None:
 def test_search_tasks_are_judged_by_text_and_know_aliases() -> None:
     task = question("Abraham Lincoln", "search", aliases=["Lincoln"])
     assert judge_answer(task, r"\boxed{x} <answer>the lincoln</answer>").correct
+    assert judge_answer(task, "<answer>Grant</answer> <answer>Abraham Lincoln.</answer>").correct
     assert not judge_answer(task, "<answer>Grant</answer>").correct
     assert not judge_answer(question("0.5", "search"), "<answer>1/2</answer>").correct
 
@@ -211,88 +194,6 @@ def test_a_task_without_an_answer_is_named() -> None:
 
 def test_a_flood_of_open_boxes_costs_linear_time() -> None:
     assert final_answer(r"\boxed{1}" + r"\boxed{" * 50_000) == "1"
-
-
-# -- math-verify ---------------------------------------------------------------------------------
-
-
-class Verify(types.ModuleType):
-    """Stands in for the package: knows one identity and notes how it was asked."""
-
-    def __init__(self) -> None:
-        super().__init__("math_verify")
-        self.asked: list[tuple[object, ...]] = []
-
-    def parse(self, text: str, parsing_timeout: int | None) -> str:
-        self.asked.append((text, parsing_timeout))
-        return text
-
-    def verify(self, gold: str, answer: str, timeout_seconds: int | None) -> bool:
-        self.asked.append((gold, answer, timeout_seconds))
-        return (gold, answer) == (r"\boxed{x^2+x}", r"\boxed{x(x+1)}")
-
-
-@pytest.fixture
-def verify(monkeypatch: pytest.MonkeyPatch) -> Verify:
-    fake = Verify()
-    monkeypatch.setitem(sys.modules, "math_verify", fake)
-    forget()
-    return fake
-
-
-def test_math_verify_is_asked_where_our_judge_says_no(verify: Verify) -> None:
-    assert answers.judge_name() == "math-verify"
-    assert same_math("42", "42.0") and verify.asked == []
-    assert same_math("x(x+1)", "x^2+x")
-    gold, answer = r"\boxed{x^2+x}", r"\boxed{x(x+1)}"
-    assert verify.asked == [(gold, 5), (answer, 5), (gold, answer, 5)]
-    assert not same_math("x", "y")
-
-
-def test_math_verify_gets_no_signals_outside_the_main_thread(verify: Verify) -> None:
-    thread = threading.Thread(target=same_math, args=("x(x+1)", "x^2+x"))
-    thread.start()
-    thread.join()
-    assert [entry[-1] for entry in verify.asked] == [None, None, None]
-
-
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        ("9^{9^9}", False),
-        ("9^9^9", False),
-        ("9**9**9", False),
-        ("2^{99999}", False),
-        ("2^-99999", False),
-        ("99999!", False),
-        ("(99999)!", False),
-        ("5!!", False),
-        ("x" * 201, False),
-        ("x^2+y^2+z^2", True),
-        ("5!", True),
-        ("e^{x+1}", True),
-    ],
-)
-def test_math_verify_is_not_asked_about_bombs(verify: Verify, text: str, asked: bool) -> None:
-    assert not same_math(text, "7")
-    assert bool(verify.asked) is asked
-
-
-def test_the_missing_package_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    for answer in ("x(x+1)", "x(x+2)"):
-        assert not same_math(answer, "x^2+x")
-    assert answers.judge_name() == "rods"
-    assert [r.message for r in caplog.records if "rods[math]" in r.message] == [
-        caplog.records[0].message
-    ]
-
-
-def test_the_real_package_agrees_with_the_way_it_is_called(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delitem(sys.modules, "math_verify")
-    forget()
-    assert same_math("x(x+1)", "x^2+x") and not same_math("x(x+2)", "x^2+x")
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -344,7 +245,7 @@ def test_how_a_response_ends(trajectory: Trajectory, expected: str) -> None:
         # steps: outcome, signed, torl, torl_penalty, torl_penalty_code, torl_wformat, retool
         ((RIGHT,), (1, 1, 1, 1, 0.5, 1, 1)),
         ((WRONG,), (0, -1, -1, -1, -1.5, -0.5, -1)),
-        ((NO_BOX,), (1, 1, -1, -1, -1.5, -1, -1)),
+        ((NO_BOX,), (0, -1, -1, -1, -1.5, -1, -1)),
         (("no idea",), (0, -1, -1, -1, -1.5, -1, -1)),
         ((), (0, -1, -1, -1, -1.5, -1, -1)),
         ((CALL, RIGHT), (1, 1, 1, 1, 1, 1, 1)),

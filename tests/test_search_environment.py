@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import textwrap
 import threading
@@ -24,6 +25,7 @@ from rods.envs.search.hops import HELD_OUT, make_question, question_task
 from rods.envs.search.index import Bm25Index
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.policy import ScriptedPolicy
+from rods.rewards.answers import leniently
 from rods.task import Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from rollout_cases import TEMPLATE, play, read_by_policy, script
@@ -117,7 +119,9 @@ def test_a_retriever_that_fails_is_infrastructure() -> None:
     ("text", "right"),
     [
         ("<answer> the lake sarn. </answer>", True),
-        ("The answer is X", True),
+        ("The answer is X", False),
+        (r"\boxed{X}", False),
+        (r"<answer>\boxed{X}</answer>", False),
         ("<answer>Sarn</answer>", False),
         ("Lake Sarn", False),
         ("<answer>Lake Sarn</answer> no: <answer>Okdal</answer>", False),
@@ -126,6 +130,22 @@ def test_a_retriever_that_fails_is_infrastructure() -> None:
 )
 def test_answers_are_judged_by_exact_match(text: str, right: bool) -> None:
     assert world(Shelf()).judge_answer(text) is right
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [("The answer is X.", True), (r"<answer>\boxed{X}</answer>", True), ("X", False)],
+)
+def test_a_lenient_task_takes_answers_without_tags(text: str, right: bool) -> None:
+    environment = SearchEnvironment(retriever=Shelf())
+    assert environment.open(leniently(TASK)).judge_answer(text) is right
+
+
+def test_another_question_is_judged_as_leniently() -> None:
+    environment, strict = SearchEnvironment(retriever=Shelf()), question_task(1, 3)
+    for task in (strict, leniently(strict)):
+        made = environment.another(task, random.Random(0))
+        assert made is not None and made.world.get("lenient") == task.world.get("lenient")
 
 
 def test_a_turn_counts_calls_and_has_no_state() -> None:
@@ -206,7 +226,7 @@ def test_the_queries_of_a_question_find_its_facts(hops: int, bundled: SearchEnvi
 
 
 def test_an_episode_with_structured_calls(bundled: SearchEnvironment) -> None:
-    task, question = question_task(2, 3), make_question(2, 3)
+    task, question = leniently(question_task(2, 3)), make_question(2, 3)
     policy = script(
         *(f"[search(query={query!r})]" for query in question.programs),
         f"The answer is {question.answer}.",

@@ -35,6 +35,7 @@ def test_all_figures() -> None:
     figures = meters.tool_figures(ALL, scores(ALL))
     assert figures == {
         "accuracy": 2 / 4,
+        "judge_gave_up": 0.0,
         "code_ratio": 3 / 4,
         "code_correct_ratio": 1 / 4,
         "execution_success": 3 / 4,

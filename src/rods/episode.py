@@ -8,8 +8,8 @@ microseconds; the deadline is looked at between calls. An environment that waits
 `blocking = True`: each of its worlds then gets one owner thread, as many as there are trajectories
 in flight (`rollout.concurrency`), and the event loop goes on meanwhile.
 
-The deadline counts what the world takes, never what the policy takes: an engine on a busy machine
-is slow for all trajectories alike, and none of them is at fault.
+The deadline counts what the world takes, never what the policy takes or the judge of its answer: on
+a busy machine these are slow for all trajectories alike, and none of them is at fault.
 
     trajectory = await Episode(rig, task, member=0, noise=0).play()
 """
@@ -101,6 +101,13 @@ class _Owner:
         finally:
             call.cancel()  # nobody waits for it any more, if it still runs
 
+    async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same, not counted: that a judge is kept busy by others is no fault of this world."""
+        if self._thread is None:
+            return method(*args, **kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, lambda: method(*args, **kwargs))
+
     def close(self, world: World | None) -> None:
         """Close the world on its own thread without waiting for a call that hangs."""
         if self._thread is None:
@@ -181,7 +188,7 @@ class Episode:
             verdict = await self._owner(world.end_turn)
             return dataclasses.replace(verdict, answered=answered)
         text = "\n".join(step.text for step in mine)
-        correct = await self._owner(world.judge_answer, text)
+        correct = await self._owner.unhurried(world.judge_answer, text)
         verdict = await self._owner(world.end_turn)
         return dataclasses.replace(verdict, answered=answered, correct=correct)
 

@@ -19,6 +19,7 @@ from rods.envs.bfcl.tasks import Split, load_tasks, split
 from rods.envs.questions.families import FAMILIES, question_tasks
 from rods.envs.questions.files import load_question_tasks
 from rods.errors import ConfigError
+from rods.rewards.answers import require_judges
 from rods.task import Task, read_tasks
 
 GENERATED = ("python_tool", "search")
@@ -31,6 +32,7 @@ def original_tasks(settings: EnvSettings) -> list[Task]:
     Raises:
         ConfigError: the environment has no tasks of its own and `env.tasks` names none, or they
             are another environment's.
+        PrerequisiteError: what judges their answers is not installed.
         TaskError: the file is missing, or a row of it is broken.
     """
     if not settings.tasks:
@@ -54,6 +56,8 @@ def original_tasks(settings: EnvSettings) -> list[Task]:
             f"env.tasks: {settings.tasks} has tasks of environment {foreign[0]!r}, but env.name "
             f"{settings.name!r} is called {name!r}."
         )
+    if questions:
+        require_judges(tasks)
     return tasks
 
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from rods.envs.questions.families import HELD_OUT, is_generated, question_of, question_task
 from rods.envs.questions.world import QuestionWorld
 from rods.errors import ConfigError, RewardError, TaskError
-from rods.rewards.answers import Form, judge_answer, references, same_math
+from rods.rewards.answers import as_strictly, judge_answer, references
 from rods.rewards.reading import without_calls
 from rods.sandbox.execution import Execution, SandboxLimits
 from rods.sandbox.pool import SandboxPool, Session
@@ -33,8 +33,6 @@ from rods.types import ToolResult, ToolSpec, Value
 TOOL = "code_interpreter"
 SESSIONS = "sessions"
 """As source (or before a colon): an interpreter keeps its variables for one trajectory."""
-FORMS: tuple[Form, ...] = ("boxed", "tag")
-"""Where an answer may stand."""
 DRAWS = 32
 """Draws until another question differs from the one it comes from."""
 ERROR_LINES = 20
@@ -160,7 +158,8 @@ class PythonToolEnvironment:
         family, difficulty = str(world["family"]), int(str(world["difficulty"]))
         seeds = (first + chance.randrange(HELD_OUT) for _ in range(DRAWS))
         made = (question_task(family, difficulty, seed, self.name) for seed in seeds)
-        return next((new for new in made if new.turns[0].user != known.text), None)
+        new = next((new for new in made if new.turns[0].user != known.text), None)
+        return new and as_strictly(new, task)
 
     def is_held_out(self, task: Task) -> bool:
         """Whether a generated question is of the held-out side, by its seed."""
@@ -178,7 +177,7 @@ class PythonToolEnvironment:
             return None
         done = self.execute(question.program, bare=True)
         printed = done.stdout.strip()
-        if done.ok and same_math(printed, question.answer):
+        if done.ok and printed == question.answer:
             return None
         shown = printed[-200:] if done.ok else done.detail
         return f"its program gives {shown!r}, its answer is {question.answer!r}"
@@ -212,7 +211,7 @@ class PythonToolWorld(QuestionWorld):
 
     def judge_answer(self, text: str) -> bool:
         """Whether the last boxed (else tagged) answer outside of programs is the reference."""
-        return judge_answer(self._task, without_calls(text), FORMS).correct
+        return judge_answer(self._task, without_calls(text)).correct
 
     def close(self) -> None:
         """End the interpreter, if there is one; calls are refused from now on."""

@@ -130,6 +130,7 @@ def tool_figures(trajectories: Sequence[Trajectory], scores: Sequence[Score]) ->
     plays = valid_plays(trajectories, scores)
     return {
         "accuracy": accuracy(plays),
+        "judge_gave_up": _mean(s.parts.get("judge_gave_up", 0.0) for s in scores if s.valid),
         "code_ratio": code_ratio(plays),
         "code_correct_ratio": code_correct_ratio(plays),
         "execution_success": execution_success(plays),

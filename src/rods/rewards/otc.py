@@ -22,7 +22,7 @@ from typing import cast
 
 from rods.errors import RewardError
 from rods.reward import Score, group_reward, reward, score
-from rods.rewards.answers import judge_answer, judged_parts
+from rods.rewards.answers import BOXED, judge_answer, judge_of, judged_parts
 from rods.rewards.reading import executed, prose
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -176,8 +176,8 @@ def otc_grpo_additive() -> OtcGrpo:
 
 
 def _right(task: Task, trajectory: Trajectory) -> Score:
-    """r_phi with its parts; the answer is judged as `outcome` does."""
-    judged = judge_answer(task, prose(trajectory))
+    """r_phi with its parts: in the search room the answer is tagged, in ToRL's it is boxed."""
+    judged = judge_answer(task, prose(trajectory), None if judge_of(task) == "text" else BOXED)
     calls = float(len(executed(trajectory)))
     return Score(float(judged.correct), {**judged_parts(judged), "calls": calls})
 

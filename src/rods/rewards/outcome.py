@@ -1,7 +1,8 @@
 """Outcome rewards: is the final answer right, as 1/0 or as +1/-1.
 
 Owns nothing but the two scales. For question tasks (`rods.rewards.answers.references` says what
-that is): the answer may stand in a box, in `<answer>` tags or after "the answer is".
+that is): the answer stands in a box or in `<answer>` tags, to a question of env `search` in tags
+only. With `env.lenient_answers` it may also follow "the answer is".
 
     score(get_reward("outcome"), task, trajectory).value        # 1.0 or 0.0
 """

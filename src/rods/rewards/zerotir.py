@@ -58,6 +58,7 @@ def _zerotir(task: Task, trajectory: Trajectory, trailing: float | None) -> Scor
         "right_answer": float(judged.correct),
         "well_formed": float(not fault),
         "finished": float(finished),
+        "judge_gave_up": float(judged.gave_up),
     }
     if trailing is None:
         return Score(right, parts)

@@ -5,8 +5,9 @@ programs for its items, so a question has none. The package is imported at first
 
     gym_question("chain_sum", difficulty=1, key="chain_sum-1-0").text
 
-An item is kept only where the answer can be judged by its own text or as mathematics: the package
-scores some families (puzzles with many solutions) by code of its own, which is not asked here.
+An answer is right if it is the item's own text. Families in which other answers are right too
+(countdown, sudoku and most puzzles) are refused: the package judges them by code of its own, which
+often evaluates what it is given, and some of which can be fooled.
 """
 
 from __future__ import annotations
@@ -21,6 +22,18 @@ from rods.errors import ConfigError, PrerequisiteError
 
 LEVELS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4}
 """Level of the package's curriculum for each difficulty; it stops at a family's last level."""
+
+# fmt: off
+ONE_ANSWER = frozenset((
+    "ab", "binary_matrix", "bitwise_arithmetic", "calendar_arithmetic", "chain_sum",
+    "circuit_logic", "color_cube_rotation", "decimal_arithmetic", "decimal_chain_sum", "dice",
+    "emoji_mystery", "family_relationships", "gsm_symbolic", "needle_haystack", "products",
+    "rectangle_count", "self_reference", "spell_backward", "spiral_matrix", "string_insertion",
+    "word_sorting", "zebra_puzzles",
+))
+# fmt: on
+"""Families with a scorer of their own, which only forgives spellings or gives a part of the reward:
+each item has one answer. Read in version 0.1.25."""
 
 
 def gym_question(family: str, difficulty: int, key: str) -> Question:
@@ -50,6 +63,12 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
             f"env.families: reasoning-gym has no family {family!r}; it has "
             f"{', '.join(sorted(factory.DATASETS))}."
         )
+    if _has_many_answers(family, factory):
+        raise ConfigError(
+            f"env.families: reasoning_gym:{family} has items with several right answers, or judges "
+            "them by code of its own, so a text cannot be compared with one answer. Take another "
+            "family."
+        )
     if not 1 <= difficulty <= HARDEST:
         raise ConfigError(
             f"env.difficulty: reasoning_gym:{family} has no difficulty {difficulty}; expected 1 "
@@ -62,6 +81,13 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
     curriculum.set_global_level(LEVELS[difficulty])
     made, _ = factory.DATASETS[family]
     return made(config=curriculum.generate_configuration(fixed))
+
+
+def _has_many_answers(family: str, factory: Any) -> bool:
+    """By the package's own word: its scorer is replaced where a single answer is not enough."""
+    made: Any = factory.DATASETS[family][0]
+    plain: Any = importlib.import_module("reasoning_gym.dataset").ProceduralDataset
+    return family not in ONE_ANSWER and made.score_answer is not plain.score_answer
 
 
 @lru_cache(maxsize=1)

@@ -25,7 +25,7 @@ from rods.envs.search.index import Bm25Index
 from rods.envs.search.progress import bar
 from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError, RewardError, TaskError
-from rods.rewards.answers import judge_answer, references
+from rods.rewards.answers import as_strictly, judge_answer, references
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
@@ -113,7 +113,7 @@ class SearchEnvironment:
         for _ in range(DRAWS):
             made = question_task(len(question.steps), first + chance.randrange(HELD_OUT))
             if made.turns[0].user != question.text:
-                return made
+                return as_strictly(made, task)
         return None
 
     def is_held_out(self, task: Task) -> bool:
@@ -192,5 +192,5 @@ class SearchWorld(QuestionWorld):
         return self._environment.find(query)
 
     def judge_answer(self, text: str) -> bool:
-        """Whether the last answer in the text is the reference, by exact match of plain words."""
+        """Whether the last tagged answer is the reference, by exact match of plain words."""
         return judge_answer(self._task, text).correct
