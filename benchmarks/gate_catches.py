@@ -1,13 +1,19 @@
-"""Which gate catches which break: accepted variants of both writers, each broken in ten ways.
+"""Which gate catches which break: accepted variants of both writers, each broken in many ways.
 
     python benchmarks/gate_catches.py [--variants 300] [--seed 0] [--show 0]
+    python benchmarks/gate_catches.py --breaks 1000         # breaks that leave no trace, a class
 
 Every gate is asked, also behind one that rejects: a row tells all that would have caught a break.
+With `--breaks` the subjects are two writers' variants and, as wording that no writer made, human
+messages beside a seed of the same calls in other words; at the end stands how many of the unbroken
+originals, variants and human messages are turned down.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import functools
 import random
 import sys
 import time
@@ -16,6 +22,7 @@ from pathlib import Path
 
 from rods.synthesis.gates import TEXTUAL, Gatekeeper, gate_names
 from rods.synthesis.gates_case import GATES, Facts
+from rods.synthesis.phrases import Ask, load_phrases
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.writers import Writer
 from rods.synthesis.writers.graph import GraphWriter
@@ -23,6 +30,7 @@ from rods.task import Task
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+import altered
 import mutants
 from synthesis_cases import ENVIRONMENT, keeper, sides, writer
 
@@ -44,11 +52,108 @@ def variants(count: int, seed: int) -> list[tuple[Task, Task]]:
     return found
 
 
+UNASKED = frozenset({"novelty", "held_out_overlap", "distance", "provenance"})
+"""Gates that compare with known tasks: a human task beside the same calls tells nothing to them."""
+FREE = "free"
+"""Wording that neither writer made: what a language model's is to the gates."""
+
+
+def human(task: Task) -> mutants.Subject:
+    """A human task beside a seed that makes its calls in other words."""
+    phrases, specs = load_phrases("bfcl"), keeper().facts(task).specs
+    rng = random.Random(task.id)
+    turns = [
+        dataclasses.replace(
+            turn,
+            user=phrases.turn([Ask(c, specs[c.name]) for c in turn.ground_truth], rng, first=False)
+            if turn.ground_truth and turn.user.strip()
+            else turn.user and "Something has to be done here.",
+        )
+        for turn in task.turns
+    ]
+    seed = dataclasses.replace(task, turns=tuple(turns))
+    origin = dataclasses.replace(task.provenance, recipe="llm:model", ancestors=(seed.id,))
+    told = dataclasses.replace(task, provenance=origin)
+    return mutants.Subject(seed, Facts(ENVIRONMENT, told))
+
+
+def honest(count: int) -> dict[str, list[mutants.Subject]]:
+    """Unbroken tasks by who worded them: nothing but what is turned down before any break."""
+    found: dict[str, list[mutants.Subject]] = {"resample": [], "graph": [], FREE: []}
+    for seed, variant in variants(count, 0):
+        name = variant.provenance.recipe.partition(":")[0]
+        found[name].append(mutants.Subject(seed, Facts(ENVIRONMENT, variant)))
+    originals = random.Random(1).sample(list(sides().train), min(count, len(sides().train)))
+    found[FREE] = [human(task) for task in originals if not _fails(task)]
+    return found
+
+
+def _fails(task: Task) -> bool:
+    return any(step.result.failed for step in keeper().facts(task).steps)
+
+
+@functools.cache
+def lenient() -> Gatekeeper:
+    """What looks at words and calls alone."""
+    names = [name for name in gate_names() if name not in UNASKED]
+    return Gatekeeper(ENVIRONMENT, sides().train, (), names=names)
+
+
+def without_trace(count: int, breaks: int, show: int) -> None:
+    """Alterations that leave no trace: so many of each class, by who worded the task."""
+    subjects = honest(count)
+    started = time.process_time()
+    excused = {s.task.id: rejects(s.seed, s.task) for found in subjects.values() for s in found}
+    for name, found in subjects.items():
+        by_gate = Counter(gate for s in found for gate in excused[s.task.id])
+        print(f"unbroken, {name}: {len(found)} tasks; turned down by {dict(by_gate) or 'no gate'}")
+    false = [t for t in sides().train if wrongly(t) is not None]
+    print(f"originals beside themselves: {len(false)} of {len(sides().train)} turned down")
+    for task in false[:show]:
+        print(f"    {task.provenance.origin}: {wrongly(task)}")
+    print(f"\n{'class':24} {'resample':>20} {'graph':>20} {'free':>20}")
+    for name in altered.ALTERED:
+        cells: list[str] = []
+        lines: list[str] = []
+        for writer_name, found in subjects.items():
+            caught = total = number = 0
+            while total < breaks and number < 4 * breaks and found:
+                subject = found[number % len(found)]
+                broken = altered.alter(subject, name, number)
+                number += 1
+                if broken is None:
+                    continue
+                total += 1
+                good = bool(rejects(subject.seed, broken) - excused[subject.task.id])
+                caught += good
+                if not good:
+                    what = differs(subject.task, broken)
+                    lines.append(f"{writer_name} {subject.seed.provenance.origin}: {what}")
+            cells.append(f"{caught}/{total} {_rate(caught, total)}")
+        print(f"{name:24} " + " ".join(f"{cell:>20}" for cell in cells), flush=True)
+        for line in random.Random(0).sample(lines, min(show, len(lines))):
+            print(f"    {line}")
+    print(f"\n{time.process_time() - started:.0f} CPU s")
+
+
+def rejects(seed: Task, task: Task) -> set[str]:
+    """Every gate that turns a task down."""
+    free = task.provenance.recipe == "llm:model"
+    return set(caught_by(lenient() if free else keeper(), seed, task))
+
+
+def wrongly(task: Task) -> str | None:
+    """What gates on words say of an original beside itself; failing calls are the benchmark's."""
+    case = lenient().case(task, task)
+    names = [n for n in lenient().names if n not in ("ancestry", "execution")]
+    return next((f"{n}: {said}" for n in names if (said := GATES[n](case)) is not None), None)
+
+
 def caught_by(gates: Gatekeeper, seed: Task, broken: Task) -> list[str]:
     """Every gate that is not passed; what cannot be opened or is not offered cannot be played."""
     case = gates.case(seed, broken)
     found: list[str] = []
-    for name in gate_names():
+    for name in gates.names:
         if ({"world", "offered"} & set(found) and name not in TEXTUAL) or "world" in found:
             continue
         if GATES[name](case) is not None:
@@ -62,7 +167,11 @@ def main() -> None:
     parser.add_argument("--variants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0, help="breaks that pass, to show for each")
+    parser.add_argument("--breaks", type=int, default=0, help="breaks without a trace, a class")
     args = parser.parse_args()
+    if args.breaks:
+        without_trace(args.variants, args.breaks, args.show)
+        return
     subjects = [
         mutants.Subject(s, Facts(ENVIRONMENT, v)) for s, v in variants(args.variants, args.seed)
     ]

@@ -21,6 +21,7 @@ from rods.synthesis.plan import Chat, Plan
 from rods.synthesis.prompting import RESULT_CHARS, render, schema, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.sources import Argument, Source, sources
+from rods.synthesis.typed import mistyped
 from rods.synthesis.walk import Base, Readable
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -37,16 +38,6 @@ CRITIC = schema(
     },
     ["action", "hint"],
 )
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "float": (int, float),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "dict": (dict,),
-    "object": (dict,),
-}
 
 
 def execute(
@@ -125,23 +116,16 @@ def fill(
 
 
 def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
-    """What is wrong with arguments by their schema: names, types, enumerations."""
+    """What is wrong with arguments by their documentation: names, types, options, forms."""
     properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
     required = cast("Sequence[str]", spec.parameters.get("required", []))
     found = [f"{name} is missing" for name in required if name not in arguments]
-    for name, value in arguments.items():
-        if name not in properties:
-            found.append(f"there is no parameter {name}; known: {', '.join(properties)}")
-            continue
-        declared = str(properties[name].get("type", ""))
-        wanted = _TYPES.get(declared)
-        boolean = isinstance(value, bool) and declared != "boolean"
-        if wanted and (boolean or not isinstance(value, wanted)):
-            found.append(f"{name}={value!r} is no {declared}")
-        options = properties[name].get("enum")
-        if options and value not in options:
-            found.append(f"{name}={value!r} is none of {options}")
-    return found
+    found += [
+        f"there is no parameter {name}; known: {', '.join(properties)}"
+        for name in arguments
+        if name not in properties
+    ]
+    return found + mistyped(spec, arguments)
 
 
 def blame(

@@ -1,9 +1,8 @@
 """Deterministic gates: what a proposal must fulfil before it may be trained on.
 
 Owns the order in which gates are asked, cheapest first, so that yields can be told by gate. The
-conditions stand in `gates_structure`, `gates_text`, `gates_asked` and `gates_minimal`, one small
-function each; question tasks have gates of their own (`gates_question`). Never changes a proposal,
-never asks a model.
+conditions stand in the modules `gates_*`, one small function each; question tasks have gates of
+their own (`gates_question`). Never changes a proposal, never asks a model.
 
     keeper = Gatekeeper(environment, training_tasks, held_out_tasks)
     keeper.check(seed, variant).rejection                   # None: it passes every gate
@@ -17,7 +16,14 @@ from typing import NamedTuple
 
 from rods.env import Environment
 from rods.errors import ConfigError
-from rods.synthesis import gates_asked, gates_minimal, gates_structure, gates_text
+from rods.synthesis import (
+    gates_asked,
+    gates_minimal,
+    gates_request,
+    gates_structure,
+    gates_text,
+    gates_worded,
+)
 from rods.synthesis.gates_case import GATES, Case, Facts
 from rods.synthesis.gates_question import QUESTION_ORDER, is_question
 from rods.synthesis.overlap import Corpus, Neighbours, Prints
@@ -27,7 +33,7 @@ from rods.task import Task
 
 __all__ = ["Case", "Facts", "Gatekeeper", "Verdict", "gate_names"]
 
-SUBJECTS = (gates_structure, gates_text, gates_asked, gates_minimal)
+SUBJECTS = (gates_structure, gates_text, gates_request, gates_asked, gates_worded, gates_minimal)
 """Where gates are registered."""
 ORDER = (
     "ancestry",
@@ -36,11 +42,13 @@ ORDER = (
     "world",
     "offered",
     "sizes",
+    "typed",
     "literals",
     "leaks",
     "novelty",
     "held_out_overlap",
     "execution",
+    "request",
     "asked",
     "outcome",
     "replay",
@@ -48,6 +56,7 @@ ORDER = (
     "gap",
     "contradiction",
     "units",
+    "worded",
     "withheld",
     "minimal",
     "distance",

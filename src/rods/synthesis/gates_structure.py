@@ -16,6 +16,7 @@ from rods.synthesis.gates_case import Case, gate
 from rods.synthesis.overlap import Neighbours
 from rods.synthesis.profile import distance
 from rods.synthesis.sources import Argument, Source
+from rods.synthesis.typed import mistyped
 from rods.task import Task
 from rods.types import ToolCall
 
@@ -106,6 +107,21 @@ def arguments_are_small(case: Case) -> str | None:
     if string > max(MAX_STRING, SLACK * seed_string):
         return f"a string of {string} characters"
     return f"a list of {items}" if items > max(MAX_LIST, seed_items) else None
+
+
+@gate("typed")
+def arguments_have_their_types(case: Case) -> str | None:
+    """Every argument has the form that its documentation asks for: types, options, dates, codes.
+
+    Tolerated where an ancestor gives the same function the same value: the benchmark's own are odd.
+    """
+    for index, turn in enumerate(case.variant.task.turns):
+        for call in turn.ground_truth:
+            spec = case.variant.specs.get(call.name)
+            problems = mistyped(spec, call.arguments) if spec is not None else []
+            if problems and not any(call in facts.calls for facts in case.ancestors):
+                return f"turn {index}: {call.name}: {problems[0]}"
+    return None
 
 
 @gate("novelty")

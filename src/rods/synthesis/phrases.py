@@ -186,11 +186,15 @@ class Phrases:
 
     def answer(self, call: ToolCall, name: str, rng: random.Random) -> str:
         """What the user says when asked for the value that was left open."""
+        return rng.choice(self.answers(call, name))
+
+    def answers(self, call: ToolCall, name: str) -> list[str]:
+        """Everything that `answer` may say."""
         wording = self.wordings.get(call.name)
         what = thing(name) if wording is None else wording.noun(name)
         text = said(call.arguments.get(name), {})
         quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
-        return _closed(rng.choice(_ANSWERS).format(what, quoted))
+        return [_closed(form.format(what, quoted)) for form in _ANSWERS]
 
 
 def frame_words() -> frozenset[str]:

@@ -12,12 +12,13 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from rods.synthesis.clarity import place_of
-from rods.synthesis.flow import Step
+from rods.synthesis.clarity import clear_giver, place_of
+from rods.synthesis.flow import Scalar, Step
 from rods.synthesis.phrases import Giver, Phrases, Wording, frame_words, from_description, ways
 from rods.synthesis.sources import normal
+from rods.synthesis.writers.domains import Domains
 from rods.types import ToolCall, ToolSpec, Value
 
 _WORD = re.compile(r"[a-z']+")
@@ -30,9 +31,18 @@ END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')
 MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"
 """Words that may stand for a value which a result showed: they point, and are no value."""
 DONE = "\x01"
-"""Stands where a clause was, so that no clause is found across it."""
+"""Stands for each letter of a clause that was found, so that no clause is found across it."""
 MEANT = 2
 """Most arguments of a call that are referred to where nobody wrote templates for its tool."""
+
+
+class Strict(NamedTuple):
+    """How templates must have been used for a message to be read."""
+
+    domains: Domains
+    """What arguments mean: a reference to one of several stocks has no meaning."""
+    opens: bool = False
+    """Whether the message may leave a value open."""
 
 
 class Reading(NamedTuple):
@@ -42,6 +52,8 @@ class Reading(NamedTuple):
     """Steps that no clause says."""
     rest: str
     """The message without the clauses that were found."""
+    begins: Mapping[int, int]
+    """Steps to the places of their clauses."""
 
     @property
     def complete(self) -> bool:
@@ -55,6 +67,7 @@ def read(
     steps: Sequence[Step],
     asked: Iterable[int],
     text: str,
+    strict: Strict | None = None,
 ) -> Reading:
     """Take the clauses of these calls out of a message.
 
@@ -64,19 +77,23 @@ def read(
         steps: the executed ground truth, for what references may point back to.
         asked: the steps that the message may ask for.
         text: the message.
+        strict: a value that is not said is left open where that is allowed, or meant by a template
+            that has one meaning there; None: any words that point may mean what a result showed.
     """
     unsaid, rest = list(asked), text
+    begins: dict[int, int] = {}
     for scene in phrases.scenes:
         rest = rest.replace(scene, " ")
     for meant in (False, True):
         for number in tuple(unsaid):
-            for filled, wording in _fillings(phrases, specs, steps, number, meant=meant):
-                shorter = _without(rest, filled, wording)
-                if shorter is not None:
+            for filled, wording in _fillings(phrases, specs, steps, number, meant, strict):
+                found = _clause(rest, filled, wording)
+                if found is not None:
                     unsaid.remove(number)
-                    rest = shorter
+                    begins[number] = found.start()
+                    rest = rest[: found.start()] + DONE * len(found[0]) + rest[found.end() :]
                     break
-    return Reading(unsaid, rest)
+    return Reading(unsaid, rest, begins)
 
 
 def _fillings(
@@ -84,12 +101,15 @@ def _fillings(
     specs: Mapping[str, ToolSpec],
     steps: Sequence[Step],
     number: int,
-    *,
     meant: bool,
+    strict: Strict | None,
 ) -> Iterator[tuple[dict[str, str], Wording]]:
     """Patterns for the arguments of a call with the wording that they go into."""
     call = steps[number].call
     written = phrases.wording(call.name)
+    if written is not None and meant and strict is not None:
+        yield _clear_ways(phrases, steps, number, written, strict), written
+        return
     if written is not None:
         yield (_ways if meant else _values)(steps, number, written), written
         return
@@ -132,6 +152,29 @@ def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str
     return filled
 
 
+def _clear_ways(
+    phrases: Phrases, steps: Sequence[Step], number: int, wording: Wording, strict: Strict
+) -> dict[str, str]:
+    """The same, by references that can be understood; open where values may be left open."""
+    call = steps[number].call
+    turns = sorted({step.turn for step in steps[: number + 1]})
+    began = [next(i for i, s in enumerate(steps) if s.turn == t) for t in turns[-2:]]
+    filled: dict[str, str] = {}
+    for name, value in call.arguments.items():
+        giver = clear_giver(steps[:number], began, call, name, phrases, strict.domains)
+        meant = giver is not None and _same_field(steps[:number], giver, name, value)
+        texts = [*wording.texts(name, value), *(wording.references(name, giver) if meant else ())]
+        filled[name] = _one_of([*texts, *(wording.opened(name) if strict.opens else ())])
+    return filled
+
+
+def _same_field(steps: Sequence[Step], giver: Giver, name: str, value: Value) -> bool:
+    """Whether a result that has a field of the argument's name shows the value there."""
+    step = next(step for step in reversed(steps) if step.call == giver.call)
+    named = {normal(leaf.value) for leaf in step.leaves if leaf.path and leaf.path[-1] == name}
+    return not named or normal(cast("Scalar", value)) in named
+
+
 def _tells(steps: Iterable[Step], value: Value) -> bool:
     """Whether a result shows a text inside another one."""
     found = value.lower() if isinstance(value, str) and len(value) > 2 else None
@@ -147,8 +190,8 @@ def _givers(steps: Iterable[Step], value: Value) -> list[Giver]:
     return [*(Giver(step.call) for step in shown), *places]
 
 
-def _without(text: str, filled: Mapping[str, str], wording: Wording) -> str | None:
-    """The message without the clause that says a call so; None without one.
+def _clause(text: str, filled: Mapping[str, str], wording: Wording) -> re.Match[str] | None:
+    """The clause that says a call so; None without one.
 
     Args:
         text: the message, or what is left of it.
@@ -163,9 +206,9 @@ def _without(text: str, filled: Mapping[str, str], wording: Wording) -> str | No
         for name, forms in wording.optional.items():
             if name in filled:
                 whole += f" (?:{'|'.join(pattern(form, filled) for form in forms)})"
-        cut = re.sub(whole + END, DONE, text, count=1, flags=re.I)
-        if cut != text:
-            return cut
+        found = re.search(whole + END, text, re.I)
+        if found is not None:
+            return found
     return None
 
 

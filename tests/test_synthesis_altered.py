@@ -1,0 +1,208 @@
+"""Breaks that leave no trace: calls that run, values that are known, and still another task."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+
+import pytest
+
+from altered import ALTERED, alter
+from mutants import Subject
+from rods.synthesis.gates_case import Facts
+from rods.synthesis.gates_request import wants_something
+from rods.synthesis.typed import mistyped
+from rods.task import Task
+from rods.types import ToolSpec
+from synthesis_cases import (
+    ENVIRONMENT,
+    accepted,
+    keeper,
+    named,
+    sides,
+    verdict,
+    walked,
+    with_turn,
+)
+
+RARE = {"flipped boolean": 5, "told early": 10, "value of no type": 5}
+"""Classes that few tasks can have; the others are had by nearly all."""
+
+
+@functools.cache
+def subjects(many: bool) -> tuple[Subject, ...]:
+    """Accepted variants of both writers."""
+    pairs = [*accepted(240 if many else 40), *walked(2 if many else 10)]
+    return tuple(Subject(seed, Facts(ENVIRONMENT, made)) for seed, made in pairs)
+
+
+def missed(name: str, breaks: int, *, many: bool) -> tuple[list[str], int]:
+    """Breaks of one class that every gate lets pass, and how many were made."""
+    found = subjects(many)
+    passed: list[str] = []
+    total = 0
+    for number in range(8 * breaks):
+        subject = found[number % len(found)]
+        broken = alter(subject, name, number)
+        if broken is None:
+            continue
+        total += 1
+        if not verdict(subject.seed, broken):
+            passed.append(f"{number} {subject.seed.provenance.origin}")
+        if total == breaks:
+            break
+    return passed, total
+
+
+@pytest.mark.parametrize("name", ALTERED)
+def test_what_leaves_no_trace_is_caught(name: str) -> None:
+    passed, total = missed(name, 40, many=False)
+    assert total >= RARE.get(name, 30)
+    assert len(passed) <= 0.05 * total, passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALTERED)
+def test_what_leaves_no_trace_is_caught_a_thousand_times(name: str) -> None:
+    passed, total = missed(name, 1000, many=True)
+    assert total >= 40 * RARE.get(name, 25)
+    assert len(passed) <= 0.05 * total, passed
+
+
+def test_honest_variants_and_originals_are_not_turned_down() -> None:
+    assert not [s for s in subjects(False) if verdict(s.seed, s.task)]
+    names = ("request", "typed", "asked", "worded")
+    alarms = [
+        (task.provenance.origin, name)
+        for task in sides().train[::4]
+        for name, problem in keeper().each(task, task)
+        if name in names and problem is not None
+    ]
+    assert not alarms
+
+
+def freely(user: str) -> str | None:
+    """What the gate says of a message in words that no writer of ours made."""
+    seed = named("multi_turn_base_0")
+    first = dataclasses.replace(seed.turns[0], user=user)
+    origin = dataclasses.replace(seed.provenance, recipe="llm:model", ancestors=(seed.id,))
+    task: Task = dataclasses.replace(with_turn(seed, 0, first), provenance=origin)
+    return wants_something(keeper().case(seed, task))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The stock of Zeta Corp was in the papers today.",
+        "What a day. My neighbour talks about report.txt all the time.",
+        "Please do not do the following: move the file to the archive.",
+        "Don't do this: copy the report.",
+        "Move the report to temp. But please do not actually do that.",
+        "Under no circumstances should you move the report.",
+        "Could you not move the report to temp?",
+        "I'd like you not to book the flight.",
+        "Cancel the order. Or rather, do nothing of the kind.",
+    ],
+)
+def test_a_message_that_wants_nothing_is_turned_down(text: str) -> None:
+    assert freely(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Could you move the report to temp? Please don't forget the hidden files.",
+        "Find the report. Do not hesitate to look everywhere.",
+        "I need the price of Zeta Corp.",
+        "Within the archive, list every project.",
+        "After that, book it, but don't use my old card.",
+        "What does ZETA cost?",
+        "Let's see what is in there.",
+    ],
+)
+def test_a_request_is_a_request(text: str) -> None:
+    assert freely(text) is None
+
+
+SPEC = ToolSpec(
+    "book",
+    "Books.",
+    {
+        "type": "object",
+        "properties": {
+            "day": {"type": "string", "description": "The day in the format YYYY-MM-DD"},
+            "end_date": {"type": "string", "description": "The last one."},
+            "expires": {"type": "string", "description": "In the format MM/YYYY."},
+            "at": {"type": "string", "description": "Time of day (HH:MM)."},
+            "home": {"type": "string", "description": "The zipcode of the city."},
+            "to": {"type": "string", "description": "The 3 letter code of the airport"},
+            "kind": {"type": "string", "description": "Options are: economy, business, first."},
+            "side": {"type": "string", "enum": ["left", "right"]},
+            "speed": {"type": "number", "description": "between 0 and 120 and a multiple of 5."},
+            "doors": {"type": "array", "items": {"type": "string", "enum": ["front", "back"]}},
+            "order_id": {"type": "integer"},
+            "open": {"type": "boolean"},
+        },
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("day", datetime.date(2026, 10, 31).isoformat(), "2026-10-32"),
+        ("day", "2028-02-29", "2026-02-29"),
+        ("day", "2026-01-05", "05.01.2026"),
+        ("end_date", "2026-06-30", "2026-06-31"),
+        ("expires", "12/2028", "13/2028"),
+        ("at", "23:59", "24:10"),
+        ("home", "94016", "9401"),
+        ("to", "SFO", "sfo"),
+        ("kind", "business", "coach"),
+        ("side", "left", "up"),
+        ("speed", 65, 125),
+        ("speed", 65.0, 67),
+        ("doors", ["front"], ["front", "roof"]),
+        ("order_id", 7, "7"),
+        ("order_id", 7, True),
+        ("open", False, "no"),
+    ],
+)
+def test_values_are_checked_by_their_type(name: str, good: object, bad: object) -> None:
+    assert mistyped(SPEC, {name: good}) == []
+    assert mistyped(SPEC, {name: bad})
+
+
+def test_a_date_that_no_calendar_has_is_turned_down_by_its_type() -> None:
+    """The last day of October is not the 32nd, though message and calls agree on it."""
+    seed, variant = next(
+        (s, v)
+        for s, v in (*accepted(), *walked())
+        if any("travel_date" in c.arguments for t in v.turns for c in t.ground_truth)
+    )
+    told = str(
+        next(
+            c.arguments["travel_date"]
+            for t in variant.turns
+            for c in t.ground_truth
+            if "travel_date" in c.arguments
+        )
+    )
+    turns = tuple(
+        dataclasses.replace(
+            turn,
+            user=turn.user.replace(told, "2026-10-32"),
+            ground_truth=tuple(
+                dataclasses.replace(
+                    call,
+                    arguments={
+                        k: "2026-10-32" if v == told else v for k, v in call.arguments.items()
+                    },
+                )
+                for call in turn.ground_truth
+            ),
+        )
+        for turn in variant.turns
+    )
+    assert verdict(seed, dataclasses.replace(variant, turns=turns)) == "typed"
