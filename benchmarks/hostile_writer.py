@@ -17,6 +17,7 @@ from pathlib import Path
 from rods.config import SynthesisSettings
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.settings import LlmWriterSettings
 from rods.synthesis.gates import Gatekeeper
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writers.llm import make_llm_writer
@@ -45,7 +46,9 @@ def main() -> None:
     for mode in options.modes:
         hostile = [] if mode == "none" else [mode]
         with Loopback(author, hostile, options.share, seed=1) as server:
-            settings = SynthesisSettings(writer="llm", url=server.url, timeout=10.0)
+            settings = SynthesisSettings(
+                writer="llm", llm=LlmWriterSettings(url=server.url, timeout=10.0)
+            )
             writer = make_llm_writer(sides.train, environment, settings)
             counted, started = Statistics(), time.perf_counter()
             for number, seed in enumerate(seeds):

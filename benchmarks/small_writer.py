@@ -85,9 +85,9 @@ def main() -> None:
         out = Path(folder) / "variants.jsonl"
         command = [sys.executable, "-m", "rods.cli.main", "synth", "--out", str(out)]
         command += ["--n", str(options.n), "--seed", str(options.seed), "--writer", "llm"]
-        command += ["--writer-url", server.url, "--synthesis.planner", "graph"]
-        command += ["--synthesis.concurrency", "2", "--synthesis.timeout", "900"]
-        command += ["--synthesis.resample-share", "0", *extra]
+        command += ["--writer-url", server.url, "--synthesis.llm.planner", "graph"]
+        command += ["--synthesis.llm.concurrency", "2", "--synthesis.llm.timeout", "900"]
+        command += ["--synthesis.resample.share", "0", *extra]
         subprocess.run(command, check=False)
         for asked, said in author.heard[: options.listen]:
             print(f"--- {asked}\n>>> {said}")

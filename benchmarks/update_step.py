@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.config import ModelSettings, TrainSettings
 from rods.reward import Score
+from rods.settings import LocalSettings
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.local import LocalTrainer, UpdateReport
@@ -74,7 +75,9 @@ def run(options: argparse.Namespace) -> list[UpdateReport]:
     torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
     groups = make_groups(options.groups, options.k, options.tokens, options.shared, 0)
     scores = [[Score(float(i % 2)) for i in range(options.k)] for _ in groups]
-    settings = TrainSettings(kl=options.kl, microbatch_tokens=options.microbatch_tokens)
+    settings = TrainSettings(
+        kl=options.kl, local=LocalSettings(microbatch_tokens=options.microbatch_tokens)
+    )
     trainer = LocalTrainer(
         make_model(options.layers, options.width).to(options.device),
         PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"w": 0}))),

@@ -38,7 +38,7 @@ def write_run(
             "minutes": 10.0,
             "curriculum": curriculum,
             "model": {"name": "tiny"},
-            "env": {"name": "bfcl", "split": "grouped"},
+            "env": {"name": "bfcl", "bfcl": {"split": "grouped"}},
             "rollout": {"k": 8, "tasks_per_step": 16},
             "boundary": {"low": 0.2, "high": 0.85},
             "stages": [{"name": "format", "epochs": 1}, {"name": "all", "epochs": 5}],

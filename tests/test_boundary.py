@@ -177,7 +177,7 @@ def test_cooldown_ends_at_its_step():
 def test_random_ablation_takes_any_region_but_keeps_cooldown():
     judgements = pool(40)
     cooldown = {judgements[0].task_id: 99}
-    chosen = choose(judgements, cooldown, select="random", seeds=40, lend_quota=True)
+    chosen = choose(judgements, cooldown, priority="random", seeds=40, lend_quota=True)
     assert {s.judgement.region for s in chosen.seeds} == {"hard", "boundary", "mastered"}
     assert judgements[0].task_id not in {s.judgement.task_id for s in chosen.seeds}
 
@@ -193,31 +193,30 @@ def test_excluded_tasks_are_never_seeds():
     st.integers(1, 20),
     st.integers(0, 30),
     st.booleans(),
-    st.sampled_from(["phi", "variance", "thompson"]),
-    st.sampled_from(["boundary", "random"]),
+    st.sampled_from(["phi", "variance", "thompson", "random"]),
     st.randoms(use_true_random=False),
 )
 def test_invariant_10_cooldown_and_quotas_hold_and_all_is_counted(
-    count, seeds, limit, lend, priority, select, rng
+    count, seeds, limit, lend, priority, rng
 ):
     judgements = pool(count, rng.randrange(1000))
     cooldown = {j.task_id: rng.randrange(20) for j in judgements if rng.random() < 0.5}
-    chosen_by = BoundarySettings(seeds=seeds, lend_quota=lend, priority=priority, select=select)
+    chosen_by = BoundarySettings(seeds=seeds, lend_quota=lend, priority=priority)
     chosen = select_seeds(judgements, chosen_by, cooldown, 10, rng, limit=limit)
     ids = [s.judgement.task_id for s in chosen.seeds]
     assert len(ids) == len(set(ids)) <= min(seeds, limit)
     assert all(cooldown.get(i, 0) <= 10 for i in ids)
-    if select == "boundary":
+    if priority != "random":
         assert all(s.judgement.region == "boundary" for s in chosen.seeds)
     counts: dict[str, int] = {}
     for j in judgements:
-        if cooldown.get(j.task_id, 0) <= 10 and (select == "random" or j.region == "boundary"):
+        if cooldown.get(j.task_id, 0) <= 10 and (priority == "random" or j.region == "boundary"):
             counts[j.category] = counts.get(j.category, 0) + 1
     if not lend:
         for category, most in quotas(min(seeds, limit), counts).items():
             taken = sum(s.judgement.category == category for s in chosen.seeds)
             assert taken == min(most, counts[category])
-    pooled = sum(j.region == "boundary" for j in judgements) if select == "boundary" else count
+    pooled = sum(j.region == "boundary" for j in judgements) if priority != "random" else count
     filtered = chosen.cooldown_filtered + chosen.variance_filtered + chosen.quota_filtered
     assert len(ids) + filtered == pooled  # nothing is dropped without being counted
 

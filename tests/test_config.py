@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from rods.config import RECIPES, RunConfig, keys, load_config, parse_config, with_overrides
+from rods.config import (
+    RECIPES,
+    RENAMED,
+    RunConfig,
+    keys,
+    load_config,
+    parse_config,
+    shared_keys,
+    with_overrides,
+)
 from rods.errors import ConfigError
 
 
@@ -37,9 +46,14 @@ def test_every_recipe_and_profile_loads(path: Path) -> None:
 
 
 def test_overrides_apply_in_order_and_keep_their_neighbours() -> None:
-    config = load_config("rods", "quick", ["train.lr=1e-3", "train.lr=2e-3", "env.split=paper"])
-    assert (config.train.lr, config.env.split) == (2e-3, "paper")
-    assert config.train.checkpoint_steps == load_config("rods", "quick").train.checkpoint_steps
+    config = load_config(
+        "rods", "quick", ["train.lr=1e-3", "train.lr=2e-3", "env.bfcl.split=paper"]
+    )
+    assert (config.train.lr, config.env.bfcl.split) == (2e-3, "paper")
+    assert (
+        config.train.local.checkpoint_steps
+        == load_config("rods", "quick").train.local.checkpoint_steps
+    )
 
 
 def test_one_field_of_one_stage_can_be_overridden() -> None:
@@ -54,9 +68,10 @@ def test_one_field_of_one_stage_can_be_overridden() -> None:
     ("override", "parts"),
     [
         ("trian.lr=1", ["no setting 'trian", "Did you mean"]),
-        ("train.learning_rate=1", ["train.learning_rate"]),
+        ("train.learning_rate=1", ["train.learning_rate", "Did you mean 'train.lr'"]),
         ("rollout.kk=3", ["rollout.kk", "Did you mean 'rollout.k'"]),
-        ("rollout.k=1", ["rollout.k", "greater than or equal to 2", "got 1"]),
+        ("rollout.k=0", ["rollout.k", "greater than or equal to 1", "got 0"]),
+        ("rollout.k=1", ["rollout.k = 1", '"grpo" no group', "gae, reinforce++"]),
         ("rollout.k=many", ["rollout.k", "many"]),
         ("stages.7.reward=x", ["stages.7", "3 stages"]),
         ("train", ["section.key=value"]),
@@ -93,8 +108,24 @@ def test_digest_follows_the_settings() -> None:
     assert one.changed(other) == ["seed: 0 -> 1"]
 
 
-def test_the_surface_stays_small() -> None:
-    assert len(keys()) <= 120
+def test_the_shared_surface_stays_small() -> None:
+    shared = shared_keys()
+    assert len(shared) <= 80, "give what one environment, writer or engine needs its own section"
+    assert {"train.lr", "rollout.k", "stages.0.reward", "env.name"} <= set(shared)
+    assert not {"env.bfcl.wheel", "synthesis.llm.url", "train.gae.lam"} & set(shared)
+
+
+@pytest.mark.parametrize("former", sorted(RENAMED))
+def test_a_former_name_says_the_new_one(former: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config("rods", "quick", [f"{former}=1"])
+    assert f"{former!r} is now called {RENAMED[former]}" in str(error.value)
+    assert RENAMED[former].split()[0] in keys()
+
+
+def test_one_rollout_of_a_task_is_allowed_where_nothing_compares_groups() -> None:
+    for kind in ("gae", "reinforce++"):
+        assert load_config("torl", "", ["rollout.k=1", f"train.advantage={kind}"]).rollout.k == 1
 
 
 def test_a_run_s_settings_can_be_changed_for_an_evaluation() -> None:

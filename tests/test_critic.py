@@ -150,7 +150,7 @@ def test_under_lora_frozen_weights_are_shared_and_adapters_are_not():
 def test_the_first_update_by_hand():
     """A critic of zeros: every token's advantage is its trajectory's reward, whitened."""
     model = make_model()
-    trainer = ppo(model)
+    trainer = ppo(model, grad_clip=1e9)
     groups = make_groups(model)
     samples = samples_of(groups)
     tokens = [s.reward for s in samples for _ in range(s.sampled)]
@@ -170,7 +170,6 @@ def test_the_first_update_by_hand():
     trainer._optimizer.step = lambda: seen.update(
         {k: p.grad.clone() for k, p in model.named_parameters()}
     )
-    trainer.settings = trainer.settings.model_copy(update={"grad_clip": 1e9})
     report = trainer.update(groups, make_scores(groups))
     for name, parameter in reference.named_parameters():
         assert torch.allclose(seen[name].double(), parameter.grad, atol=1e-5), name
@@ -301,7 +300,7 @@ def test_resumed_training_is_bit_equal(tmp_path, rank):
     options = {
         "model_settings": CPU.model_copy(update={"lora_rank": rank}), "critic_warmup": 2,
         "minibatch": 3, "epochs": 2, "kl": 0.1, "value_clip": 0.2, "schedule": "cosine",
-        "gae_lambda": 0.9,
+        "lam": 0.9,
     }  # fmt: skip
     batches = [make_groups(make_model(), groups=1, seed=s) for s in range(3)]
     straight = ppo(make_model(), **options)
@@ -344,7 +343,7 @@ def test_a_critic_of_another_kind_is_refused(tmp_path):
     [
         ({"advantage": "gae", "loss": "gspo"}, "gspo"),
         ({"advantage": "gae", "mask_env_tokens": False}, "mask_env_tokens"),
-        ({"group_window": [0.8, 0.8]}, "group_window"),
+        ({"filtering": {"window": [0.8, 0.8]}}, "filtering.window"),
     ],
 )
 def test_settings_that_exclude_each_other(changes, words):
@@ -353,7 +352,9 @@ def test_settings_that_exclude_each_other(changes, words):
 
 
 def test_settings_that_go_together():
-    parse_config({"train": {"advantage": "gae", "loss": "cispo", "group_window": [0, 1.1]}}, "here")
+    parse_config(
+        {"train": {"advantage": "gae", "loss": "cispo", "filtering": {"window": [0, 1.1]}}}, "here"
+    )
     parse_config({"train": {"loss": "gspo", "mask_env_tokens": False}}, "here")
 
 

@@ -162,7 +162,7 @@ def test_back_pressure_limits_the_orders(curriculum_of):
     curriculum = curriculum_of(
         queue,
         boundary={"seeds": 16, "cooldown_epochs": 0},
-        replay={"inject": 0.25, "retire": False},
+        replay={"inject": 0.25, "retire": []},
         synthesis={"variants_per_seed": 2, "backlog_epochs": 1.5, "cycles_per_epoch": 2},
     )
     for _ in range(4):
@@ -215,7 +215,7 @@ def test_variants_on_the_boundary_become_seeds(curriculum_of):
 def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
     queue = FakeQueue()
     bad = original(0).id
-    every = {"select": "random", "seeds": 99, "cooldown_epochs": 0, "lend_quota": True}
+    every = {"priority": "random", "seeds": 99, "cooldown_epochs": 0, "lend_quota": True}
     curriculum = curriculum_of(
         queue,
         boundary=every,

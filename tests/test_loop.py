@@ -191,7 +191,7 @@ def parts(curriculum: str) -> Parts:
 
 
 def settings(**changes: Any) -> RunConfig:
-    return small_config(**{"train": {"checkpoint_steps": 3}, **changes})
+    return small_config(**{"train": {"local": {"checkpoint_steps": 3}}, **changes})
 
 
 def start(path: Path, config: RunConfig) -> RunDirectory:

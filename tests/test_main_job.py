@@ -18,7 +18,7 @@ SMALL = [
     *("--env.train-tasks", "6", "--evaluation.tasks", "3", "--evaluation.variants", "3"),
     *("--evaluation.samples", "2", "--model.threads", "1", "--stages.0.tasks", "3"),
     *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
-    *("--replay.retire-below", "0.0", "--boundary.cooldown-epochs", "0.0"),
+    *("--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0"),
 ]
 
 
@@ -89,8 +89,8 @@ def test_a_chat_server_can_write_the_variants(tmp_path: Path) -> None:
     with Loopback(author) as server:
         made = rods(
             *("train", "--out", "run", *SMALL, "--updates", "6", "--curriculum", "rods"),
-            *("--writer", "llm", "--writer-url", server.url, "--synthesis.planner", "graph"),
-            *("--synthesis.resample-share", "0.0", "--synthesis.drain-seconds", "60"),
+            *("--writer", "llm", "--writer-url", server.url, "--synthesis.llm.planner", "graph"),
+            *("--synthesis.resample.share", "0.0", "--synthesis.drain-seconds", "60"),
             folder=tmp_path,
         )
         assert made.returncode == 0, made.stderr

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rods.config import EnvSettings
+from rods.config import EnvSettings, load_config
 from rods.dialects import get_dialect
 from rods.env import AnswerJudge, QuestionSource, make_environment
 from rods.envs.originals import parted_tasks
@@ -17,6 +17,7 @@ from rods.envs.questions.families import HELD_OUT, question_task
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.sandbox.execution import Execution, SandboxLimits
+from rods.settings import PythonToolSettings, QuestionSettings
 from rods.task import Provenance, Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from test_sandbox_remote import answered, service
@@ -148,9 +149,7 @@ def test_tasks_without_an_answer_are_refused(environment: PythonToolEnvironment)
 
 
 def test_variables_are_kept_by_switch_within_one_world() -> None:
-    settings = EnvSettings(name="python_tool", keep_variables=True)
-    assert settings.source == "sessions:"
-    keeping = PythonToolEnvironment(settings.source, size=1, preload=())
+    keeping = PythonToolEnvironment(keep_variables=True, size=1, preload=())
     first, second = keeping.open(TASK), keeping.open(TASK)
     for world in (first, second):
         world.begin_turn(0)
@@ -162,10 +161,20 @@ def test_variables_are_kept_by_switch_within_one_world() -> None:
     keeping.close()
 
 
+def test_seconds_and_memory_of_a_program_are_settings() -> None:
+    asked = ["env.name=python_tool", "env.python_tool.seconds=0.7", "env.python_tool.memory_mb=64"]
+    environment = make_environment("python_tool", load_config("torl", "", asked).env.arguments)
+    assert isinstance(environment, PythonToolEnvironment)
+    late = environment.execute("while True: pass", bare=True)
+    large = environment.execute("print(len(bytearray(96 << 20)))", bare=True)
+    environment.close()
+    assert (late.limit, large.limit) == ("time", "memory") and late.seconds < 5
+
+
 def test_a_remote_sandbox_by_setting() -> None:
     with service(lambda body, number: answered(stdout="42\n")) as (url, seen):
-        source = EnvSettings(name="python_tool", sandbox=url).source
-        environment = make_environment("python_tool", source)
+        settings = EnvSettings(name="python_tool", python_tool=PythonToolSettings(sandbox=url))
+        environment = make_environment("python_tool", settings.arguments)
         world = environment.open(TASK)
         world.begin_turn(0)
         assert world.call(ToolCall("code_interpreter", {"code": "print(42)"})).content == "42\n"
@@ -185,9 +194,12 @@ def test_a_sandbox_that_fails_is_no_fault_of_the_program() -> None:
 
 
 def test_a_remote_sandbox_keeps_no_variables() -> None:
-    settings = EnvSettings(name="python_tool", sandbox="http://x.example", keep_variables=True)
-    with pytest.raises(ConfigError, match=r"env\.keep_variables: a remote sandbox has no sessions"):
-        make_environment("python_tool", settings.source)
+    mine = PythonToolSettings(sandbox="http://x.example", keep_variables=True)
+    settings = EnvSettings(name="python_tool", python_tool=mine)
+    with pytest.raises(
+        ConfigError, match=r"env\.python_tool\.keep_variables: a remote sandbox has no sessions"
+    ):
+        make_environment("python_tool", settings.arguments)
 
 
 def test_the_pool_is_shared_and_comes_back_after_close() -> None:
@@ -255,5 +267,7 @@ def test_structured_dialects_can_call_it(environment: PythonToolEnvironment) -> 
 
 def test_settings_bring_tasks_that_the_environment_opens() -> None:
     environment = make_environment("python_tool")
-    for task in parted_tasks(EnvSettings(name="python_tool", questions=12)).train:
+    for task in parted_tasks(
+        EnvSettings(name="python_tool", questions=QuestionSettings(count=12))
+    ).train:
         environment.open(task).close()

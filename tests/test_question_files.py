@@ -213,5 +213,5 @@ def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_settings_part_a_file(tmp_path: Path) -> None:
     path = tmp_path / "math.json"
     path.write_text(json.dumps([{"problem": f"{n}?", "answer": n} for n in range(40)]))
-    parted = parted_tasks(EnvSettings(name="python_tool", tasks=str(path), held_out=0.25))
+    parted = parted_tasks(EnvSettings(name="python_tool", tasks=(str(path),), held_out=0.25))
     assert (len(parted.train), len(parted.held_out)) == (30, 10)

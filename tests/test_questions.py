@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import sys
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from rods.envs.questions.families import (
 from rods.envs.questions.question import HARDEST, Question
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.suite import stratified
+from rods.settings import QuestionSettings
 
 ALL = [(family, difficulty) for family in FAMILIES for difficulty in range(1, HARDEST + 1)]
 GYM = "reasoning_gym:chain_sum"
@@ -125,7 +127,7 @@ def test_question_of_refuses_what_it_did_not_make() -> None:
 @pytest.mark.parametrize(
     ("family", "difficulty", "seed", "words"),
     [
-        ("sums", 1, 0, "env.families: 'sums' is unknown; expected some of add, multiply"),
+        ("sums", 1, 0, "env.questions.families: 'sums' is unknown; expected some of add, multiply"),
         ("add", 6, 0, "add has no difficulty 6"),
         ("add", 0, 0, "add has no difficulty 0"),
         ("add", 1, -1, "expected 0 or more"),
@@ -152,8 +154,12 @@ def test_small_families_drop_out_and_say_when_nothing_is_left() -> None:
         question_tasks(("multiply",), (1,), 65)
 
 
+def generated(name: str, **mine: Any) -> EnvSettings:
+    return EnvSettings(name=name, questions=QuestionSettings(**mine), held_out=0.25)
+
+
 def test_settings_part_generated_questions() -> None:
-    settings = EnvSettings(name="python_tool", questions=48, difficulty=(1, 2), held_out=0.25)
+    settings = generated("python_tool", count=48, difficulty=(1, 2))
     parted = parted_tasks(settings)
     assert (len(parted.train), len(parted.held_out)) == (36, 12)
     assert parted == parted_tasks(settings)
@@ -161,13 +167,13 @@ def test_settings_part_generated_questions() -> None:
     assert {task.category for task in parted.train} == set(FAMILIES)
     assert {task.category for task in stratified(parted.held_out, 6, 0)} == set(FAMILIES)
     assert all(int(str(task.world["seed"])) >= HELD_OUT for task in parted.held_out)
-    one = parted_tasks(EnvSettings(name="python_tool", questions=8, families=("travel",)))
+    one = parted_tasks(generated("python_tool", count=8, families=("travel",)))
     assert {task.category for task in [*one.train, *one.held_out]} == {"travel"}
     assert one.digest != parted.digest
 
 
 def test_settings_part_questions_of_search() -> None:
-    parted = parted_tasks(EnvSettings(name="search", questions=20, difficulty=(1, 2)))
+    parted = parted_tasks(generated("search", count=20, difficulty=(1, 2)))
     assert (len(parted.train), len(parted.held_out)) == (15, 5)
     assert {task.env for task in parted.train} == {"search"}
 

@@ -249,7 +249,9 @@ class Machine(RuleBasedStateMachine):
     """Random use with kills at any event and restores; a model in plain Python beside it."""
 
     @initialize(
-        cap=st.integers(0, 6), inject=st.sampled_from([0.0, 0.2, 0.5, 1.0]), retire=st.booleans()
+        cap=st.integers(0, 6),
+        inject=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+        retire=st.sampled_from([(), (0.2, 0.95)]),
     )
     def begin(self, cap, inject, retire):
         self.folder = tempfile.TemporaryDirectory(dir=MEMORY)

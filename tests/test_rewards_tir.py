@@ -592,7 +592,7 @@ def test_invariant_8_a_kill_and_a_resume_keep_what_a_reward_remembers(tmp_path: 
     config = settings(
         curriculum="static",
         updates=4,
-        train={"checkpoint_steps": 2},
+        train={"local": {"checkpoint_steps": 2}},
         stages=[{"name": "only", "reward": "tir_cases:Weary", "epochs": 9}],
     )
     run(tmp_path / "whole", config)

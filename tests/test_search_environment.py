@@ -26,6 +26,7 @@ from rods.envs.search.index import Bm25Index
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.policy import ScriptedPolicy
 from rods.rewards.answers import leniently
+from rods.settings import BfclSettings, SearchSettings
 from rods.task import Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from rollout_cases import TEMPLATE, play, read_by_policy, script
@@ -178,7 +179,7 @@ def test_tasks_that_are_none_of_ours() -> None:
 def test_sources(tmp_path: Path) -> None:
     corpus = tmp_path / "c.jsonl"
     corpus.write_text(json.dumps({"id": 1, "contents": "Okdal\nA town."}) + "\n")
-    environment: Any = make_environment("search", str(corpus))
+    environment: Any = make_environment("search", {"source": str(corpus)})
     opened = environment.open(TASK)
     opened.begin_turn(0)
     assert not list(tmp_path.glob("*.bm25-*")), "nothing is built before it is needed"
@@ -187,17 +188,18 @@ def test_sources(tmp_path: Path) -> None:
     )
     assert len(list(tmp_path.glob("*.bm25-*"))) == 1
     with pytest.raises(ConfigError, match="is no file"):
-        make_environment("search", str(tmp_path / "none.jsonl"))
+        make_environment("search", {"source": str(tmp_path / "none.jsonl")})
     with pytest.raises(ConfigError, match="must be positive"):
         SearchEnvironment(results=0)
 
 
 def test_settings_name_the_source() -> None:
-    search = EnvSettings(name="search", corpus="c.jsonl")
-    assert search.source == "c.jsonl" and EnvSettings(name="search").source == ""
-    assert EnvSettings(name="search", corpus="c", retriever="http://h").source == "http://h"
-    assert EnvSettings(wheel="w", corpus="c").source == "w"
-    assert RunConfig().env.source == ""
+    def arguments(**mine: str) -> dict[str, Any]:
+        return dict(EnvSettings(name="search", search=SearchSettings(**mine)).arguments)
+
+    assert arguments(corpus="c.jsonl") == {"source": "c.jsonl"} and arguments() == {"source": ""}
+    assert arguments(corpus="c", retriever="http://h") == {"source": "http://h"}
+    assert EnvSettings(bfcl=BfclSettings(wheel="w")).arguments == {"wheel": "w"}
 
 
 def test_the_index_is_made_once_by_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def test_7_stale_after_three_epochs_without_a_judgement(buffer_of):
 
 
 def test_8_without_retirement_only_the_cap_removes(buffer_of):
-    buffer = buffer_of(inject=1.0, retire=False, cap=3)
+    buffer = buffer_of(inject=1.0, retire=(), cap=3)
     offer(buffer, 6)
     for epoch in range(6):
         buffer.start_epoch(epoch)

@@ -46,12 +46,18 @@ def test_new_run_dirs_never_meet(tmp_path):
 
 def test_manifest_says_what_ran_and_names_no_folder(tmp_path):
     path = new_run_dir(tmp_path, "x")
-    command = ["/home/me/env/bin/rods", "train", "--model", "/data/qwen", "env.wheel=/data/x.whl"]
+    command = [
+        "/home/me/env/bin/rods",
+        "train",
+        "--model",
+        "/data/qwen",
+        "env.bfcl.wheel=/data/x.whl",
+    ]
     run = RunDirectory.create(
         path, RunConfig(seed=5), seeds={"evaluation": 9}, split_hash="ab", command=command
     )
     saved = json.loads((path / "manifest.json").read_text())
-    assert saved["command"] == "rods train --model qwen env.wheel=x.whl"
+    assert saved["command"] == "rods train --model qwen env.bfcl.wheel=x.whl"
     assert saved["seeds"] == {"seed": 5, "evaluation": 9}
     assert saved["rods"] == rods.__version__ and saved["versions"]["torch"]
     assert (saved["split_hash"], saved["digest"]) == ("ab", RunConfig(seed=5).digest())
@@ -86,14 +92,14 @@ def test_resume_lists_the_settings_that_differ(run):
 
 def test_resume_may_change_what_decides_nothing_and_remembers_it(run):
     save_log(run, 4)
-    data = {"model": {"threads": 3}, "synthesis": {"url": "http://localhost:2/v1"}}
+    data = {"model": {"threads": 3}, "synthesis": {"llm": {"url": "http://localhost:2/v1"}}}
     other = RunConfig.model_validate(data)
     assert RunDirectory.resume(run.path, other).config == other
     again = RunDirectory.open(run.path)
     assert again.config == other and again.manifest["digest"] == other.digest()
     assert again.manifest["changes"] == [
         {"step": 4, "setting": "model.threads: 0 -> 3"},
-        {"step": 4, "setting": "synthesis.url:  -> http://localhost:2/v1"},
+        {"step": 4, "setting": "synthesis.llm.url:  -> http://localhost:2/v1"},
     ]
     wrong = RunConfig.model_validate({**data, "model": {"threads": 5}, "seed": 1})
     with pytest.raises(StoreError, match=r"run's: seed: 0 -> 1\. Resume"):

@@ -40,7 +40,7 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
     config = load_config("rods", "quick", told)
     environment, sides = environment_of(config), sides_of(config)
     plain = held_out_tasks(config, environment, sides)
-    alone = ["synthesis.resample_share=0.0", 'synthesis.writer="llm"']
+    alone = ["synthesis.resample.share=0.0", 'synthesis.writer="llm"']
     other = load_config("rods", "quick", [*told, *alone])
     assert held_out_tasks(other, environment, sides) == plain
     assert {t.provenance.recipe.partition(":")[0] for t in plain[1:]} == {"graph", "resample"}

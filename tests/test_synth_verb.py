@@ -21,6 +21,7 @@ import pytest
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError, TaskError
+from rods.settings import LlmWriterSettings
 from rods.synthesis.baton import Baton
 from rods.synthesis.dataset import DatasetMaker, Journal, Plan
 from rods.synthesis.gates import Verdict
@@ -279,7 +280,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     pool = [t for t in sides().train if t.category == "base"][:12]
     write_tasks(tmp_path / POOL, pool)
-    write_tasks(tmp_path / SEED_FILE, parted_tasks(EnvSettings(tasks=POOL)).train)
+    write_tasks(tmp_path / SEED_FILE, parted_tasks(EnvSettings(tasks=(POOL,))).train)
     return tmp_path
 
 
@@ -317,7 +318,7 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "broken.jsonl").write_text((folder / SEED_FILE).read_text() + '{"env": "bfcl"}\n')
-    write_tasks(folder / "held.jsonl", parted_tasks(EnvSettings(tasks=POOL)).held_out)
+    write_tasks(folder / "held.jsonl", parted_tasks(EnvSettings(tasks=(POOL,))).held_out)
     log(folder / "log.jsonl", [{"uid": "nobody", "reward": 0.5}] * 2)
     seed = next(read_tasks(folder / SEED_FILE)).id
     log(folder / "hard.jsonl", [{"uid": seed, "reward": 0.0}] * 2)
@@ -394,7 +395,7 @@ def test_the_short_options_are_settings(
     words = ["--writer", "a:b", "--writer-url", "http://localhost:1/v1", "--writer-model", "7"]
     assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)["synthesis"]
-    found = (shown["writer"], shown["url"], shown["model"])
+    found = (shown["writer"], shown["llm"]["url"], shown["llm"]["model"])
     assert found == ("a:b", "http://localhost:1/v1", "7")
 
 
@@ -406,7 +407,7 @@ def test_the_short_options_are_settings(
         (["--synthesis.writer", "graph"], 0.0, 20.0),
         (["--writer", "llm", "--writer-url", "http://localhost:1/v1"], 0.0, 0.0),
         (["--writer", "my.module:Writer"], 0.0, 0.0),
-        (["--writer", "graph", "--synthesis.resample-share", "0.5"], 0.5, 20.0),
+        (["--writer", "graph", "--synthesis.resample.share", "0.5"], 0.5, 20.0),
         (["--writer", "llm", "--synthesis.drain-seconds=7"], 0.0, 7.0),
         (["--profile", "full"], 0.0, 0.0),
     ],
@@ -420,13 +421,14 @@ def test_a_writer_that_is_named_works_alone_and_no_server_is_waited_for(
 ) -> None:
     assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)["synthesis"]
-    assert (shown["resample_share"], shown["drain_seconds"]) == (share, waits)
+    assert (shown["resample"]["share"], shown["drain_seconds"]) == (share, waits)
 
 
 def test_cost_and_the_longest_answer_are_settings() -> None:
-    options = SynthesisSettings(
-        writer="llm", url="http://localhost:1/v1", max_tokens=77, price_in=2.0, price_out=3.0
+    server = LlmWriterSettings(
+        url="http://localhost:1/v1", max_tokens=77, price_in=2.0, price_out=3.0
     )
+    options = SynthesisSettings(writer="llm", llm=server)
     writer = make_llm_writer(sides().train[:4], ENVIRONMENT, options)
     asked = writer._server.settings  # type: ignore[attr-defined]
     writer.close()

@@ -258,7 +258,7 @@ def test_credentials_in_the_url_are_used_and_not_shown(caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("url", ["", "localhost:8000/v1", "ftp://u:p@host/v1", "http://h:port/v1"])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"synthesis\.url") as caught:
+    with pytest.raises(ConfigError, match=r"synthesis\.llm\.url") as caught:
         ChatClient(ChatSettings(url=url))
     assert "u:p" not in str(caught.value)
 

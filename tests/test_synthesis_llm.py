@@ -397,7 +397,7 @@ def test_long_states_are_cut_visibly() -> None:
 
 
 def test_the_writer_needs_a_server() -> None:
-    with pytest.raises(ConfigError, match=r"synthesis\.url"):
+    with pytest.raises(ConfigError, match=r"synthesis\.llm\.url"):
         make_writer("llm", sides().train, ENVIRONMENT, 0.0, SynthesisSettings())
 
 

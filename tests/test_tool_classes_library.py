@@ -34,7 +34,7 @@ from verbs import rods
 ROOT = Path(__file__).parents[1]
 NAME = "examples.library_loans.service:library"
 FILE = ROOT / "examples" / "library_loans" / "tasks.jsonl"
-SETTINGS = EnvSettings(name=NAME, tasks=str(FILE))
+SETTINGS = EnvSettings(name=NAME, tasks=(str(FILE),))
 
 
 @pytest.fixture(autouse=True)
@@ -180,13 +180,13 @@ def test_tasks_that_do_not_fit_the_settings(tmp_path: Path, seeds: list[Task]) -
     one = tmp_path / "one.jsonl"
     one.write_text(json.dumps(seeds[0].to_json()) + "\n")
     with pytest.raises(ConfigError, match=r"1 tasks in 1 scenarios.*one side empty"):
-        parted_tasks(EnvSettings(name=NAME, tasks=str(one)))
+        parted_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
     one.write_text(json.dumps(dataclasses.replace(seeds[0], env="shop").to_json()) + "\n")
     with pytest.raises(ConfigError, match=r"environment 'shop'.*is called 'library'"):
-        original_tasks(EnvSettings(name=NAME, tasks=str(one)))
+        original_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
     one.write_text("\n")
     with pytest.raises(ConfigError, match="holds no task"):
-        original_tasks(EnvSettings(name=NAME, tasks=str(one)))
+        original_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
 
 
 def test_check_and_synth_take_it_by_settings(

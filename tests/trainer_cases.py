@@ -80,10 +80,20 @@ def make_scores(groups):
 
 
 def make_trainer(model, seed=0, model_settings=CPU, total_steps=10, longest=0, **changes):
-    settings = TrainSettings(**{"lr": 1e-2, "kl": 0.0, "entropy": 0.0, **changes})
+    settings = train_settings(**{"lr": 1e-2, "kl": 0.0, "entropy": 0.0, **changes})
     return LocalTrainer(
         model, make_tokenizer(), settings, model_settings, total_steps, seed, longest
     )
+
+
+def train_settings(**changes):
+    """Settings of training by the last part of their keys, whichever section they stand in."""
+    sections = {s: getattr(TrainSettings(), s) for s in ("gae", "filtering", "local")}
+    plain = {}
+    for key, value in changes.items():
+        homes = [s for s, section in sections.items() if key in type(section).model_fields]
+        (plain.setdefault(homes[0], {}) if homes else plain)[key] = value
+    return TrainSettings.model_validate(plain)
 
 
 def weights(model):

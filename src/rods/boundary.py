@@ -189,11 +189,11 @@ def select_seeds(
     """
     wanted = settings.seeds if limit is None else max(0, min(limit, settings.seeds))
     pool = sorted((j for j in judgements if j.task_id not in excluded), key=lambda j: j.task_id)
-    if settings.select == "boundary":
+    if settings.priority != "random":
         pool = [j for j in pool if j.region == "boundary"]
     rested = [j for j in pool if step >= cooldown.get(j.task_id, step)]
     lively = [j for j in rested if j.variance >= settings.min_variance - EDGE]
-    if settings.select == "random":
+    if settings.priority == "random":
         lively = rested
     seeds = [Seed(j, _priority(j, settings, rng, visits or {})) for j in lively]
     seeds.sort(key=lambda s: (-s.priority, s.judgement.task_id))
@@ -209,12 +209,12 @@ def _priority(
     rng: random.Random,
     visits: Mapping[str, Sequence[Judgement]],
 ) -> float:
-    if settings.select == "random":
+    if settings.priority == "random":
         return rng.random()
     if settings.priority == "variance":
         return j.variance
     if settings.priority == "thompson":
-        last = visits.get(j.task_id, (j,))[-settings.thompson_visits :]
+        last = visits.get(j.task_id, (j,))[-settings.thompson.visits :]
         won = sum(v.rbar * v.n_valid for v in last)
         draw = rng.betavariate(1 + won, 1 + sum(v.n_valid for v in last) - won)
         return 4 * draw * (1 - draw)

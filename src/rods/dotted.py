@@ -15,14 +15,30 @@ from typing import Any, cast
 
 from rods.errors import ConfigError
 
+LAST = 0.65
+"""How much the last part of a key counts for its likeness to another."""
+LIKE = 0.6
+"""Names that are less alike are not hinted at."""
+
 
 def nearest(name: str, known: Sequence[str]) -> str:
     """A hint at the known name that is most like this one; empty if none is."""
-    near = difflib.get_close_matches(name, known, 1, 0.5)
-    if not near:
-        tails = {k.rsplit(".", 1)[-1]: k for k in known}
-        near = [tails[t] for t in difflib.get_close_matches(name.rsplit(".", 1)[-1], tails, 1, 0.6)]
-    return f" Did you mean {near[0]!r}?" if near else ""
+    best = max(known, key=lambda other: _likeness(name, other), default="")
+    return f" Did you mean {best!r}?" if best and _likeness(name, best) >= LIKE else ""
+
+
+def _likeness(one: str, other: str) -> float:
+    """From 0 to 1. The last part of a key says what is meant, the section only where it stands."""
+    (here, _, ours), (there, _, theirs) = one.rpartition("."), other.rpartition(".")
+    short = theirs == _initials(ours) or ours == _initials(theirs)
+    last = 0.95 if short else difflib.SequenceMatcher(None, ours, theirs).ratio()
+    return LAST * last + (1 - LAST) * difflib.SequenceMatcher(None, here, there).ratio()
+
+
+def _initials(name: str) -> str:
+    """`lr` of `learning_rate`; empty for a single word."""
+    words = name.split("_")
+    return "".join(word[:1] for word in words) if len(words) > 1 else ""
 
 
 def override(data: dict[str, Any], text: str) -> None:

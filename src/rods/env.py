@@ -16,8 +16,10 @@ trajectory is then invalid, it is not worth 0. A world whose tasks are questions
 from __future__ import annotations
 
 import importlib
+import inspect
 import random
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
@@ -147,16 +149,17 @@ BUNDLED = {
 """Short names of environments; nothing is imported before one is asked for."""
 
 
-def make_environment(name: str, wheel: str = "") -> Environment:
+def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> Environment:
     """The environment that a short name or `module:attribute` means.
 
     Args:
         name: `bfcl`, or where to find an environment or a factory of one; modules of the working
             directory are found too.
-        wheel: First argument of a factory, where it is not empty.
+        arguments: What a factory is called with, by name (`EnvSettings.arguments`).
 
     Raises:
-        ConfigError: it is neither a short name nor an importable environment.
+        ConfigError: it is neither a short name nor an importable environment, or the factory does
+            not take the arguments.
     """
     module, _, attribute = BUNDLED.get(name, name).partition(":")
     here = str(Path.cwd())
@@ -170,16 +173,22 @@ def make_environment(name: str, wheel: str = "") -> Environment:
             f"module:attribute ({error}). Modules are looked for in the working directory too."
         ) from error
     if isinstance(found, type) or not hasattr(found, "open"):
-        found = _called(found, name, wheel)
+        found = _called(found, name, arguments or {})
     if not (callable(getattr(found, "open", None)) and isinstance(found.name, str)):
         raise ConfigError(f"env.name: {name!r} is no environment: it has no `open` and `name`.")
     return cast("Environment", found)
 
 
-def _called(factory: Any, name: str, wheel: str) -> Any:
+def _called(factory: Any, name: str, arguments: Mapping[str, Any]) -> Any:
     if not callable(factory):
         kind = type(factory).__name__
         raise ConfigError(
             f"env.name: {name!r} is a {kind}; expected an environment or a function that makes one."
         )
-    return factory(wheel) if wheel else factory()
+    try:
+        inspect.signature(factory).bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(
+            f"env.options: {name!r} cannot be called with {sorted(arguments)}: {error}."
+        ) from error
+    return factory(**arguments)

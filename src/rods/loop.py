@@ -184,7 +184,7 @@ def _evaluate(parts: Parts, run: RunDirectory, display: Display, when: str, step
 def _checkpoint(parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, force: bool) -> None:
     step = parts.trainer.step
     latest = run.latest_checkpoint()
-    due = force or step % run.config.train.checkpoint_steps == 0
+    due = force or step % run.config.train.local.checkpoint_steps == 0
     if not due or (latest is not None and latest.step == step):
         return
     with run.checkpoint(step) as folder:

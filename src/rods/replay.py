@@ -423,11 +423,12 @@ class ReplayBuffer:
         s = self._settings
         if not s.retire:
             return None
+        low, high = s.retire
         if first and rbar < s.burn_in - EDGE:
             return "burn_in"
-        if rbar < s.retire_below - EDGE:
+        if rbar < low - EDGE:
             return "too_hard"
-        return "mastered" if rbar > s.retire_above + EDGE else None
+        return "mastered" if rbar > high + EDGE else None
 
     def latest(self, since_step: int, categories: Collection[str] = ()) -> list[Judgement]:
         """The latest judgement of each active task, where it was made at `since_step` or later."""

@@ -51,11 +51,12 @@ KEPT = 2
 """Checkpoints that are kept."""
 MAY_CHANGE = frozenset(
     {
-        *("model.threads", "env.wheel", "env.sandbox"),
+        *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
         *("rollout.concurrency", "rollout.seconds", "rollout.preflight", "rollout.max_invalid"),
-        *("synthesis.url", "synthesis.concurrency", "synthesis.timeout", "synthesis.drain_seconds"),
-        *("synthesis.price_in", "synthesis.price_out"),
-        *("train.checkpoint_steps", "train.microbatch_tokens", "train.gradient_checkpointing"),
+        *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
+        *("synthesis.drain_seconds", "synthesis.llm.price_in", "synthesis.llm.price_out"),
+        *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),
+        "train.local.gradient_checkpointing",
     }
 )
 """Settings of machine, speed and patience: a resume may change them, the manifest remembers it.

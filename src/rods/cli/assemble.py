@@ -67,7 +67,7 @@ def environment_of(config: RunConfig) -> Any:
     Raises:
         ConfigError: it is no bundled environment and cannot be imported.
     """
-    environment = make_environment(config.env.name, config.env.source)
+    environment = make_environment(config.env.name, config.env.arguments)
     getattr(environment, "warm_up", lambda: None)()  # here, not within a trajectory's deadline
     return environment
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,11 +47,10 @@ def check(
     from rods.evaluation.check import check_tasks
     from rods.task import read_tasks
 
-    settings = load_config(overrides=overrides(context.args)).env
-    if wheel:
-        settings = settings.model_copy(update={"wheel": wheel})
+    asked = [f"env.bfcl.wheel={json.dumps(wheel)}"] if wheel else []
+    settings = load_config(overrides=[*overrides(context.args), *asked]).env
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
-    report = check_tasks(rows, make_environment(settings.name, settings.source))
+    report = check_tasks(rows, make_environment(settings.name, settings.arguments))
     if as_json:
         rows_shown = [row._asdict() for row in report.rows]
         out().print_json(data={"tasks": report.tasks, **report.counts(), "rows": rows_shown})

@@ -66,12 +66,12 @@ def writer_overrides(
     A writer that is named works alone and nothing waits for a server: what a profile's own writer
     came with (a share of `resample`, waiting at an epoch's start) is not taken over.
     """
-    given = {"writer": writer, "url": url, "model": model}
+    given = {"writer": writer, "llm.url": url, "llm.model": model}
     found = [*asked, *(f"synthesis.{k}={json.dumps(v)}" for k, v in given.items() if v)]
     values = {k.strip(): v.strip(" \"'") for k, _, v in (text.partition("=") for text in found)}
     named = values.get("synthesis.writer")
-    if named and "synthesis.resample_share" not in values:
-        found.append("synthesis.resample_share=0.0")
+    if named and "synthesis.resample.share" not in values:
+        found.append("synthesis.resample.share=0.0")
     if named and named not in LOCAL_WRITERS and "synthesis.drain_seconds" not in values:
         found.append("synthesis.drain_seconds=0.0")
     return found
@@ -79,7 +79,7 @@ def writer_overrides(
 
 def writers_of(settings: SynthesisSettings) -> str:
     """Who writes the variants, in words: no writer mixes in another one unsaid."""
-    share = settings.resample_share if settings.writer not in ("resample", "family") else 0.0
+    share = settings.resample.share if settings.writer not in ("resample", "family") else 0.0
     if not share:
         return settings.writer
     return f"{settings.writer}, and resample for {share:.0%} of the proposals"

@@ -69,7 +69,7 @@ def inspect(
     variants = list(read_tasks(file))
     if task and task not in {t.id for t in variants}:
         raise TaskError(f"{file}: there is no task {task}.")
-    environment = make_environment(config.env.name, config.env.source)
+    environment = make_environment(config.env.name, config.env.arguments)
     given = list(read_tasks(seeds)) if seeds else []
     if given and config.env.name != "bfcl" and not config.env.tasks:
         training, held_out = given, []

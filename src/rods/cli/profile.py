@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -64,13 +65,14 @@ def profile(
 
     if svg is not None and svg.exists():
         raise StoreError(f"{svg}: exists. Choose another name; nothing was written.")
-    settings = load_config(overrides=overrides(context.args)).env
-    if wheel:
-        settings = settings.model_copy(update={"wheel": wheel})
-    path = tasks or (Path(settings.tasks) if settings.tasks else None)
-    rows = read_rows(path) if path else [Row(0, t) for t in original_tasks(settings)]
-    chosen = find(task, rows, str(path or "the benchmark"))
-    environment = make_environment(settings.name, settings.source)
+    asked = [f"env.bfcl.wheel={json.dumps(wheel)}"] if wheel else []
+    settings = load_config(overrides=[*overrides(context.args), *asked]).env
+    files = [tasks] if tasks else [Path(name) for name in settings.tasks]
+    rows = [row for path in files for row in read_rows(path)]
+    if not files:
+        rows = [Row(0, t) for t in original_tasks(settings)]
+    chosen = find(task, rows, ", ".join(map(str, files)) or "the benchmark")
+    environment = make_environment(settings.name, settings.arguments)
     played = trace(environment, chosen)
     arguments = sources(chosen, played.steps, all_tools(environment, chosen))
     phi = profile_task(environment, chosen, played.steps, arguments, state=state)

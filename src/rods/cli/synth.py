@@ -26,6 +26,7 @@ from rods.cli.common import (
     writers_of,
 )
 from rods.config import SMALL, RunConfig, load_config
+from rods.dotted import flat
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
 
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
-NOT_DECIDING = {"url", "concurrency", "timeout", "price_in", "price_out", "drain_seconds"}
+NOT_DECIDING = {
+    "llm": {"url", "concurrency", "timeout", "price_in", "price_out"},
+    "drain_seconds": True,
+}
 """Settings of synthesis that do not change what comes out."""
 
 
@@ -68,8 +72,8 @@ def synth(
     writer: Annotated[
         str, typer.Option(help="resample, graph, llm or module:attribute (synthesis.writer).")
     ] = "",
-    writer_url: Annotated[str, typer.Option(help="Its chat server (synthesis.url).")] = "",
-    writer_model: Annotated[str, typer.Option(help="Its model (synthesis.model).")] = "",
+    writer_url: Annotated[str, typer.Option(help="Its chat server (synthesis.llm.url).")] = "",
+    writer_model: Annotated[str, typer.Option(help="Its model (synthesis.llm.model).")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
     form: Annotated[
         str, typer.Option("--format", help="jsonl, parquet (verl rows) or bfcl (a folder).")
@@ -131,7 +135,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.envs.originals import parted_tasks
     from rods.task import read_tasks
 
-    environment = make_environment(config.env.name, config.env.source)
+    environment = make_environment(config.env.name, config.env.arguments)
     given = None if seeds is None else list(read_tasks(seeds))
     if given is not None and not given:
         raise TaskError(f"{seeds}: holds no task.")
@@ -205,14 +209,14 @@ def _make(
         settings.writer,
         sources.training,
         sources.environment,
-        settings.resample_share,
+        settings.resample.share,
         settings,
         target.with_name(target.name + ".answers") if settings.writer == "llm" else None,
     )
     keeper = SharedGatekeeper(
         sources.environment, sources.training, sources.held_out, settings.max_distance
     )
-    plan = Plan(chosen, number, seed, settings.attempts, settings.concurrency)
+    plan = Plan(chosen, number, seed, settings.attempts, settings.llm.concurrency)
     _free(target, resume=journal_path.exists())  # another process may have finished meanwhile
     journal = Journal.open(journal_path, _deciding(config, sources, plan))
     maker = DatasetMaker(plan, writer, keeper, journal)
@@ -237,7 +241,7 @@ def _deciding(config: RunConfig, sources: Sources, plan: object) -> dict[str, Js
 
     assert isinstance(plan, Plan)
     sides = {"seeds": plan.seeds, "training": sources.training, "held_out": sources.held_out}
-    plain = config.synthesis.model_dump(mode="json", exclude=NOT_DECIDING)
+    plain = flat(config.synthesis.model_dump(mode="json", exclude=NOT_DECIDING))
     return {
         "n": plan.n,
         "seed": plan.rng_seed,

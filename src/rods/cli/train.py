@@ -54,8 +54,8 @@ def train(
     ] = None,
     dry_run: Annotated[bool, typer.Option(help="Print the settings and stop.")] = False,
     writer: Annotated[str, typer.Option(help="What writes variants: synthesis.writer.")] = "",
-    writer_url: Annotated[str, typer.Option(help="Its chat server: synthesis.url.")] = "",
-    writer_model: Annotated[str, typer.Option(help="Its model: synthesis.model.")] = "",
+    writer_url: Annotated[str, typer.Option(help="Its chat server: synthesis.llm.url.")] = "",
+    writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
     asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from rods.config import EnvSettings
@@ -43,22 +44,47 @@ def original_tasks(settings: EnvSettings) -> list[Task]:
                 f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
                 "(--env.tasks FILE)."
             )
-        return load_tasks(settings.wheel)
-    path = Path(settings.tasks)
-    questions = settings.name in GENERATED
-    tasks = load_question_tasks(path, settings.name) if questions else list(read_tasks(path))
-    if not tasks:
-        raise ConfigError(f"env.tasks: {settings.tasks} holds no task.")
-    name = make_environment(settings.name, settings.source).name
-    foreign = sorted({task.env for task in tasks} - {name})
-    if foreign:
-        raise ConfigError(
-            f"env.tasks: {settings.tasks} has tasks of environment {foreign[0]!r}, but env.name "
-            f"{settings.name!r} is called {name!r}."
-        )
-    if questions:
-        require_judges(tasks)
-    return tasks
+        return load_tasks(settings.bfcl.wheel)
+    return tasks_of_files(settings, settings.tasks, "env.tasks")
+
+
+def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> list[Task]:
+    """The tasks of several files, in their order; one that stands in two of them comes once.
+
+    Args:
+        settings: whose environment the tasks must belong to.
+        files: JSON lines of tasks, or published data sets.
+        key: the setting that names them, for messages.
+
+    Raises:
+        ConfigError: a file holds no task, or those of another environment.
+        TaskError: a file is missing, or a row of it is broken.
+    """
+    name = make_environment(settings.name, settings.arguments).name
+    found: dict[str, Task] = {}
+    for file in files:
+        path = Path(file)
+        questions = settings.name in GENERATED
+        tasks = load_question_tasks(path, settings.name) if questions else list(read_tasks(path))
+        if not tasks:
+            raise ConfigError(f"{key}: {file} holds no task.")
+        foreign = sorted({task.env for task in tasks} - {name})
+        if foreign:
+            raise ConfigError(
+                f"{key}: {file} has tasks of environment {foreign[0]!r}, but env.name "
+                f"{settings.name!r} is called {name!r}."
+            )
+        for task in tasks:
+            found.setdefault(_asks(task) if questions else task.id, task)
+    if settings.name in GENERATED:
+        require_judges(list(found.values()))
+    return list(found.values())
+
+
+def _asks(task: Task) -> str:
+    """Equal for the same question with the same answers, whichever file it comes from."""
+    world = task.world
+    return json.dumps([task.turns[0].user, world.get("answer"), world.get("aliases")])
 
 
 def parted_tasks(settings: EnvSettings) -> Split:
@@ -71,8 +97,8 @@ def parted_tasks(settings: EnvSettings) -> Split:
         return _generated(settings)
     tasks = original_tasks(settings)
     if not settings.tasks:
-        return split(tasks, settings.split)
-    parted = split(tasks, settings.split, held_out_share=settings.held_out)
+        return split(tasks, settings.bfcl.split)
+    parted = split(tasks, settings.bfcl.split, held_out_share=settings.held_out)
     if not (parted.train and parted.held_out):
         scenarios = len({task.provenance.scenario for task in tasks})
         raise ConfigError(
@@ -91,11 +117,13 @@ def _generated(settings: EnvSettings) -> Split:
 
 
 def _questions(settings: EnvSettings, held_out: bool) -> list[Task]:
-    out = min(settings.questions - 1, max(1, round(settings.questions * settings.held_out)))
-    count = out if held_out else settings.questions - out
+    out = min(
+        settings.questions.count - 1, max(1, round(settings.questions.count * settings.held_out))
+    )
+    count = out if held_out else settings.questions.count - out
     if settings.name == "search":
         from rods.envs.search.hops import search_tasks
 
-        return search_tasks(settings.difficulty, count, held_out)
-    families = settings.families or tuple(FAMILIES)
-    return question_tasks(families, settings.difficulty, count, held_out)
+        return search_tasks(settings.questions.difficulty, count, held_out)
+    families = settings.questions.families or tuple(FAMILIES)
+    return question_tasks(families, settings.questions.difficulty, count, held_out)

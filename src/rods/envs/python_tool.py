@@ -24,15 +24,13 @@ from rods.envs.questions.world import QuestionWorld
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, judge_answer, references
 from rods.rewards.reading import without_calls
-from rods.sandbox.execution import Execution, SandboxLimits
+from rods.sandbox.execution import MIB, Execution, SandboxLimits
 from rods.sandbox.pool import SandboxPool, Session
 from rods.sandbox.remote import RemoteSandbox
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
 TOOL = "code_interpreter"
-SESSIONS = "sessions"
-"""As source (or before a colon): an interpreter keeps its variables for one trajectory."""
 DRAWS = 32
 """Draws until another question differs from the one it comes from."""
 ERROR_LINES = 20
@@ -53,10 +51,12 @@ class PythonToolEnvironment:
     """Question tasks with one tool, `code_interpreter`.
 
     Args:
-        source: Address of a SandboxFusion service; empty: the sandbox of this machine; `sessions`:
-            the same, and interpreters keep their variables.
+        source: Address of a SandboxFusion service; empty: the sandbox of this machine.
+        keep_variables: An interpreter keeps its variables for one trajectory.
+        seconds: Of one program, on the clock and of CPU time.
+        memory_mb: MiB that one program may use beside the interpreter and the packages.
         size: Programs at once; 0: as many as processors (a remote service: 16).
-        limits: What one program may use.
+        limits: All that one program may use, instead of `seconds` and `memory_mb`.
         preload: Packages that programs find loaded, where they are installed.
     """
 
@@ -67,19 +67,21 @@ class PythonToolEnvironment:
     def __init__(
         self,
         source: str = "",
+        keep_variables: bool = False,
+        seconds: float = 10.0,
+        memory_mb: int = 512,
         size: int = 0,
         limits: SandboxLimits | None = None,
         preload: Sequence[str] = ("numpy", "sympy"),
     ) -> None:
-        kind, _, rest = source.partition(":")
-        self.keep_variables = kind == SESSIONS
-        self._url = rest if self.keep_variables else source
+        self.keep_variables, self._url = keep_variables, source
         if self.keep_variables and self._url:
             raise ConfigError(
-                "env.keep_variables: a remote sandbox has no sessions. Leave env.sandbox empty, or "
-                "let every program stand alone."
+                "env.python_tool.keep_variables: a remote sandbox has no sessions. Leave "
+                "env.python_tool.sandbox empty, or let every program stand alone."
             )
-        self._size, self._limits, self._preload = size, limits or SandboxLimits(), preload
+        self._size, self._preload = size, preload
+        self._limits = limits or SandboxLimits(seconds, seconds, memory_mb * MIB)
         self._lock = threading.Lock()
         self._pools: dict[bool, SandboxPool] = {}
         self._remote = self._make_remote() if self._url else None

@@ -358,7 +358,7 @@ def _closed() -> Trouble:
 def _no_model(model: str, served: Sequence[str]) -> Trouble:
     return Trouble(
         f"model {model!r} is not there; the server has {', '.join(map(repr, served))}",
-        "Set synthesis.model, or the stage's entry of synthesis.models, to one of these.",
+        "Set synthesis.llm.model, or the stage's entry of synthesis.llm.models, to one of these.",
         fatal=True,
     )
 

@@ -110,7 +110,7 @@ def split_address(url: str) -> tuple[str, str]:
     if not usable:
         shown = re.sub(r"//[^/]*@", "//", url)
         raise ConfigError(
-            f"synthesis.url: {shown!r} is no address of a chat server; expected something like "
+            f"synthesis.llm.url: {shown!r} is no address of a chat server; expected something like "
             "http://localhost:8000/v1."
         )
     host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else str(parts.hostname)

@@ -100,7 +100,7 @@ def timed_out(seconds: float) -> Trouble:
     """A request that took too long."""
     return Trouble(
         f"no complete answer within {seconds:g} s",
-        "Raise synthesis.timeout, or lower synthesis.concurrency or synthesis.max_tokens.",
+        "Raise synthesis.llm.timeout, or lower synthesis.llm.concurrency or synthesis.llm.max_tokens.",
         Again.LATER,
     )
 
@@ -123,7 +123,7 @@ def _of_connection(error: openai.APIConnectionError) -> Trouble:
     if name == "ConnectError":
         return Trouble(
             f"the server cannot be reached ({cause})",
-            "Start it, or correct synthesis.url.",
+            "Start it, or correct synthesis.llm.url.",
             Again.LATER,
             fatal=True,
         )
@@ -153,16 +153,21 @@ def of_status(
     if "insufficient_quota" in words:
         return Trouble(what, "Pay the server's bill, or use another one.", fatal=True)
     if status in (408, 409, 425, 429) or status >= 500:
-        advice = "Lower synthesis.concurrency." if status == 429 else "Look at the server's log."
+        advice = (
+            "Lower synthesis.llm.concurrency." if status == 429 else "Look at the server's log."
+        )
         return Trouble(what, advice, Again.LATER, pause=retry_after(headers))
     if status == 413 or (status in (400, 422) and _CONTEXT.search(words)):
         return Trouble(
             f"the context overflows: {_quoted(words)}",
-            "Serve the model with a longer context, or lower synthesis.max_tokens.",
+            "Serve the model with a longer context, or lower synthesis.llm.max_tokens.",
         )
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(words)):
         return Trouble(
-            what, "Does synthesis.url end where the API begins (/v1)?", fatal=True, no_model=True
+            what,
+            "Does synthesis.llm.url end where the API begins (/v1)?",
+            fatal=True,
+            no_model=True,
         )
     if status in (400, 422):
         for field, complaint in DROPPABLE.items():
@@ -188,7 +193,7 @@ def malformed(words: str) -> Trouble:
     """A success that is no chat completion."""
     return Trouble(
         f"this is not what a chat server answers: {_quoted(words)}",
-        "Is synthesis.url an OpenAI-compatible server (base URL ending in /v1)?",
+        "Is synthesis.llm.url an OpenAI-compatible server (base URL ending in /v1)?",
         Again.LATER,
     )
 
@@ -227,7 +232,7 @@ def read_models(data: object) -> list[str]:
     names = [str(_mapping(row).get("id") or "") for row in cast("list[object]", rows)]
     if not any(names):
         raise Trouble(
-            "the server lists no model", "Load one, or name it: synthesis.model.", fatal=True
+            "the server lists no model", "Load one, or name it: synthesis.llm.model.", fatal=True
         )
     return [name for name in names if name]
 
@@ -238,14 +243,14 @@ def _unusable(answer: Answer, refusal: str, reason: str, max_tokens: int) -> Tro
     if refusal:
         return Trouble(
             f"the model refused: {_quoted(refusal)}",
-            "Use another model for this stage (synthesis.models).",
+            "Use another model for this stage (synthesis.llm.models).",
             Again.RESEED,
         )
     if not answer.text:
         why = f", all {max_tokens} tokens went into thinking" if answer.truncated else ""
         return Trouble(
             f"the answer is empty{why}",
-            "Raise synthesis.max_tokens, or use another model for this stage (synthesis.models).",
+            "Raise synthesis.llm.max_tokens, or use another model for this stage (synthesis.llm.models).",
             Again.RESEED,
         )
     return None

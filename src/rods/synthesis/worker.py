@@ -52,8 +52,8 @@ class WorkerSettings:
     """Tasks that no variant may overlap."""
     environment: str = "bfcl"
     """Short name or `module:attribute`."""
-    wheel: str = ""
-    """First argument of the environment, where it is not empty."""
+    arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """What the environment's factory is called with, by name."""
     writer: str = "resample"
     """Short name or `module:attribute`."""
     resample_share: float = 0.0
@@ -80,9 +80,9 @@ class WorkerSettings:
             training=training,
             held_out=held_out,
             environment=config.env.name,
-            wheel=config.env.source,
+            arguments=cast("Mapping[str, Json]", config.env.arguments),
             writer=config.synthesis.writer,
-            resample_share=config.synthesis.resample_share,
+            resample_share=config.synthesis.resample.share,
             attempts=config.synthesis.attempts,
             max_distance=config.synthesis.max_distance,
             options=config.synthesis.model_dump(mode="json"),
@@ -102,7 +102,8 @@ class WorkerSettings:
                 "feedback",
                 "max_tokens",
             )
-            writer += [self.options.get(key) for key in keys]
+            chat = cast("Mapping[str, Json]", self.options.get("llm", {}))
+            writer += [chat.get(key) for key in keys]
         plain = [self.environment, writer, self.attempts, self.max_distance, ids]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 

@@ -42,7 +42,7 @@ class Maker:
 
     def __init__(self, settings: WorkerSettings, cache: Path | None = None):
         """`cache`: file of a chat server's answers, for writers that ask one."""
-        environment = make_environment(settings.environment, settings.wheel)
+        environment = make_environment(settings.environment, settings.arguments)
         self._writer: Writer = make_writer(
             settings.writer,
             settings.training,

@@ -62,7 +62,7 @@ class Critic:
         self._autocast = uses_bfloat16(model_settings, policy.device)
         self._trees = supports_trees(policy)
         self._trunk = _trunk(policy, model_settings.lora_rank, seed)
-        if settings.gradient_checkpointing:
+        if settings.local.gradient_checkpointing:
             prepare_checkpointing(self._trunk)
         width = int(self._trunk.config.hidden_size)
         self._head = nn.Linear(width, 1, device=policy.device, dtype=torch.float32)
@@ -75,7 +75,7 @@ class Critic:
     @property
     def warming(self) -> bool:
         """Whether the next update is for the critic alone."""
-        return self.updates < self.settings.critic_warmup
+        return self.updates < self.settings.gae.critic_warmup
 
     def judge(self, samples: Sequence[Sample]) -> list[Sample]:
         """The samples with advantages, returns and values by token.
@@ -85,12 +85,12 @@ class Critic:
         """
         found: dict[int, Floats] = {}
         with torch.no_grad():
-            for micro in pack(samples, self.settings.microbatch_tokens, None, self._trees):
+            for micro in pack(samples, self.settings.local.microbatch_tokens, None, self._trees):
                 values = self._values(micro).cpu().numpy()
                 parts = np.split(values, np.cumsum([s.sampled for s in micro.samples])[:-1])
                 found |= {id(s): part for s, part in zip(micro.samples, parts, strict=True)}
         values = [found[id(s)] for s in samples]
-        return with_estimates(samples, values, self.settings.gamma, self.settings.gae_lambda)
+        return with_estimates(samples, values, self.settings.gae.gamma, self.settings.gae.lam)
 
     @contextmanager
     def training(self, lr: float) -> Generator[None]:
@@ -98,7 +98,7 @@ class Critic:
         for part in self._optimizer.param_groups:
             part["lr"] = lr
         self._sums = {"lr": lr}
-        with training_mode(self._trunk, self.settings.gradient_checkpointing, self._trees):
+        with training_mode(self._trunk, self.settings.local.gradient_checkpointing, self._trees):
             yield
         self.updates += 1
 
@@ -115,7 +115,7 @@ class Critic:
                 self._values(micro),
                 self._put(estimates.values),
                 self._put(estimates.returns),
-                self.settings.value_clip,
+                self.settings.gae.value_clip,
             )
             total = (loss * weights).sum()
             cast("Any", total).backward()
@@ -123,13 +123,13 @@ class Critic:
             self._add("clipped", float(held.sum()))
             self._add("tokens", len(loss))
         parameters = list(self._trained().values())
-        norm = float(nn.utils.clip_grad_norm_(parameters, self.settings.grad_clip))
+        norm = float(nn.utils.clip_grad_norm_(parameters, self.settings.local.grad_clip))
         if not np.isfinite(norm + self._sums["loss"]):
             self._optimizer.zero_grad(set_to_none=True)
             raise TrainError(
                 f"the critic's update {self.updates}: its loss is {self._sums['loss']}, its "
                 f"gradient norm {norm}. Its weights are as before this optimiser step. Lower "
-                "train.critic_lr or train.grad_clip, or go back to an older checkpoint."
+                "train.gae.critic_lr or train.local.grad_clip, or go back to an older checkpoint."
             )
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)

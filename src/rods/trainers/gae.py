@@ -68,7 +68,7 @@ def with_estimates(
             raise TrainError(
                 f"task {sample.task_id}, member {sample.member}: {len(some)} values came for "
                 f"{sample.sampled} sampled tokens; expected one finite value for each. Lower "
-                "train.critic_lr, or go back to an older checkpoint."
+                "train.gae.critic_lr, or go back to an older checkpoint."
             )
     exact = [np.asarray(v, dtype=np.float64) for v in values]
     raw = [

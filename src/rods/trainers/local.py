@@ -112,7 +112,7 @@ class LocalTrainer:
             self._reference = copy.deepcopy(model).requires_grad_(False).eval()
             if self._autocast:
                 cast("nn.Module", self._reference).to(torch.bfloat16)
-        if settings.gradient_checkpointing:
+        if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
         self._optimizer = make_optimizer(self._parameters, settings)
@@ -135,7 +135,7 @@ class LocalTrainer:
         """
         started = time.perf_counter()
         settings = self.settings
-        filters = Filters(settings.filter, settings.group_window)
+        filters = Filters(settings.filter, settings.filtering.window)
         batch = collect(groups, scores, settings.advantage, settings.mask_env_tokens, filters)
         lr = rate(settings, self.step, self.total_steps)
         tally = Tally()
@@ -160,19 +160,19 @@ class LocalTrainer:
         """Why the policy waits for its critic; None: it does not."""
         if self.critic is None or not self.critic.warming:
             return None
-        whole = self.settings.critic_warmup
+        whole = self.settings.gae.critic_warmup
         return f"the critic warms up, update {self.critic.updates + 1} of {whole}; the policy waits"
 
     def _critic_rate(self) -> float:
-        its = {"lr": self.settings.critic_lr, "warmup": 0}
+        its = {"lr": self.settings.gae.critic_lr, "warmup": 0}
         return rate(self.settings.model_copy(update=its), self.step, self.total_steps)
 
     def _pass(self, samples: list[Sample], tally: Tally, warming: str | None) -> None:
         """All mini-batches of all epochs."""
-        with training_mode(self.model, self.settings.gradient_checkpointing, self._trees):
+        with training_mode(self.model, self.settings.local.gradient_checkpointing, self._trees):
             for some in self._minibatches(samples):
                 weights = loss_weights(some, self.settings.aggregation, self.longest)
-                micros = pack(some, self.settings.microbatch_tokens, weights, self._trees)
+                micros = pack(some, self.settings.local.microbatch_tokens, weights, self._trees)
                 for micro in micros:
                     tally.see(micro)
                 if self.critic is not None:
@@ -217,7 +217,7 @@ class LocalTrainer:
             for name, value in terms.sums.items():
                 tally.add(name, float(value))
             tally.ratio_max = max(tally.ratio_max, float(terms.ratio_max))
-        norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.grad_clip)
+        norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.local.grad_clip)
         self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
@@ -246,7 +246,7 @@ class LocalTrainer:
         model = self._reference if self._reference is not None else self.model
         found: dict[int, Sample] = {}
         with torch.no_grad(), off, self._precision():
-            for micro in pack(samples, self.settings.microbatch_tokens, None, self._trees):
+            for micro in pack(samples, self.settings.local.microbatch_tokens, None, self._trees):
                 scores = token_scores(model, micro, False)[0].cpu().numpy()
                 parts = np.split(scores, np.cumsum([s.sampled for s in micro.samples])[:-1])
                 for sample, part in zip(micro.samples, parts, strict=True):
@@ -260,8 +260,8 @@ class LocalTrainer:
         tasks = sorted({s.task_id for s in samples})
         raise TrainError(
             f"step {self.step}: the {what} is {float(value)}; tasks {', '.join(tasks)}. The "
-            "weights are as before this optimiser step. Lower train.lr or train.grad_clip, or go "
-            "back to an older checkpoint."
+            "weights are as before this optimiser step. Lower train.lr or "
+            "train.local.grad_clip, or go back to an older checkpoint."
         )
 
     def _precision(self) -> torch.autocast:

@@ -24,7 +24,7 @@ def make_optimizer(
     others = [p for p in parameters if p.ndim <= 1]
     return torch.optim.AdamW(
         [
-            {"params": matrices, "weight_decay": settings.weight_decay},
+            {"params": matrices, "weight_decay": settings.local.weight_decay},
             {"params": others, "weight_decay": 0.0},
         ],
         lr=settings.lr,

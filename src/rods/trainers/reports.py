@@ -27,7 +27,7 @@ class CriticReport:
     value_mean: float
     return_mean: float
     value_clipped: float
-    """Share of tokens whose gradient `train.value_clip` stopped, 0-1."""
+    """Share of tokens whose gradient `train.gae.value_clip` stopped, 0-1."""
     grad_norm: float
     """Before clipping; mean over optimiser steps."""
     lr: float

@@ -29,6 +29,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
 from rods.errors import StoreError, TrainError
+from rods.settings import LocalSettings
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16
@@ -125,7 +126,7 @@ class School:
             lr=settings.lr,
             schedule=settings.schedule,
             warmup=math.ceil(settings.warmup * self.total),
-            weight_decay=settings.weight_decay,
+            local=LocalSettings(weight_decay=settings.weight_decay),
         )
         self._optimizer = make_optimizer(self._parameters, self._schedule)
         # Dropout stays off, as in reinforcement learning: nothing here is random but the order.

@@ -71,7 +71,7 @@ _PART = hashlib.sha256("\n".join(_WANTED).encode()).hexdigest()[:6]
 """Names the part, so that a folder extracted by a version that wanted less is not taken for it."""
 
 _HOW = (
-    f"Give the path of {WHEEL} in the setting env.wheel, or install the package with "
+    f"Give the path of {WHEEL} in the setting env.bfcl.wheel, or install the package with "
     f"`pip install --no-deps bfcl-eval=={VERSION}`."
 )
 
@@ -100,7 +100,7 @@ def obtain(wheel: str = "") -> Path:
     if wheel:
         path = Path(wheel).expanduser()
         if not path.is_file():
-            raise PrerequisiteError(f"env.wheel: there is no file {path}. {_HOW}")
+            raise PrerequisiteError(f"env.bfcl.wheel: there is no file {path}. {_HOW}")
         _check_hash(path)
         return _extracted(path)
     installed = _installed()

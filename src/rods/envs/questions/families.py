@@ -115,7 +115,7 @@ def make_question(family: str, difficulty: int, seed: int) -> Question:
     side = "held-out" if held_out else "training"
     raise ConfigError(
         f"{family} at difficulty {difficulty} has no question for the {side} side ({TRIES} draws). "
-        "Name another family or difficulty (env.families, env.difficulty)."
+        "Name another family or difficulty (env.questions.families, env.questions.difficulty)."
     )
 
 
@@ -132,12 +132,13 @@ def _draw(family: str, difficulty: int, key: str) -> Question:
     known = FAMILIES.get(family)
     if known is None:
         raise ConfigError(
-            f"env.families: {family!r} is unknown; expected some of {', '.join(FAMILIES)} or "
-            f"{GYM}NAME."
+            f"env.questions.families: {family!r} is unknown; expected some of "
+            f"{', '.join(FAMILIES)} or {GYM}NAME."
         )
     if not 1 <= difficulty <= HARDEST:
         raise ConfigError(
-            f"env.difficulty: {family} has no difficulty {difficulty}; expected 1 to {HARDEST}."
+            f"env.questions.difficulty: {family} has no difficulty {difficulty}; expected "
+            f"1 to {HARDEST}."
         )
     return known.make(difficulty, random.Random(key))
 
@@ -217,8 +218,8 @@ def question_tasks(
                 del places[pair]
     if len(tasks) < count:
         raise ConfigError(
-            f"env.families {list(families)} at env.difficulty {list(difficulties)} have only "
+            f"env.questions: families {list(families)} at difficulty {list(difficulties)} have only "
             f"{len(tasks)} different questions on the {'held-out' if held_out else 'training'} "
-            f"side, but {count} are asked for. Name more, or lower env.questions."
+            f"side, but {count} are asked for. Name more, or lower env.questions.count."
         )
     return tasks

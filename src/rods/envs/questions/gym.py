@@ -50,8 +50,8 @@ def gym_question(family: str, difficulty: int, key: str) -> Question:
 def _answer(family: str, answer: object) -> str:
     if not isinstance(answer, str) or not answer.strip():
         raise ConfigError(
-            f"env.families: reasoning_gym:{family} has items without one answer as text (got "
-            f"{answer!r}), which cannot be judged. Take another family."
+            f"env.questions.families: reasoning_gym:{family} has items without one answer as "
+            f"text (got {answer!r}), which cannot be judged. Take another family."
         )
     return answer.strip()
 
@@ -60,7 +60,7 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
     factory = _factory()
     if family not in factory.DATASETS:
         raise ConfigError(
-            f"env.families: reasoning-gym has no family {family!r}; it has "
+            f"env.questions.families: reasoning-gym has no family {family!r}; it has "
             f"{', '.join(sorted(factory.DATASETS))}."
         )
     if _has_many_answers(family, factory):
@@ -71,8 +71,8 @@ def _dataset(family: str, difficulty: int, seed: int) -> Any:
         )
     if not 1 <= difficulty <= HARDEST:
         raise ConfigError(
-            f"env.difficulty: reasoning_gym:{family} has no difficulty {difficulty}; expected 1 "
-            f"to {HARDEST}."
+            f"env.questions.difficulty: reasoning_gym:{family} has no difficulty {difficulty}; "
+            f"expected 1 to {HARDEST}."
         )
     fixed = {"seed": seed, "size": 1}
     if not factory.has_curriculum(family):
@@ -97,6 +97,6 @@ def _factory() -> Any:
         return importlib.import_module("reasoning_gym.factory")
     except ImportError as error:
         raise PrerequisiteError(
-            "env.families names a family of reasoning-gym, which is not installed. "
+            "env.questions.families names a family of reasoning-gym, which is not installed. "
             "pip install 'rods[math]'"
         ) from error

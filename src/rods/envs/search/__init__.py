@@ -4,7 +4,7 @@ Owns nothing itself: `documents.py` reads a corpus, `index.py` ranks it, `remote
 machine instead, `environment.py` is the tool; `atlas.py`, `relations.py` and `hops.py` make a world
 with its texts and questions.
 
-    environment = SearchEnvironment("wiki.jsonl")       # env.name = "search", env.corpus
+    environment = SearchEnvironment("wiki.jsonl")       # env.name = "search", env.search.corpus
 """
 
 from rods.envs.search.environment import SearchEnvironment, SearchWorld

@@ -88,7 +88,7 @@ def make_atlas(provinces: int = PROVINCES, seed: int = SEED) -> Atlas:
 
 
 def bundled_corpus() -> tuple[Document, ...]:
-    """The documents of the world that `search` uses if `env.corpus` is empty."""
+    """The documents of the world that `search` uses if `env.search.corpus` is empty."""
     return make_atlas().documents
 
 

@@ -80,8 +80,9 @@ class SearchEnvironment:
         self._lock = threading.Lock()
         if source and not _is_address(source) and not Path(source).is_file():
             raise ConfigError(
-                f"env.corpus: {source} is no file; expected JSON lines of documents. Leave it "
-                "empty for the bundled corpus, or give the address of a service in env.retriever."
+                f"env.search.corpus: {source} is no file; expected JSON lines of documents. "
+                "Leave it empty for the bundled corpus, or give the address of a service in "
+                "env.search.retriever."
             )
 
     def warm_up(self) -> None:

@@ -68,7 +68,7 @@ def make_question(hops: int, seed: int) -> HopQuestion:
     if not 1 <= hops <= MOST_HOPS or seed < 0:
         raise ConfigError(
             f"search: no question has {hops} hops and seed {seed}; expected 1 to {MOST_HOPS} hops "
-            "(env.difficulty) and a seed of 0 or more."
+            "(env.questions.difficulty) and a seed of 0 or more."
         )
     side = provinces(held_out=seed >= HELD_OUT)
     turn, place = divmod(seed % HELD_OUT, len(side))
@@ -126,7 +126,9 @@ def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> lis
         ConfigError: so many are not there, or a difficulty is none.
     """
     if not hops:
-        raise ConfigError(f"search: env.difficulty is empty, expected some of 1 to {MOST_HOPS}.")
+        raise ConfigError(
+            f"search: env.questions.difficulty is empty, expected some of 1 to {MOST_HOPS}."
+        )
     hops = list(dict.fromkeys(hops))
     first = HELD_OUT if held_out else 0
     tasks = [
@@ -136,7 +138,7 @@ def search_tasks(hops: Sequence[int], count: int, held_out: bool = False) -> lis
     if len({task.turns[0].user for task in tasks}) < count:
         raise ConfigError(
             f"search: the bundled world has no {count} different questions of hops {hops} on the "
-            f"{'held-out' if held_out else 'training'} side; ask for fewer (env.questions)."
+            f"{'held-out' if held_out else 'training'} side; ask for fewer (env.questions.count)."
         )
     return tasks
 

@@ -92,7 +92,9 @@ class Bm25Index:
         """
         bm25s = engine()
         if not corpus.is_file():
-            raise ConfigError(f"env.corpus: {corpus} is no file; expected JSON lines of documents.")
+            raise ConfigError(
+                f"env.search.corpus: {corpus} is no file; expected JSON lines of documents."
+            )
         place = _find(corpus, folder or corpus.parent)
         if not (place / CARD).is_file():
             _build(corpus, place, told)
@@ -129,7 +131,7 @@ def engine() -> Any:
     except ImportError as error:
         raise PrerequisiteError(
             "searching a local corpus needs bm25s. Install it: pip install 'rods[search]'; or give "
-            "the address of a retriever in env.retriever."
+            "the address of a retriever in env.search.retriever."
         ) from error
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for every message of its own
     return found
@@ -169,7 +171,7 @@ def _numbered(texts: Iterable[str], where: str) -> _Words:
         documents.append(array("i", [numbers.setdefault(word, len(numbers)) for word in kept]))
     if not numbers:
         raise ConfigError(
-            f"env.corpus: {where} has {len(documents)} documents and no word to search by."
+            f"env.search.corpus: {where} has {len(documents)} documents and no word to search by."
         )
     return _Words(documents, numbers)
 
@@ -210,8 +212,8 @@ def _build(corpus: Path, place: Path, told: Callable[[Path, int], Told] | None) 
         if (place / CARD).is_file():
             return
         raise ConfigError(
-            f"env.corpus: the index of {corpus} cannot be written to {place}: {error}. Make room "
-            "or allow writing there."
+            f"env.search.corpus: the index of {corpus} cannot be written to {place}: {error}. Make "
+            "room or allow writing there."
         ) from error
     finally:
         tell("done", 1.0, len(starts))

@@ -40,7 +40,9 @@ class RemoteRetriever:
         patience: float = 0.5,
         size: int = 32,
     ) -> None:
-        self._service = Service(url, "/retrieve", "env.retriever", seconds, retries, patience, size)
+        self._service = Service(
+            url, "/retrieve", "env.search.retriever", seconds, retries, patience, size
+        )
 
     def search(self, query: str, limit: int) -> list[Hit]:
         """The best documents for one query, best first."""

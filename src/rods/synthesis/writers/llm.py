@@ -228,34 +228,35 @@ def make_llm_writer(
     Raises:
         ConfigError: no server is named.
     """
-    if not options.url:
+    chosen = options.llm
+    if not chosen.url:
         raise ConfigError(
-            "synthesis.url is empty: the writer `llm` needs the base URL of an OpenAI-compatible "
-            "chat server, for example --writer-url http://localhost:8000/v1."
+            "synthesis.llm.url is empty: the writer `llm` needs the base URL of an "
+            "OpenAI-compatible chat server, for example --writer-url http://localhost:8000/v1."
         )
     chat = ChatClient(
         ChatSettings(
-            url=options.url,
-            model=options.model,
-            models=options.models,
-            temperatures=options.temperatures,
-            temperature=options.temperature,
-            top_p=options.top_p,
-            max_tokens=options.max_tokens,
-            concurrency=options.concurrency,
-            timeout=options.timeout,
-            price_in=options.price_in,
-            price_out=options.price_out,
+            url=chosen.url,
+            model=chosen.model,
+            models=chosen.models,
+            temperatures=chosen.temperatures,
+            temperature=chosen.temperature,
+            top_p=chosen.top_p,
+            max_tokens=chosen.max_tokens,
+            concurrency=chosen.concurrency,
+            timeout=chosen.timeout,
+            price_in=chosen.price_in,
+            price_out=chosen.price_out,
         ),
         cache,
     )
     settings = LlmSettings(
-        planner=options.planner,
-        narrative=options.narrative,
-        coherence=options.coherence,
-        feedback=options.feedback,
+        planner=chosen.planner,
+        narrative=chosen.narrative,
+        coherence=chosen.coherence,
+        feedback=chosen.feedback,
         max_distance=options.max_distance,
-        parallel=options.concurrency,
+        parallel=chosen.concurrency,
     )
     return LlmWriter(pool, environment, chat, settings)
 
