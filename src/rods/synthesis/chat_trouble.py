@@ -100,7 +100,7 @@ def timed_out(seconds: float) -> Trouble:
     """A request that took too long."""
     return Trouble(
         f"no complete answer within {seconds:g} s",
-        "Raise synthesis.llm.timeout, or lower synthesis.llm.concurrency or synthesis.llm.max_tokens.",
+        "Raise synthesis.llm.timeout, or lower concurrency or max_tokens beside it.",
         Again.LATER,
     )
 
@@ -250,7 +250,7 @@ def _unusable(answer: Answer, refusal: str, reason: str, max_tokens: int) -> Tro
         why = f", all {max_tokens} tokens went into thinking" if answer.truncated else ""
         return Trouble(
             f"the answer is empty{why}",
-            "Raise synthesis.llm.max_tokens, or use another model for this stage (synthesis.llm.models).",
+            "Raise synthesis.llm.max_tokens, or name another model for this stage (its models).",
             Again.RESEED,
         )
     return None

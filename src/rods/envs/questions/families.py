@@ -218,8 +218,8 @@ def question_tasks(
                 del places[pair]
     if len(tasks) < count:
         raise ConfigError(
-            f"env.questions: families {list(families)} at difficulty {list(difficulties)} have only "
-            f"{len(tasks)} different questions on the {'held-out' if held_out else 'training'} "
+            f"env.questions: families {list(families)} at difficulty {list(difficulties)} have "
+            f"only {len(tasks)} different questions on the {'held-out' if held_out else 'training'} "
             f"side, but {count} are asked for. Name more, or lower env.questions.count."
         )
     return tasks
