@@ -219,7 +219,8 @@ def question_tasks(
     if len(tasks) < count:
         raise ConfigError(
             f"env.questions: families {list(families)} at difficulty {list(difficulties)} have "
-            f"only {len(tasks)} different questions on the {'held-out' if held_out else 'training'} "
-            f"side, but {count} are asked for. Name more, or lower env.questions.count."
+            f"only {len(tasks)} different questions on the "
+            f"{'held-out' if held_out else 'training'} side, but {count} are asked for. Name more, "
+            "or lower env.questions.count."
         )
     return tasks
