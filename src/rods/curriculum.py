@@ -168,11 +168,20 @@ class OnlineCurriculum:
         self._ingest(epoch)
         return self.buffer.start_epoch(
             epoch,
-            originals=self._pools[stage.name],
+            originals=self._originals(epoch),
             categories=stage.categories,
             expand=self._expands(stage),
             first_step=first_step,
         )
+
+    def _originals(self, epoch: int) -> list[str]:
+        """The original tasks that an epoch draws: its stage's, or the slice whose turn it is."""
+        stage = self._stages[epoch]
+        pool, size = self._pools[stage.name], stage.slice
+        if not size or size >= len(pool):
+            return pool
+        first = size * (epoch - self._stages.index(stage))
+        return [pool[(first + i) % len(pool)] for i in range(size)]
 
     def next_tasks(self, n: int) -> list[Task]:
         """The next tasks, at most `n`; fewer at an epoch's end, none when all are out."""
@@ -349,7 +358,7 @@ class OnlineCurriculum:
 
     def _room(self) -> int:
         """Variants that may still be ordered before the backlog is full."""
-        entering = self.buffer.injectable(len(self._pools[self.stage.name]))
+        entering = self.buffer.injectable(len(self._originals(self.epoch)))
         most = math.floor(self._config.synthesis.backlog_epochs * entering)
         ordered = sum(r.n for r in self.buffer.journal.open_requests())
         return max(0, most - self.buffer.waiting - ordered)

@@ -385,6 +385,9 @@ class StageSettings(Settings):
     epochs: int = Field(default=5, ge=1)
     tasks: int = Field(default=0, ge=0)
     """Original tasks of this stage at most, stratified; 0: all."""
+    slice: int = Field(default=0, ge=0)
+    """Original tasks that one epoch draws, the next ones of the stage in turn, so that short epochs
+    bring all of them into play; 0: all in every epoch."""
     expand: bool = False
     """Whether boundary, synthesis and buffer are at work in this stage."""
 

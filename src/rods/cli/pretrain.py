@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rods.cli.common import say
 from rods.config import RolloutSettings, load_config
 from rods.errors import ConfigError, StoreError
+from rods.policies.habits import ORACLE, Habits
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -30,10 +31,13 @@ HELD_OUT = 120
 """Variants of held-out scenarios that the card's loss is measured on."""
 CORPUS = 2_000
 """Variants whose texts train the tokenizer."""
+OPEN = Habits(stop=0.7, guess=0.7)
+"""Habits of the second part: more often the worse way than the better one."""
 DATA = (
     "Verified variants of the training scenarios of BFCL multi-turn (grouped split, 400 of 800 "
     "tasks), made by the graph and the resample writers; the oracle's calls, a fixed answer, a "
-    "fixed abstention."
+    "fixed abstention. At the end other variants with the habits that the settings name: turns "
+    "with several calls that stop after some of them, calls where something is missing."
 )
 LIMITS = (
     "It speaks the `compact` dialect only, knows the tools of the benchmark's eight classes by "
@@ -50,6 +54,8 @@ class School(NamedTuple):
     settings: PretrainSettings
     tokenizer: PreTrainedTokenizerFast
     conversations: Sequence[Conversation]
+    habitual: Sequence[Conversation]
+    """Those of the second part; empty: there is none."""
     held_out: Sequence[Conversation]
     """Of the held-out side, for the card's loss."""
     data: str
@@ -68,6 +74,9 @@ def pretrain(
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     threads: Annotated[int, typer.Option(help="CPU threads; 0: all.")] = 0,
+    ceiling: Annotated[
+        bool, typer.Option("--ceiling", help="The second part has the oracle's habits too.")
+    ] = False,
 ) -> None:
     """Train a bundled policy from scratch, on questions or tasks of the training side only."""
     from rods.policies.pretrain import build_model, measure, save_policy
@@ -80,28 +89,35 @@ def pretrain(
         raise StoreError(f"{folder}: a policy is here already. Choose another folder.")
     folder.mkdir(parents=True, exist_ok=True)
     set_threads(threads)
-    school = _math(seed, tokens) if kind == MATH else _tools(folder, seed, tokens, wheel)
+    habits = ORACLE if ceiling else OPEN
+    school = _math(seed, tokens) if kind == MATH else _tools(folder, seed, tokens, wheel, habits)
     model = build_model(school.settings, school.tokenizer, seed)
-    card = _teach(model, school, seed)
+    card = _teach(model, school.conversations, school.settings, seed)
+    if school.habitual:
+        second = school.settings.second_part()
+        card["second_part"] = _teach(model, school.habitual, second, seed)
     card["held_out"] = measure(model, school.held_out, school.settings.batch_tokens)
     card["chat_template"] = ChatTemplate(school.tokenizer).digest()
     card["seed"] = seed
     card["data"] = school.data
     card["limits"] = school.limits
     which = f" --kind {kind}" if kind != TOOLS else ""
+    which += " --ceiling" if ceiling else ""
     card["command"] = f"rods pretrain{which} --tokens {school.settings.tokens} --seed {seed}"
     save_policy(folder, model, school.tokenizer, card, school.settings)
     say(f"held out: {card['held_out']}; saved in {folder}")
 
 
-def _teach(model: Any, school: School, seed: int) -> dict[str, Any]:
+def _teach(
+    model: Any, conversations: Sequence[Conversation], settings: PretrainSettings, seed: int
+) -> dict[str, Any]:
     """Train behind a progress bar; figures for the card."""
     from rods.policies.pretrain import teach
 
     with Progress(
         *Progress.get_default_columns(), "{task.fields[note]}", console=Console(stderr=True)
     ) as bar:
-        line = bar.add_task("training", total=school.settings.tokens, note="")
+        line = bar.add_task("training", total=settings.tokens, note="")
 
         def report(figures: dict[str, float]) -> None:
             rate = figures["tokens"] / figures["seconds"]
@@ -110,7 +126,7 @@ def _teach(model: Any, school: School, seed: int) -> dict[str, Any]:
             if not bar.console.is_terminal and figures["step"] % 20 == 1:
                 say(f"step {figures['step']:.0f} {figures['tokens'] / 1e6:.2f}M {note}")
 
-        return teach(model, school.conversations, school.settings, seed, report)
+        return teach(model, conversations, settings, seed, report)
 
 
 def _math(seed: int, tokens: int) -> School:
@@ -123,32 +139,41 @@ def _math(seed: int, tokens: int) -> School:
     conversations = math.math_conversations(tokenizer, math.Plan(), seed, range(number))
     asked = math.Plan(held_out=True)
     held_out = math.math_conversations(tokenizer, asked, seed, range(math.HELD_OUT_ROWS))
-    return School(settings, tokenizer, conversations, held_out, math.DATA, math.LIMITS)
+    return School(settings, tokenizer, conversations, (), held_out, math.DATA, math.LIMITS)
 
 
-def _tools(folder: Path, seed: int, tokens: int, wheel: str) -> School:
+def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> School:
     from rods.policies.pretrain import PretrainSettings
     from rods.policies.tokenizer import common_words, train_tokenizer
 
-    settings = PretrainSettings(tokens=tokens) if tokens else PretrainSettings()
+    settings = PretrainSettings(habits=habits)
+    settings = replace(settings, tokens=tokens) if tokens else settings
     rollout = load_config("rods", "quick").rollout
-    number = settings.tokens // TYPICAL
+    number, more = settings.tokens // TYPICAL, settings.habit_tokens // TYPICAL
     with ProcessPoolExecutor(2, get_context("spawn"), _start, (wheel, seed)) as crew:
         say(f"texts of {CORPUS} variants for the tokenizer")
-        texts = [t for part in crew.map(_texts, _shares(CORPUS)) for t in part]
+        texts = [t for part in crew.map(_texts, _shares(range(CORPUS))) for t in part]
         tokenizer = train_tokenizer(texts + _tool_lines(wheel), common_words(texts), settings.vocab)
         tokenizer.save_pretrained(folder)
-        say(f"conversations of {number} variants")
-        shares = _shares(number)
-        made = crew.map(_conversations, [(folder, rollout, "train", s) for s in shares])
-        conversations = [c for part in made for c in part]
-        made = crew.map(_conversations, [(folder, rollout, "held_out", range(HELD_OUT))])
-        held_out = [c for part in made for c in part]
-    return School(settings, tokenizer, conversations, held_out, DATA, LIMITS)
+        say(f"conversations of {number} and {more} variants")
+
+        def play(side: str, numbers: range, habits: Habits = ORACLE) -> list[Conversation]:
+            jobs = [(folder, rollout, side, share, habits) for share in _shares(numbers)]
+            return [c for part in crew.map(_conversations, jobs) for c in part]
+
+        return School(
+            settings,
+            tokenizer,
+            play("train", range(number)),
+            play("train", range(number, number + more), habits),
+            play("held_out", range(HELD_OUT)),
+            DATA,
+            LIMITS,
+        )
 
 
-def _shares(total: int, size: int = 100) -> list[range]:
-    return [range(a, min(a + size, total)) for a in range(0, total, size)]
+def _shares(numbers: range, size: int = 100) -> list[range]:
+    return [numbers[a : a + size] for a in range(0, len(numbers), size)]
 
 
 _makers: dict[str, Any] = {}
@@ -168,15 +193,15 @@ def _texts(numbers: range) -> list[str]:
     return [text for number in numbers for text in _makers["train"].texts(number)]
 
 
-def _conversations(job: tuple[Path, RolloutSettings, str, range]) -> list[Any]:
+def _conversations(job: tuple[Path, RolloutSettings, str, range, Habits]) -> list[Any]:
     from transformers import PreTrainedTokenizerFast
 
     from rods.policies.conversations import make_conversations
     from rods.template import ChatTemplate
 
-    folder, rollout, side, numbers = job
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    return list(make_conversations(_makers[side], ChatTemplate(tokenizer), rollout, numbers))
+    folder, rollout, side, numbers, habits = job
+    template = ChatTemplate(PreTrainedTokenizerFast.from_pretrained(folder))
+    return list(make_conversations(_makers[side], template, rollout, numbers, habits))
 
 
 def _tool_lines(wheel: str) -> list[str]:

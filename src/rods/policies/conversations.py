@@ -1,10 +1,8 @@
-"""Supervised conversations: what the oracle says on verified variants, as token ids with a mask.
+"""Supervised conversations: what an agent of some habits says on verified variants, as token ids.
 
-The oracle's texts are played through the very rollout that trains and evaluates, so that the ids
-the model learns from are those that it will meet. A call that needs the result of an earlier one in
-the same turn waits for it in a step of its own. Only solved conversations are kept.
+The texts are played through the very rollout that trains and evaluates, so that the ids the model
+learns from are those that it will meet. Of the oracle's conversations only solved ones are kept.
 
-    texts = oracle_texts(task, environment.replay(task), dialect)
     conversation = play(task, environment, dialect, template, settings)
 """
 
@@ -18,81 +16,25 @@ from typing import NamedTuple
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, structured
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.envs.judge import Replay
+from rods.policies.habits import ORACLE, Habits, agent_texts
 from rods.policy import ScriptedPolicy
 from rods.rollout import run_episode
 from rods.synthesis.writers import make_writer
-from rods.task import Task, Turn
+from rods.task import Task
 from rods.template import ChatTemplate
-from rods.types import ToolCall, ToolResult, Value
+from rods.types import StopReason
 
 DIALECT = "compact"
 RESAMPLED = 0.4
 """Share of the conversations in the words of the benchmark's users; the others are in templates."""
-DONE = "Done."
-MISSING_TOOL = "I have no tool for that."
-MISSING_VALUE = "Which one exactly? Please tell me more."
 
 
 class Conversation(NamedTuple):
-    """One solved task."""
+    """One task, played."""
 
     ids: list[int]
     mask: list[int]
-    """1 where the oracle speaks."""
-
-
-def oracle_texts(task: Task, replay: Replay, dialect: Dialect) -> list[str]:
-    """What a perfect agent would say on each of its generations.
-
-    Args:
-        task: whose ground truth is played.
-        replay: results of the ground truth.
-        dialect: how calls are written.
-    """
-    texts: list[str] = []
-    known = ""
-    for index, (turn, played) in enumerate(zip(task.turns, replay.turns, strict=True)):
-        known += "\n" + turn.user
-        if not turn.ground_truth:
-            later = task.turns[index + 1] if index + 1 < len(task.turns) else Turn("")
-            texts.append(MISSING_VALUE if later.user else MISSING_TOOL)
-            continue
-        texts += [dialect.write(calls) for calls in steps(turn, played.results, known)]
-        known += "".join("\n" + result.content for result in played.results)
-        texts.append(DONE)
-    return texts
-
-
-def steps(turn: Turn, results: tuple[ToolResult, ...], known: str) -> Iterator[list[ToolCall]]:
-    """A turn's calls, parted where a call needs what an earlier one of the turn returned.
-
-    Args:
-        turn: with at least one call.
-        results: of its calls, in order.
-        known: everything that the agent has read before the turn's first call.
-    """
-    step: list[ToolCall] = []
-    unread = ""
-    for call, result in zip(turn.ground_truth, results, strict=True):
-        words = [str(v) for v in _scalars(list(call.arguments.values()))]
-        if step and any(w not in known and len(w) > 1 and w in unread for w in words):
-            yield step
-            step, known, unread = [], known + unread, ""
-        step.append(call)
-        unread += "\n" + result.content
-    yield step
-
-
-def _scalars(value: Value) -> Iterator[str | int | float]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _scalars(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _scalars(item)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield value
+    """1 where the agent speaks."""
 
 
 def play(
@@ -101,15 +43,22 @@ def play(
     dialect: Dialect,
     template: ChatTemplate,
     settings: RolloutSettings,
+    habits: Habits = ORACLE,
+    seed: int = 0,
 ) -> Conversation | None:
-    """The oracle's conversation; None if it does not fit the budgets or is not judged solved."""
-    end = template.stop_ids[0]
-    texts = oracle_texts(task, environment.replay(task), dialect)
+    """The conversation of an agent of these habits, whose choices are a function of the seed.
+
+    Returns:
+        None if it does not fit the budgets, or if the oracle's is not judged solved.
+    """
+    end = template.end_id
+    rng = random.Random(f"rods-habits-{seed}")
+    texts = agent_texts(task, environment.replay(task), dialect, habits, rng)
     script = [[*template.encode(text), end] for text in texts]
     trajectory = asyncio.run(
         run_episode(task, environment, ScriptedPolicy(script), dialect, template, settings)
     )
-    if not trajectory.solved:
+    if trajectory.stop is not StopReason.DONE or not (trajectory.solved or habits != ORACLE):
         return None
     return Conversation(trajectory.ledger.ids, trajectory.ledger.mask)
 
@@ -144,11 +93,24 @@ class Maker:
 
 
 def make_conversations(
-    maker: Maker, template: ChatTemplate, settings: RolloutSettings, numbers: Iterable[int]
+    maker: Maker,
+    template: ChatTemplate,
+    settings: RolloutSettings,
+    numbers: Iterable[int],
+    habits: Habits = ORACLE,
 ) -> Iterator[Conversation]:
-    """The conversations of these variants; those that do not fit the budgets are left out."""
+    """The conversations of these variants; those that do not fit the budgets are left out.
+
+    Args:
+        maker: of the variants.
+        template: of the policy.
+        settings: budgets.
+        numbers: which variants.
+        habits: shares of the worse ways.
+    """
     dialect = structured(DIALECT)
     for number in numbers:
-        made = play(maker.variant(number), maker.environment, dialect, template, settings)
+        task = maker.variant(number)
+        made = play(task, maker.environment, dialect, template, settings, habits, number)
         if made is not None:
             yield made

@@ -34,6 +34,7 @@ SETTINGS = PretrainSettings(
     matrix_lr=0.015,
     context_weight=0.0,
     smoothing=0.0,
+    habit_tokens=0,
 )
 """Without label smoothing: at temperature 1 it would spoil one digit in fifty."""
 DATA = (

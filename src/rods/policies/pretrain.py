@@ -1,8 +1,8 @@
 """`rods pretrain`: make the bundled policy from nothing, on variants of training scenarios only.
 
 A Qwen3-architecture model with random weights learns to speak like the oracle: next-token loss on
-the oracle's tokens, and with a small weight on the rest of the conversation. Label smoothing keeps
-it uncertain, so that the K rollouts of a group differ and there is something to reinforce.
+the oracle's tokens, and with a small weight on the rest of the conversation. In a second, short
+part it learns from an agent of worse habits, so that decisions stay open for reinforcement.
 
     card = pretrain(folder, PretrainSettings(tokens=9_000_000), seed=0)
 """
@@ -14,7 +14,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.policies.conversations import Conversation
+from rods.policies.habits import ORACLE, Habits
 from rods.policies.muon import Muon
 from rods.policies.start import plant_induction
 from rods.policies.tokenizer import END, PAD
@@ -44,7 +45,7 @@ class PretrainSettings:
     rope_theta: float = 1e6
     """So large that the slower half of the frequencies can match contents at any distance."""
     tokens: int = 4_800_000
-    """Tokens to train on, context included."""
+    """Tokens to train on, context included, before the second part."""
     batch_tokens: int = 3_072
     """Tokens of one update, padding included."""
     window: int = 0
@@ -58,6 +59,24 @@ class PretrainSettings:
     """Weight of the loss on tokens that the oracle did not say."""
     smoothing: float = 0.02
     """Label smoothing on the oracle's tokens."""
+    habit_tokens: int = 500_000
+    """Tokens of the second part, whose agent has the habits below; 0: there is none."""
+    habit_rate: float = 0.5
+    """Share of both peak rates in the second part. It has no label smoothing: what stays uncertain
+    is what is shown both ways."""
+    habits: Habits = ORACLE
+    """The oracle's make the ceiling: the policy that the second part left nothing open to."""
+
+    def second_part(self) -> PretrainSettings:
+        """The same settings for the second part."""
+        share = self.habit_rate
+        return replace(
+            self,
+            tokens=self.habit_tokens,
+            lr=share * self.lr,
+            matrix_lr=share * self.matrix_lr,
+            smoothing=0.0,
+        )
 
 
 def build_model(
