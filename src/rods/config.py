@@ -139,6 +139,11 @@ class RunConfig(Settings):
                 f'rollout.k = 1 leaves train.advantage = "{train.advantage}" no group to compare '
                 f"with; take one of {', '.join(ALONE)}, or a larger rollout.k"
             )
+        if train.credit == "turn" and (train.advantage == "gae" or not train.mask_env_tokens):
+            raise ValueError(
+                'train.credit = "turn" spreads advantages of groups over sampled tokens; it needs '
+                "train.mask_env_tokens and another train.advantage than gae"
+            )
         if train.advantage != "gae":
             return
         if train.loss == "gspo":

@@ -40,6 +40,8 @@ class Score:
     """False: infrastructure failed; the member enters neither baseline nor rbar."""
     reason: str | None = None
     """Why it is invalid."""
+    turns: tuple[float, ...] = ()
+    """What each of the task's turns earned, where the value is their sum; empty: it is no sum."""
 
 
 Reward: TypeAlias = Callable[[Task, Trajectory], Score]

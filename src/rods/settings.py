@@ -345,6 +345,10 @@ class TrainSettings(Settings):
     counted. Needs a reward that logs `correct`. The perplexity under a base model is not looked
     at."""
     filtering: FilterSettings = FilterSettings()
+    credit: Literal["trajectory", "turn"] = "trajectory"
+    """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the
+    members of the group that entered the turn in the same condition. Rewards that are no sum over
+    turns (`format`) keep `trajectory`."""
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
     clip_low: float = Field(default=0.2, ge=0)
     clip_high: float = Field(default=0.28, ge=0)

@@ -20,7 +20,9 @@ def progress(task: Task, trajectory: Trajectory) -> Score:
     A turn that was never reached counts 0, so stopping early pays nothing. A turn without ground
     truth is solved by calling nothing and answering.
     """
-    return Score(_solved(trajectory) / trajectory.n_turns, _parts(trajectory))
+    earned = [v.solved / trajectory.n_turns for v in trajectory.verdicts]
+    turns = (*earned, *[0.0] * (trajectory.n_turns - len(earned)))
+    return Score(_solved(trajectory) / trajectory.n_turns, _parts(trajectory), turns=turns)
 
 
 @reward("observed_progress")

@@ -12,10 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rods.errors import TrainError
 from rods.reward import Score
 from rods.rewards.filters import WINDOW, GroupFault, SampleFault, group_fault, sample_faults
 from rods.trainers.advantages import advantages, zero_variance
+from rods.trainers.credit import turn_credit, with_credit
 from rods.trainers.samples import Sample, loss_tokens, to_sample
 from rods.trajectory import Group
 
@@ -51,6 +55,8 @@ class Batch:
     """Members that infrastructure failed; in no baseline and no sample."""
     empty: int
     """Valid members of informative groups that sampled no token: in the baseline, no sample."""
+    uncredited: int = 0
+    """Valid members of informative groups none of whose turns had an advantage: no sample."""
     dropped: dict[str, int] = field(default_factory=dict[str, int])
     """Groups that the filter left out before advantages, by reason; empty without a filter."""
     masked: dict[str, int] = field(default_factory=dict[str, int])
@@ -64,6 +70,7 @@ def collect(
     kind: str,
     mask_env_tokens: bool = True,
     filters: Filters | None = None,
+    by_turn: bool = False,
 ) -> Batch:
     """Advantages of all groups, samples of the informative ones.
 
@@ -77,6 +84,7 @@ def collect(
         kind: `gae`, or see `advantages`.
         mask_env_tokens: see `to_sample`.
         filters: what else is left out; default: nothing.
+        by_turn: whether advantages are those of turns, where the reward is a sum over turns.
 
     Raises:
         TrainError: the shapes of `groups` and `scores` differ, or the filter has no such name.
@@ -99,22 +107,30 @@ def collect(
         for i in kept
     ]  # fmt: skip
     found = _advantages(kind, [rewards[i] for i in kept], tokens)
+    credits = _credits(kind, [groups[i] for i in kept], [known[i] for i in kept], by_turn)
     samples: list[Sample] = []
-    informative = empty = 0
-    for index, row in zip(kept, found, strict=True):
-        if not any(a if kind != "gae" else a is not None for a in row):
+    informative = empty = uncredited = 0
+    for index, row, credit in zip(kept, found, credits, strict=True):
+        if not _informative(kind, row, credit):
             continue
         informative += 1
         sieve.count(faults[index])
-        members = zip(groups[index].trajectories, rewards[index], row, faults[index], strict=True)
-        for trajectory, reward, advantage, fault in members:
+        members = zip(
+            groups[index].trajectories, rewards[index], row, credit, faults[index], strict=True
+        )
+        for trajectory, reward, advantage, tokens_credit, fault in members:
             if reward is None or advantage is None or fault is not None:
                 continue
-            if trajectory.ledger.generated:
-                sample = to_sample(trajectory, advantage, mask_env_tokens)
-                samples.append(replace(sample, reward=reward))
-            else:
+            if not trajectory.ledger.generated:
                 empty += 1
+                continue
+            sample = replace(to_sample(trajectory, advantage, mask_env_tokens), reward=reward)
+            if tokens_credit is None:
+                samples.append(sample)
+            elif tokens_credit.any():
+                samples.append(with_credit(sample, tokens_credit))
+            else:
+                uncredited += 1
     return Batch(
         samples=samples,
         groups=len(groups),
@@ -123,6 +139,7 @@ def collect(
         trajectories=sum(len(row) for row in rewards),
         invalid=sum(r is None for row in rewards for r in row),
         empty=empty,
+        uncredited=uncredited,
         dropped=sieve.dropped,
         masked=sieve.masked,
     )
@@ -142,6 +159,26 @@ def _advantages(
     if kind != "gae":
         return found
     return [[None if a is None else 0.0 for a in row] for row in found]
+
+
+def _informative(
+    kind: str,
+    advantages: Sequence[float | None],
+    credit: Sequence[NDArray[np.float32] | None],
+) -> bool:
+    """Whether a group teaches anything."""
+    if any(c is not None for c in credit):
+        return any(c is not None and bool(c.any()) for c in credit)
+    return any(a if kind != "gae" else a is not None for a in advantages)
+
+
+def _credits(
+    kind: str, groups: Sequence[Group], scores: Scores, by_turn: bool
+) -> Sequence[Sequence[NDArray[np.float32] | None]]:
+    """Advantages by token of all members; None where those of trajectories hold."""
+    if by_turn and all(s.turns for row in scores for s in row if s.valid):
+        return turn_credit(kind, groups, scores)
+    return [[None] * len(row) for row in scores]
 
 
 class _Sieve:

@@ -136,7 +136,10 @@ class LocalTrainer:
         started = time.perf_counter()
         settings = self.settings
         filters = Filters(settings.filter, settings.filtering.window)
-        batch = collect(groups, scores, settings.advantage, settings.mask_env_tokens, filters)
+        by_turn = settings.credit == "turn"
+        batch = collect(
+            groups, scores, settings.advantage, settings.mask_env_tokens, filters, by_turn
+        )
         lr = rate(settings, self.step, self.total_steps)
         tally = Tally()
         critic, warming = None, self._warming()

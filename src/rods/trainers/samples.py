@@ -67,6 +67,8 @@ class Sample:
     """What the whole trajectory earned."""
     estimates: Estimates | None = None
     """Those of a critic, under `gae`."""
+    credit: Floats | None = None
+    """Advantage of each sampled token, in the place of `advantage`; shape (`sampled`,)."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -139,6 +141,13 @@ def loss_tokens(trajectory: Trajectory, mask_env_tokens: bool = True) -> int:
     spans = trajectory.spans
     first = next((i for i, span in enumerate(spans) if span.sampled), len(spans))
     return sum(len(s.ids) for s in spans[first:] if s.sampled or not mask_env_tokens)
+
+
+def _advantages_of(sample: Sample) -> Floats:
+    """The advantage of each sampled token, by trajectory or by turn; shape (`sampled`,)."""
+    if sample.credit is not None:
+        return sample.credit
+    return np.full(sample.sampled, sample.advantage, dtype=np.float32)
 
 
 def loss_weights(samples: Sequence[Sample], aggregation: str, longest: int = 0) -> list[float]:
@@ -248,12 +257,9 @@ class Microbatch:
     @property
     def advantages(self) -> Floats:
         """Advantage of each sampled token; shape (N,)."""
-        known = self.estimates
-        return (
-            self._spread([s.advantage for s in self.samples])
-            if known is None
-            else (known.advantages)
-        )
+        if self.estimates is not None:
+            return self.estimates.advantages
+        return np.concatenate([_advantages_of(s) for s in self.samples])
 
     @cached_property
     def estimates(self) -> Estimates | None:
