@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 
 from pool_cases import (
@@ -65,6 +67,26 @@ def test_stages_in_order_with_their_tasks(curriculum_of):
     assert seen == [("format", 4, 4), ("base", 4, 1), ("base", 4, 1), ("all", 16, 4)]
     with pytest.raises(TrainError, match="all stages are played"):
         curriculum.start_epoch()
+
+
+def test_a_slice_brings_every_original_into_play_in_turn(curriculum_of):
+    stages = [{"name": "grow", "epochs": 5, "slice": 6, "expand": True}]
+    curriculum = curriculum_of(stages=stages, replay={"inject": 0.34})
+    seen = []
+    while not curriculum.done:
+        play(curriculum, half)
+        drawn = curriculum.buffer.drawn(curriculum.epoch)
+        seen.append([i for i in drawn if curriculum.buffer.task(i).is_original])
+    assert [len(ids) for ids in seen] == [6] * 5
+    counts = Counter(i for ids in seen for i in ids)
+    assert len(counts) == 16 and set(counts.values()) <= {1, 2}
+    assert not set(seen[0]) & set(seen[1])
+
+
+def test_a_slice_larger_than_the_stage_is_the_whole_stage(curriculum_of):
+    curriculum = curriculum_of(stages=[{"name": "grow", "slice": 99, "expand": True}])
+    curriculum.start_epoch()
+    assert curriculum.buffer.remaining == 16
 
 
 def test_stage_tasks_are_stratified_and_seeded():

@@ -11,7 +11,9 @@ from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.policies.conversations import Conversation, Maker, oracle_texts, play, steps
+from rods.envs.judge import Replay, TurnReplay
+from rods.policies.conversations import Conversation, Maker, play
+from rods.policies.habits import ORACLE, Habits, agent_texts, steps
 from rods.policies.muon import Muon, orthogonalise
 from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
 from rods.policies.tokenizer import common_words, train_tokenizer
@@ -80,8 +82,56 @@ def test_oracle_conversations_are_solved_and_masked(tokenizer) -> None:
         made = play(task, environment, dialect, template, rollout)
         assert made is not None, task.provenance.origin
         said = tokenizer.decode([i for i, m in zip(made.ids, made.mask, strict=True) if m])
-        texts = oracle_texts(task, environment.replay(task), dialect)
+        texts = agent_texts(task, environment.replay(task), dialect, ORACLE, random.Random(0))
         assert said == "".join(f"{text}<|end|>" for text in texts)
+
+
+CAREFUL_TURNS = (
+    Turn("Make notes.txt, then show the folder.", (ToolCall("touch", {}), ToolCall("ls", {}))),
+    Turn("Sort the file."),
+    Turn("notes.txt is the one.", (ToolCall("sort", {"file_name": "notes.txt"}),)),
+)
+
+
+def habitual(habits: Habits, turns=CAREFUL_TURNS, replies=(("", "a.txt"), (), ("",)), seed=0):
+    """What such an agent says."""
+    task = Task("bfcl", "miss_param", turns, {})
+    played = tuple(TurnReplay(tuple(ToolResult(t) for t in row), {}, {}) for row in replies)
+    return agent_texts(task, Replay(played), get_dialect("compact"), habits, random.Random(seed))
+
+
+def test_the_oracle_does_all_and_asks_for_what_is_missing() -> None:
+    assert habitual(ORACLE) == [
+        "[touch(), ls()]",
+        "Done.",
+        "Which one exactly? Please tell me more.",
+        "[sort(file_name='notes.txt')]",
+        "Done.",
+    ]
+
+
+def test_a_hasty_agent_stops_before_all_is_done() -> None:
+    assert habitual(Habits(stop=1.0))[:2] == ["[touch()]", "Done."]
+
+
+def test_it_never_says_what_it_did_not_read() -> None:
+    turns = (CAREFUL_TURNS[0], Turn("Sort it.", (ToolCall("sort", {"file_name": "a.txt"}),)))
+    said = habitual(Habits(stop=1.0), turns, (("", "a.txt"), ("",)))
+    assert said[0] == "[touch(), ls()]", "a.txt is known from what ls returned"
+
+
+def test_a_guessing_agent_calls_with_another_value_where_one_is_missing() -> None:
+    first = Turn("Show my.txt", (ToolCall("cat", {"file_name": "my.txt"}),))
+    said = habitual(Habits(guess=1.0), (first, *CAREFUL_TURNS[1:]), (("",), (), ("",)))
+    assert said[2:4] == ["[sort(file_name='my.txt')]", "Done."]
+    none = Turn("Show all.", (ToolCall("ls", {}),))
+    said = habitual(Habits(guess=1.0), (none, *CAREFUL_TURNS[1:]), (("",), (), ("",)))
+    assert said[2].startswith("Which one"), "there is no other value to take"
+
+
+def test_habits_are_taken_as_often_as_they_say() -> None:
+    said = [habitual(Habits(stop=0.7), seed=seed)[0] for seed in range(400)]
+    assert 0.62 < said.count("[touch()]") / 400 < 0.78
 
 
 def test_variants_are_functions_of_seed_and_number() -> None:
