@@ -8,6 +8,7 @@ the ratios. With --leaks N also runs N executions and sessions and prints what i
 after: processes, open files, resident memory, scratch folders.
 
     python benchmarks/sandbox.py [--rounds 5] [--programs 40] [--threads 2] [--leaks 10000]
+                                 [--wrap auto|on|off]
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rods.sandbox.handle import Wrap
+from rods.sandbox.mounts import PLACE
 from rods.sandbox.pool import SandboxPool
 
 PROGRAMS = {
@@ -64,8 +67,8 @@ def cpu_of(pid: int) -> float:
 
 
 def zygote(pool: SandboxPool) -> int:
-    """The zygote's process."""
-    return pool._current().process.pid
+    """The zygote's process, not that of what is wrapped around it."""
+    return pool._current().pid
 
 
 def fresh(code: str) -> str:
@@ -90,12 +93,14 @@ def timed(timing: Timing, run: Any, code: str, count: int, threads: int, pid: in
         timing.cpu += own_cpu() + (cpu_of(pid) if pid else 0) - cpu
 
 
-def compare(preload: tuple[str, ...], rounds: int, count: int, threads: int) -> dict[str, Any]:
+def compare(
+    preload: tuple[str, ...], rounds: int, count: int, threads: int, wrap: Wrap
+) -> dict[str, Any]:
     """The sandbox and fresh interpreters, in turns."""
     code = PROGRAMS[preload]
     ours, theirs = Timing(), Timing()
     few = count if not preload else max(4, count // 8)  # a fresh interpreter takes long to import
-    with SandboxPool(threads, preload=preload) as pool:
+    with SandboxPool(threads, preload=preload, wrap=wrap) as pool:
         if set(preload) - set(pool.loaded):
             return {"skipped": f"not installed: {sorted(set(preload) - set(pool.loaded))}"}
 
@@ -132,6 +137,8 @@ def held(pool: SandboxPool) -> dict[str, int]:
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     page = resource.getpagesize() // 1024
 
+    folders = Path(f"/proc/{parent}/root{handle.root or PLACE}")
+
     def resident(pid: int | str) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
 
@@ -141,12 +148,12 @@ def held(pool: SandboxPool) -> dict[str, int]:
         "files_of_zygote": len(os.listdir(f"/proc/{parent}/fd")),
         "resident_here_kib": resident("self"),
         "resident_zygote_kib": resident(parent),
-        "scratch_folders": len(list(handle.root.path.iterdir())),
+        "scratch_folders_in_use": sum(not p.name.isdigit() for p in folders.iterdir()),
         "restarts": pool.restarts,
     }
 
 
-def leaks(count: int, threads: int) -> dict[str, Any]:
+def leaks(count: int, threads: int, wrap: Wrap) -> dict[str, Any]:
     """Run many programs, good and bad, and a session in every hundred; count before and after."""
     codes = [PROGRAMS[()], "1 / 0", "x = bytearray(1 << 40)", "open('a', 'w').write('x')"]
 
@@ -156,14 +163,18 @@ def leaks(count: int, threads: int) -> dict[str, Any]:
             with pool.session() as session:
                 session.execute("x = 1").checked()
 
-    with SandboxPool(threads, preload=()) as pool, ThreadPoolExecutor(threads) as workers:
+    with (
+        SandboxPool(threads, preload=(), wrap=wrap) as pool,
+        ThreadPoolExecutor(threads) as workers,
+    ):
         list(workers.map(lambda n: work(pool, n), range(200)))  # first uses of anything
         before = held(pool)
         for start in range(0, count, 100):  # or the executor would hold a future for each
             list(workers.map(lambda n: work(pool, n), range(start, min(start + 100, count))))
         after = held(pool)
-        process, root = pool._current().process, pool._current().root.path
-    left = {"zygote": process.poll() is None, "scratch_root": root.exists()}
+        process, root = pool._current().process, pool._current().root
+    scratch = root is not None and Path(root).exists()
+    left = {"zygote": process.poll() is None, "scratch_root": scratch}
     return {"executions": count, "before": before, "after": after, "left_after_close": left}
 
 
@@ -174,17 +185,17 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=40)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--leaks", type=int, default=0)
+    parser.add_argument("--wrap", choices=("auto", "on", "off"), default="auto")
     options = parser.parse_args()
+    how = (options.rounds, options.programs, options.threads, options.wrap)
     found: dict[str, Any] = {
         "threads": options.threads,
         "load_before": [round(load, 1) for load in os.getloadavg()],
-        "bare": compare((), options.rounds, options.programs, options.threads),
-        "numpy_sympy": compare(
-            ("numpy", "sympy"), options.rounds, options.programs, options.threads
-        ),
+        "bare": compare((), *how),
+        "numpy_sympy": compare(("numpy", "sympy"), *how),
     }
     if options.leaks:
-        found["leaks"] = leaks(options.leaks, options.threads)
+        found["leaks"] = leaks(options.leaks, options.threads, options.wrap)
     print(json.dumps(found, indent=2))
 
 

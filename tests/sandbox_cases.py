@@ -2,18 +2,24 @@
 
 A kernel without Landlock or seccomp cannot run the attacks. There `opened` checks that the pool
 says so and runs nothing, and then marks the test as expected to fail, with the reason.
+
+`KINDS` are the ways in which a pool can stand on a machine; the attacks are run in each of them.
 """
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from rods.errors import PrerequisiteError
-from rods.sandbox import lockdown
+from rods.sandbox import lockdown, syscalls
 from rods.sandbox.execution import MIB, SandboxLimits
+from rods.sandbox.handle import wrapping
 from rods.sandbox.pool import SandboxPool
 
 LACKS = lockdown.missing()
@@ -39,3 +45,68 @@ def opened(limits: SandboxLimits = LIMITS, size: int = 2, **more: object) -> Ite
         pytest.xfail(f"the sandbox refuses to run here: {'; '.join(LACKS)}")
     with SandboxPool(size, limits, **settings) as pool:
         yield pool
+
+
+KINDS = ("sized", "watched", "bubblewrap")
+"""Folders of a fixed size; folders that are watched, where nothing may be mounted; wrapped."""
+MOUNT, UNSHARE = (165, 40), (272, 97)
+"""Their numbers on x86-64 and on 64-bit ARM."""
+
+
+@contextmanager
+def opened_as(
+    kind: str, folder: Path, limits: SandboxLimits = LIMITS, size: int = 2, **more: object
+) -> Iterator[SandboxPool]:
+    """A pool of this kind; `folder` is for an interpreter that may not mount."""
+    if kind == "watched" and not LACKS:
+        more["python"] = str(refusing(folder, MOUNT, UNSHARE))
+    if kind == "bubblewrap":
+        require_bubblewrap()
+    wrap = "on" if kind == "bubblewrap" else "off"
+    with opened(limits, size, wrap=wrap, **more) as pool:
+        assert ("sized" in pool.isolation) != ("watched" in pool.isolation)
+        assert kind in pool.isolation
+        yield pool
+
+
+def children(pool: SandboxPool) -> list[int]:
+    """The processes of a pool that live, as this one sees them."""
+    pid = pool._current().pid
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def require_bubblewrap() -> None:
+    """Skip where bubblewrap is missing or of no use; where CI runs, that is a failure."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed (Debian: apt-get install bubblewrap)")
+    try:
+        wrapping("on", sys.executable)
+    except PrerequisiteError as error:
+        pytest.skip(str(error))
+
+
+def refusing(folder: Path, *calls: tuple[int, int], argument: int | None = None) -> Path:
+    """An interpreter behind a filter of its own that refuses some system calls.
+
+    With `argument` they are refused only if that is their first.
+    """
+    machine = syscalls.machine()
+    assert machine
+    script = f"""#!{sys.executable}
+import os, sys
+sys.path.insert(0, {str(Path(lockdown.__file__).parents[2])!r})
+from rods.sandbox import lockdown, syscalls
+step = syscalls._step
+value = {argument!r}
+which = [] if value is None else [step(0x20, 16), step(0x15, value, 0, 1)]
+deny = [*which, step(0x06, 0x00050001), step(0x06, 0x7FFF0000)]
+code = [step(0x20, 0)]
+for number in {[call[machine.column] for call in calls]!r}:
+    code += [step(0x15, number, 0, len(deny)), *deny]
+lockdown.SyscallFilter(b"".join([*code, step(0x06, 0x7FFF0000)])).install()
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+    python = folder / "python"
+    python.write_text(script)
+    python.chmod(0o755)
+    return python

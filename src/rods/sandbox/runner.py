@@ -24,7 +24,7 @@ import traceback
 from types import ModuleType, TracebackType
 from typing import NoReturn, Self, TextIO, cast
 
-OK, ERROR, MEMORY = 0, 1, 97
+OK, ERROR, MEMORY, DISK = 0, 1, 97, 98
 """Exit status of a program, or the byte after the token that a session answers after a cell."""
 HEADER = struct.Struct("<Q")
 PROGRAM = "<program>"
@@ -50,7 +50,7 @@ class Verdict:
         elif isinstance(error, SystemExit):
             self.value = self._exit(error.code)
         else:
-            self.value = MEMORY if _out_of_memory(error) else ERROR
+            self.value = _what_ran_out(error)
             while trace is not None and trace.tb_frame.f_code.co_filename != PROGRAM:
                 trace = trace.tb_next
             traceback.print_exception(type(error), error, trace, file=sys.stderr)
@@ -64,10 +64,11 @@ class Verdict:
         return ERROR
 
 
-def _out_of_memory(error: BaseException) -> bool:
-    return isinstance(error, MemoryError) or (
-        isinstance(error, OSError) and error.errno == errno.ENOMEM
-    )
+def _what_ran_out(error: BaseException) -> int:
+    number = error.errno if isinstance(error, OSError) else 0
+    if isinstance(error, MemoryError) or number == errno.ENOMEM:
+        return MEMORY
+    return DISK if number in (errno.ENOSPC, errno.EDQUOT) else ERROR
 
 
 def serve(request: int, status: int, stateful: bool, cpu: int, seed: int | None) -> NoReturn:

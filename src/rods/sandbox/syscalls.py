@@ -37,8 +37,8 @@ pipe 22 -|pipe2 293 59|stat 4 -|fstat 5 80|lstat 6 -|newfstatat 262 79|statx 332
 fstatfs 138 44|access 21 -|faccessat 269 48|faccessat2 439 439|getdents64 217 61|getcwd 79 17
 chdir 80 49|fchdir 81 50|mkdir 83 -|mkdirat 258 34|rmdir 84 -|unlink 87 -|unlinkat 263 35
 rename 82 -|renameat 264 38|renameat2 316 276|symlink 88 -|symlinkat 266 36|readlink 89 -
-readlinkat 267 78|ftruncate 77 46|fallocate 285 47|fsync 74 82|fdatasync 75 83|flock 73 32
-sendfile 40 71|copy_file_range 326 285|umask 95 166|fadvise64 221 223|mmap 9 222|munmap 11 215
+readlinkat 267 78|ftruncate 77 46|fsync 74 82|fdatasync 75 83|flock 73 32
+sendfile 40 71|copy_file_range 326 285|umask 95 166|fadvise64 221 223|munmap 11 215
 mprotect 10 226|mremap 25 216|madvise 28 233|msync 26 227|brk 12 214|rt_sigaction 13 134
 rt_sigprocmask 14 135|rt_sigreturn 15 139|rt_sigpending 127 136|rt_sigsuspend 130 133
 rt_sigtimedwait 128 137|sigaltstack 131 132|restart_syscall 219 128|pause 34 -|alarm 37 -
@@ -63,6 +63,7 @@ OPEN, OPENAT, KILL, TGKILL, FCNTL, IOCTL = (
     (16, 29),
 )
 PRLIMIT, SOCKETPAIR, SENDTO = (302, 261), (53, 199), (44, 206)
+MMAP, FALLOCATE = (9, 222), (285, 47)
 """Allowed for some arguments only: by machine as in the table."""
 OF_THE_ZYGOTE = {
     "clone": (56, 220),
@@ -72,20 +73,23 @@ OF_THE_ZYGOTE = {
     "pidfd_open": (434, 434),
     "pidfd_send_signal": (424, 424),
     "prctl": (157, 167),
+    "chmod": (90, 53),
     "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445),
     "landlock_restrict_self": (446, 446),
 }
-"""What the zygote needs besides, to fork, lock and reap; its children lose it."""
+"""What the zygote needs besides, to fork, lock, reap and empty; its children lose it."""
 
-FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1031, 1032)
-"""Duplicates, flags, locks, pipe sizes. Not F_SETOWN and F_SETSIG: they send signals to others."""
+FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032)
+"""Duplicates, flags, locks. Not F_SETOWN and F_SETSIG: they send signals to others; not
+F_SETPIPE_SZ: the pages of all pipes of a user are one account."""
 IOCTL_COMMANDS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """isatty, window size, bytes waiting, non-blocking, close on exec; nothing that moves a device."""
 AF_UNIX = 1
 ANYONE = 0x5EA1ED
 """Stands for a process in a filter made ahead; larger than any process number."""
 O_ACCMODE, O_TRUNC = 3, 0o1000
+MAP_SHARED, MAP_ANONYMOUS = 1, 0x20
 
 ALLOW, EPERM, KILL_PROCESS = 0x7FFF0000, 0x00050001, 0x80000000
 _LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
@@ -111,16 +115,21 @@ def _one_of(index: int, values: tuple[int, ...]) -> list[bytes]:
     return [_argument(index), *tests, _step(_RETURN, EPERM), _step(_RETURN, ALLOW)]
 
 
-def _open(index: int) -> list[bytes]:
-    """Refuse to empty a file that is opened for reading: old Landlock does not see that."""
+def _unless(index: int, bit: int, mask: int, value: int) -> list[bytes]:
+    """Refuse if an argument has this bit and, of these bits, this value."""
     return [
         _argument(index),
-        _step(_ANY_BIT, O_TRUNC, 0, 2),
-        _step(_AND, O_ACCMODE),
-        _step(_EQUAL, 0, 1, 0),
+        _step(_ANY_BIT, bit, 0, 2),
+        _step(_AND, mask),
+        _step(_EQUAL, value, 1, 0),
         _step(_RETURN, ALLOW),
         _step(_RETURN, EPERM),
     ]
+
+
+def _open(index: int) -> list[bytes]:
+    """Refuse to empty a file that is opened for reading: old Landlock does not see that."""
+    return _unless(index, O_TRUNC, O_ACCMODE, 0)
 
 
 def _without_address(index: int) -> list[bytes]:
@@ -183,6 +192,9 @@ def for_zygote() -> bytes:
         (OPENAT, _open(2)),
         (FCNTL, _one_of(1, FCNTL_COMMANDS)),
         (IOCTL, _one_of(1, IOCTL_COMMANDS)),
+        # shared memory without a name stays whole while a page of it is mapped: no limit counts it
+        (MMAP, _unless(3, MAP_ANONYMOUS, MAP_SHARED, MAP_SHARED)),
+        (FALLOCATE, _one_of(1, (0,))),  # others pass by the limit of a file's size
         (PRLIMIT, _one_of(0, (0,))),
         (SOCKETPAIR, _one_of(0, (AF_UNIX,))),
         (SENDTO, _without_address(4)),

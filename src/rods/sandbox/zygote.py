@@ -1,23 +1,22 @@
 """The zygote: an interpreter with packages loaded that forks a locked child for every execution.
 
-Owns its children: forks, stops, kills and reaps them, and tells how each ended. It never sees a
-program or what it prints; those go between the pool and the child through pipes, so a child finds
-nothing of another's in the memory that it inherits. It confines itself before the first fork. Runs
-as a process of its own, started by `handle.ZygoteHandle`, and uses the standard library only.
+Owns its children and their folders: forks, stops, kills and reaps them, ends those that hold too
+much, and tells how each ended. It never sees a program or what it prints; those go between the pool
+and the child through pipes, so a child finds nothing of another's in the memory that it inherits.
+It confines itself before the first fork. Runs as a process of its own, started by
+`handle.ZygoteHandle`, and uses the standard library only.
 
     python -c "...; from rods.sandbox.zygote import main; main()" '{"preload": ["numpy"], ...}'
 
 Messages come over a socket as descriptor 0, one JSON object each:
 
-    {"op": "fork", "id": 7, "scratch": "/dev/shm/.../7", "stateful": false}   with five descriptors
+    {"op": "fork", "id": 7, "stateful": false}                 with five descriptors
     {"op": "kill" | "stop" | "resume", "id": 7}
 """
 
 from __future__ import annotations
 
 import gc
-import importlib
-import importlib.util
 import io
 import json
 import os
@@ -27,55 +26,46 @@ import signal
 import socket
 import struct
 import sys
-import sysconfig
 import time
-from collections.abc import Iterable
+from enum import IntEnum
 from typing import NoReturn, TypedDict, cast
 
-from rods.sandbox import lockdown, runner, syscalls
+from rods.sandbox import lockdown, mounts, runner, syscalls
+from rods.sandbox.readable import anyone_may_read, coarse, lies_in, load
+from rods.sandbox.scratch import Boxes, private
 
-ENDED = struct.Struct("<iddq")
-"""What the exit pipe gets: wait status, user and system seconds, largest resident set in KiB."""
+ENDED = struct.Struct("<iddB")
+"""What the exit pipe gets: wait status, user and system seconds, the cause."""
 LOCKED, FAILED = b"L", b"F"
 """First byte of the status pipe: the locks are on, or (with a reason) they are not."""
-ALWAYS = [
-    "bisect",
-    "cmath",
-    "collections",
-    "copy",
-    "datetime",
-    "decimal",
-    "fractions",
-    "functools",
-    "heapq",
-    "itertools",
-    "json",
-    "math",
-    "operator",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "textwrap",
-    "typing",
-]
-"""Modules that programs often want."""
-WARM = {
-    "numpy": "import numpy as n; n.linalg.solve(n.eye(2), n.ones(2)); n.random.seed(0)",
-    "sympy": "import sympy as s; x = s.Symbol('x'); s.solve(x**2 - 1, x); s.simplify(x + x)",
-}
-"""What a package loads only when it is first used."""
+LOOK_SECONDS = 0.05
+"""How often folders are looked at that no file system of their own holds."""
+
+
+class Cause(IntEnum):
+    """Why the zygote ended a child."""
+
+    NONE = 0
+    """It did not, or because it was told to."""
+    DISK = 1
+    """It held more files than it may."""
+    AT_REST = 2
+    """It lay too long, or held too much while it lay."""
 
 
 class Config(TypedDict):
     """What the pool says at the start."""
 
     preload: list[str]
-    root: str
-    """Where the scratch folders are."""
+    parent: str
+    """Where the scratch folders go if the kernel gives us no place of our own."""
+    size: int
+    sessions: int
     memory: int
     cpu: int
     file: int
+    disk: int
+    entries: int
     files: int
     idle: float
     seed: int | None
@@ -84,90 +74,21 @@ class Config(TypedDict):
 class Child:
     """A process that was forked and not reaped."""
 
-    __slots__ = ("ended", "id", "idle_since", "pid", "watch")
+    __slots__ = ("box", "cause", "ended", "held", "id", "idle_since", "pid", "watch")
 
-    def __init__(self, id: int, pid: int, watch: int, ended: int) -> None:
+    def __init__(self, id: int, pid: int, box: int, watch: int, ended: int) -> None:
         self.id, self.pid = id, pid
+        self.box = box
+        """Its folder."""
         self.watch = watch
         """A pidfd: readable when the process has ended."""
         self.ended = ended
         """Where its end is told."""
         self.idle_since: float | None = None
         """When it was stopped."""
-
-
-def libraries() -> list[str]:
-    """Shared libraries that a module may load late; whole folders where no packages are."""
-    multiarch: str = getattr(sys.implementation, "_multiarch", "")
-    whole = [f"/lib/{multiarch}", f"/usr/lib/{multiarch}"] if multiarch else []
-    shared = ["/lib64", "/usr/lib64", "/usr/local/lib", f"{sys.base_prefix}/lib"]
-    files = [path for folder in dict.fromkeys(shared) for path in inside(folder) if ".so" in path]
-    return [*whole, *files]
-
-
-def inside(folder: str) -> list[str]:
-    """Paths of what is in a folder, packages of other people left out."""
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return [f"{folder}/{n}" for n in names if n not in ("site-packages", "dist-packages")]
-
-
-def standard_library() -> list[str]:
-    """Paths of the standard library, without the packages that some systems keep below it."""
-    paths = sysconfig.get_paths()
-    folders = dict.fromkeys([paths["stdlib"], paths["platstdlib"]])
-    listed = [f"{lockdown.LISTED}{folder}" for folder in folders]
-    return listed + [path for folder in folders for path in inside(folder)]
-
-
-def packages(before: set[str]) -> list[str]:
-    """Folders of the packages that were loaded since, and of the libraries beside them."""
-    found: list[str] = []
-    for name in sorted(set(sys.modules) - before):
-        spec = getattr(sys.modules[name], "__spec__", None)
-        origin = spec.origin if spec and "." not in name else None
-        if not origin or "-packages" not in origin:
-            continue
-        if spec and spec.submodule_search_locations:
-            folder = os.path.dirname(origin)
-            found += [folder, f"{os.path.dirname(folder)}/{name}.libs"]
-        else:
-            found.append(origin)
-    return found
-
-
-def load(preload: list[str]) -> tuple[list[str], list[str]]:
-    """Import what is installed of this; its names, and the paths that may be read from now on."""
-    before = set(sys.modules)
-    present = [name for name in preload if importlib.util.find_spec(name)]
-    for name in [*ALWAYS, *present]:
-        importlib.import_module(name)
-        if name in WARM:
-            exec(WARM[name], {})
-    etc = ["/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo"]
-    standard = standard_library()
-    names = {path.removeprefix(lockdown.LISTED) for path in standard}
-    sys.path[:] = ["", *[path for path in sys.path if path in names]]
-    return present, [*standard, *packages(before), *libraries(), *etc]
-
-
-def coarse(readable: list[str]) -> list[str]:
-    """A few folders that hold all of `readable`; a child's second lock takes nothing else away."""
-    tops = {os.path.dirname(path.removeprefix(lockdown.LISTED)) for path in readable}
-    return sorted(top for top in tops if not lies_in(os.path.dirname(top), tops))
-
-
-def lies_in(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path is one of the folders or below one."""
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
-
-
-def anyone_may_read(path: str) -> bool:
-    """Whether a user without rights can reach a folder."""
-    while os.stat(path).st_mode & 0o005 == 0o005:
-        if path == "/":
-            return True
-        path = os.path.dirname(path)
-    return False
+        self.held = 0
+        """Bytes of memory and of files that it held then."""
+        self.cause = Cause.NONE
 
 
 def address_space() -> int:
@@ -179,8 +100,10 @@ def address_space() -> int:
 class Zygote:
     """The loop that serves the pool until its end of the socket closes."""
 
-    def __init__(self, control: socket.socket, config: Config, outer: list[str]) -> None:
-        self.control, self.config = control, config
+    def __init__(
+        self, control: socket.socket, config: Config, outer: list[str], boxes: Boxes
+    ) -> None:
+        self.control, self.config, self.boxes = control, config, boxes
         self.outer = [os.open(folder, os.O_PATH | os.O_CLOEXEC) for folder in outer]
         self.filter = lockdown.SyscallFilter(syscalls.for_program())
         self.children: dict[int, Child] = {}
@@ -189,21 +112,30 @@ class Zygote:
         in_use = address_space()
         self.memory = in_use + config["memory"]
         self.me = os.getpid()
+        self.looked = 0.0
 
     def serve(self) -> None:
         """Until the pool is gone; then no child is left."""
         open_ = True
         while open_:
-            patience = 1000 if any(c.idle_since for c in self.children.values()) else None
-            for descriptor, _ in self.poll.poll(patience):
+            for descriptor, _ in self.poll.poll(self._patience()):
                 if descriptor == self.control.fileno():
                     open_ = self._message()
-                else:
+                elif descriptor in self.children:
                     self._reap(descriptor)
             self._end_idle()
+            self._look()
         for child in self.children.values():
             signal.pidfd_send_signal(child.watch, signal.SIGKILL)
             os.waitpid(child.pid, 0)
+        self.boxes.remove()
+
+    def _patience(self) -> float | None:
+        """Milliseconds until something must be looked at though nobody calls."""
+        idle = [child.idle_since is not None for child in self.children.values()]
+        if not self.boxes.sized and not all(idle):
+            return 1000 * LOOK_SECONDS
+        return 1000 if any(idle) else None
 
     def _message(self) -> bool:
         data, descriptors, _, _ = socket.recv_fds(self.control, 4096, 8)
@@ -214,7 +146,7 @@ class Zygote:
             self._fork(message, descriptors)
             return True
         child = next((c for c in self.children.values() if c.id == message["id"]), None)
-        if child is not None:
+        if child is not None and not child.cause:
             self._signal(child, message["op"])
         return True
 
@@ -222,21 +154,67 @@ class Zygote:
         wanted = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "resume": signal.SIGCONT}[op]
         child.idle_since = time.monotonic() if op == "stop" else None
         signal.pidfd_send_signal(child.watch, wanted)
+        if op == "stop":
+            child.held = private(child.pid) + (self._files_of(child) or 0)
+            self._trim()
+
+    def _end(self, child: Child, cause: Cause) -> None:
+        self._signal(child, "kill")
+        child.cause = cause
+
+    def _files_of(self, child: Child) -> int | None:
+        return self.boxes.used(child.box, child.pid, self.config["file"])
+
+    def _trim(self) -> None:
+        """End sessions at rest while there are too many, or while all of them hold too much."""
+        idle = [c for c in self.children.values() if c.idle_since is not None]
+        idle.sort(key=lambda child: child.idle_since or 0.0)
+        while len(idle) > self.config["sessions"]:
+            self._end(idle.pop(0), Cause.AT_REST)
+        idle.sort(key=lambda child: child.held)
+        while sum(c.held for c in idle) > self.config["size"] * self.config["memory"]:
+            self._end(idle.pop(), Cause.AT_REST)
+
+    def _look(self) -> None:
+        """End children that hold more files than they may, where no file system refuses them."""
+        if self.boxes.sized or time.monotonic() < self.looked + LOOK_SECONDS:
+            return
+        for child in self.children.values():
+            if child.idle_since is None and not child.cause:
+                used = self._files_of(child)
+                if used is None or used > self.config["disk"]:
+                    self._end(child, Cause.DISK)
+        self.looked = time.monotonic()
+
+    def _box(self) -> int:
+        """A free folder, if need be that of a child which has been ended and is not yet reaped."""
+        for child in list(self.children.values()):
+            if child.cause and (box := self.boxes.take()) is not None:
+                return box
+            if child.cause:
+                self._reap(child.watch)
+        box = self.boxes.take()
+        if box is None:
+            raise OSError("every scratch folder is taken")
+        return box
 
     def _fork(self, message: dict[str, str | int], descriptors: list[int]) -> None:
         *own, ended = descriptors
-        pid = -1
+        pid, box = -1, None
         try:
+            box = self._box()
             pid = os.fork()
             if pid == 0:
-                self._become(str(message["scratch"]), bool(message["stateful"]), own)
+                self._become(box, bool(message["stateful"]), own)
             watch = os.pidfd_open(pid)
-            self.children[watch] = Child(int(message["id"]), pid, watch, ended)
+            self.children[watch] = Child(int(message["id"]), pid, box, watch, ended)
             self.poll.register(watch, select.POLLIN)
         except OSError as error:
             if pid > 0:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+            if box is not None:
+                self.boxes.give_back(box)
             os.write(own[3], FAILED + f"fork: {error}".encode())
             os.close(ended)
         finally:
@@ -248,8 +226,9 @@ class Zygote:
         _, status, used = os.wait4(child.pid, 0)
         self.poll.unregister(watch)
         os.close(watch)
+        self.boxes.give_back(child.box)
         try:
-            os.write(child.ended, ENDED.pack(status, used.ru_utime, used.ru_stime, used.ru_maxrss))
+            os.write(child.ended, ENDED.pack(status, used.ru_utime, used.ru_stime, child.cause))
         except BrokenPipeError:
             pass  # whoever asked no longer waits
         finally:
@@ -259,13 +238,13 @@ class Zygote:
         latest = time.monotonic() - self.config["idle"]
         for child in self.children.values():
             if child.idle_since is not None and child.idle_since < latest:
-                self._signal(child, "kill")
+                self._end(child, Cause.AT_REST)
 
-    def _become(self, scratch: str, stateful: bool, descriptors: list[int]) -> NoReturn:
+    def _become(self, box: int, stateful: bool, descriptors: list[int]) -> NoReturn:
         """In the child: lock up, say so, run. Every way out of here ends the process."""
         status = descriptors[3]
         try:
-            self._lock_files(scratch)
+            self._lock_files(self.boxes.rename(box))
             request, status = self._arrange(descriptors)
             self._lock_calls(None if stateful else self.config["cpu"])
             os.write(status, LOCKED)
@@ -277,17 +256,19 @@ class Zygote:
             os._exit(runner.ERROR)
 
     def _arrange(self, descriptors: list[int]) -> tuple[int, int]:
-        """Standard streams, the request, the status; every other descriptor is closed."""
+        """0 to 2 the standard streams, 3 the request, 4 the status; all others are closed.
+
+        Both numbers were the zygote's own, so what came from the pool lies above them.
+        """
         request, out, err, status = descriptors
         os.dup2(out, 1)
         os.dup2(err, 2)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
-        low, high = sorted((request, status))
-        os.closerange(3, low)
-        os.closerange(low + 1, high)
-        os.closerange(high + 1, 1 << 16)
-        return request, status
+        os.dup2(request, 3)
+        os.dup2(status, 4)
+        os.closerange(5, 1 << 16)
+        return 3, 4
 
     def _lock_files(self, scratch: str) -> None:
         lockdown.die_with_parent(self.me)
@@ -300,6 +281,12 @@ class Zygote:
         self.filter.install()
 
 
+def make_boxes(place: str, config: Config, sized: bool, owner: int) -> Boxes:
+    """The scratch folders, one for each child that can live."""
+    count = config["size"] + config["sessions"] + 1  # and one that has just been told to rest
+    return Boxes(place, count, config["disk"], config["entries"], sized, owner)
+
+
 def main() -> None:
     """Load, lock, tell the pool, serve."""
     control = socket.socket(fileno=os.dup(0))
@@ -308,10 +295,15 @@ def main() -> None:
         lacks = lockdown.missing()
         if lacks:
             raise lockdown.LockError("; ".join(lacks))
+        sized = mounts.separate()
         present, readable = load(config["preload"])
         outer = coarse(readable)
-        if lies_in(config["root"], outer):
-            raise lockdown.LockError(f"the scratch folder {config['root']} lies in {outer}")
+        place = mounts.PLACE if sized else config["parent"]
+        if lies_in(place, outer):
+            raise lockdown.LockError(f"the scratch folders' place {place} lies in {outer}")
+        nobody = os.geteuid() == 0 and all(anyone_may_read(folder) for folder in outer)
+        nobody = nobody and lockdown.could(lambda: lockdown.give_up_privileges(True))
+        boxes = make_boxes(place, config, sized, lockdown.NOBODY if nobody else os.geteuid())
         os.environ.clear()
         for stream in (sys.stdout, sys.stderr):  # these become the programs'
             cast(io.TextIOWrapper, stream).reconfigure(errors="backslashreplace")
@@ -320,14 +312,16 @@ def main() -> None:
         gc.collect()
         gc.disable()
         gc.freeze()
-        zygote = Zygote(control, config, outer)
-        nobody = all(anyone_may_read(folder) for folder in outer)
+        zygote = Zygote(control, config, outer, boxes)
         lockdown.give_up_privileges(become_nobody=nobody)
-        lockdown.restrict_files(readable, [config["root"], os.devnull])
+        lockdown.restrict_files(
+            [*readable, "/proc"], [boxes.root, os.devnull], thin=[] if sized else [place]
+        )
         lockdown.SyscallFilter(syscalls.for_zygote()).install()
     except lockdown.LockError as error:
         control.send(json.dumps({"missing": str(error)}).encode())
         return
-    ready = {"uid": os.geteuid(), "loaded": present, "landlock": lockdown.landlock_version()}
+    ready = {"loaded": present, "landlock": lockdown.landlock_version()}
+    ready |= {"sized": sized, "root": boxes.root}
     control.send(json.dumps(ready).encode())
     zygote.serve()

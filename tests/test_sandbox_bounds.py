@@ -1,0 +1,269 @@
+"""What programs hold is bounded as a sum: files, deleted files, sessions, what stays behind.
+
+Programs of a review that got more than they were given, in every kind of pool.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rods.sandbox import readable
+from rods.sandbox.execution import MIB
+from rods.sandbox.pool import SandboxPool
+from rods.sandbox.scratch import PREFIX, private
+from sandbox_cases import KINDS, LIMITS, children, opened_as
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pool(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SandboxPool]:
+    with opened_as(request.param, tmp_path_factory.mktemp("interpreter")) as pool:
+        yield pool
+
+
+HOLD = """
+import ctypes, os, time
+map_ = ctypes.CDLL(None).mmap
+map_.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+map_.restype = ctypes.c_long
+def mapped(place, flags):
+    assert map_(None, 4096, 1, flags, place, 0) > 0
+    os.close(place)
+kept = []
+for n in range(64):
+    place = os.open('x', os.O_RDWR | os.O_CREAT)
+    os.write(place, bytes({file}))
+    kept.append({keep})
+    os.unlink('x')
+    time.sleep(0.02)
+    print(n, flush=True)
+time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "keep", ["mapped(place, 1)", "mapped(place, 2)", "place", "(mapped(os.dup(place), 1), place)"]
+)
+def test_deleted_files_count_while_they_are_held(pool: SandboxPool, keep: str) -> None:
+    done = pool.execute(HOLD.format(file=LIMITS.file, keep=keep))
+    assert (done.status, done.limit) == ("limit", "disk"), done
+    assert len(done.stdout.split()) * LIMITS.file < 8 * LIMITS.disk
+    assert pool.execute(f"open('x', 'wb').write(bytes({LIMITS.file}))").ok
+
+
+def test_files_without_a_name_count(pool: SandboxPool) -> None:
+    code = HOLD.replace("'x', os.O_RDWR | os.O_CREAT", "'.', os.O_RDWR | os.O_TMPFILE")
+    code = code.replace("    os.unlink('x')\n", "")
+    done = pool.execute(code.format(file=LIMITS.file, keep="place"))
+    assert (done.status, done.limit) == ("limit", "disk"), done
+
+
+def test_a_deleted_file_in_a_session_counts(pool: SandboxPool) -> None:
+    with pool.session() as session:
+        done = session.execute(HOLD.format(file=LIMITS.file, keep="place"))
+        assert (done.status, done.limit) == ("limit", "disk"), done
+
+
+def test_a_file_is_not_made_larger_behind_its_limit(pool: SandboxPool) -> None:
+    code = f"""
+import ctypes, errno, os
+place = os.open('x', os.O_RDWR | os.O_CREAT)
+os.unlink('x')
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+for mode in (1, 2, 3, 8, 16, 32, 64):  # 1: without a change of size, which passes by the limit
+    print(libc.fallocate(place, mode, 0, 4 << 30), errno.errorcode[ctypes.get_errno()])
+os.posix_fallocate(place, 0, {LIMITS.file})
+os.posix_fallocate(place, 0, {LIMITS.file + 1})
+"""
+    done = pool.execute(code)
+    assert done.stdout == "-1 EPERM\n" * 7
+    assert done.detail == "OSError: [Errno 27] File too large"
+
+
+def test_shared_memory_without_a_name_is_refused(pool: SandboxPool) -> None:
+    """It stays whole while one page of it is mapped, and then no limit counts it."""
+    done = pool.execute("import mmap; mmap.mmap(-1, 1 << 20)")
+    assert done.detail == "PermissionError: [Errno 1] Operation not permitted"
+    assert pool.execute("import mmap; mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE)").ok
+
+
+def test_neighbours_folders_cannot_be_named(pool: SandboxPool) -> None:
+    seek = """
+import gc, os
+gc.unfreeze()
+found = []
+for n in range(400):
+    for path in (f'../{n}/note', f'../../{n}/note', f'../../{n}/box/note'):
+        try:
+            found.append(os.readlink(path))
+        except FileNotFoundError:
+            pass
+place = BACKWARDS
+print(found, [repr(x)[:99] for x in gc.get_objects() if place in repr(x)[::-1]])
+"""
+    with pool.session() as session:
+        first = session.execute("import os; os.symlink('secret', 'note'); print(os.getcwd())")
+        folder = Path(first.stdout.strip())
+        assert len(folder.parent.name) == 32  # as many as nobody can try
+        done = pool.execute(seek.replace("BACKWARDS", repr(folder.parent.name[::-1])))
+        assert done.stdout == "[] []\n", done
+    names = [pool.execute("import os; print(os.getcwd())").stdout for _ in range(5)]
+    assert len({folder, *names}) == 6  # a folder that is used again has another name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sessions_at_rest_are_bounded_together(kind: str, tmp_path: Path) -> None:
+    with opened_as(kind, tmp_path) as pool:
+        sessions = [pool.session() for _ in range(8)]
+        modest = sessions[0]
+        modest.execute("x = 1")
+        for session in sessions[1:]:
+            assert session.execute(f"x = bytearray({40 * MIB})").ok
+        time.sleep(0.2)  # until those that were ended are gone
+        assert sum(private(pid) for pid in children(pool)) < 2 * LIMITS.memory + 8 * MIB
+        assert modest.execute("print(x)").stdout == "1\n"  # it is the large ones that go
+        again = [session.execute("print(len(x))").fresh for session in sessions[1:]]
+        assert any(again) and not all(again)
+        for session in sessions:
+            session.close()
+
+
+def test_files_of_sessions_at_rest_count_with_them(tmp_path: Path) -> None:
+    code = f"for n in range(3): open(str(n), 'wb').write(bytes({LIMITS.file}))"
+    limits = replace(LIMITS, memory=10 * MIB)
+    with opened_as("sized", tmp_path, limits, size=1) as pool:
+        sessions = [pool.session() for _ in range(6)]
+        assert all(session.execute(code).ok for session in sessions)
+        time.sleep(0.2)
+        assert 1 <= len(children(pool)) <= 3
+        for session in sessions:
+            session.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sessions_at_rest_are_numbered(kind: str, tmp_path: Path) -> None:
+    with opened_as(kind, tmp_path, sessions=3) as pool:
+        sessions = [pool.session() for _ in range(9)]
+        for session in sessions:
+            assert session.execute("x = 1").ok
+        time.sleep(0.2)
+        assert len(children(pool)) == 3
+        assert [s.execute("pass").fresh for s in sessions[-3:]] == [False] * 3
+        assert sessions[0].execute("pass").fresh
+        for session in sessions:
+            session.close()
+
+
+def test_a_session_that_is_ended_as_its_turn_comes_begins_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with opened_as("sized", tmp_path, sessions=1) as pool:
+        one, other = pool.session(), pool.session()
+        one.execute("x = 1")
+        other.execute("x = 2")
+        monkeypatch.setattr("rods.sandbox.pool.has_ended", lambda _: False)
+        done = one.execute("print(x)")
+        assert (done.fresh, done.detail) == (True, "NameError: name 'x' is not defined"), done
+        one.close()
+        other.close()
+
+
+TRAINER = """
+import sys, time
+from rods.sandbox.execution import SandboxLimits
+from rods.sandbox.pool import SandboxPool
+wrap, python = sys.argv[1:]
+pool = SandboxPool(1, SandboxLimits(), preload=(), wrap=wrap, python=python)
+session = pool.session()
+session.execute("for n in range(3): open(str(n), 'wb').write(bytes(15 << 20))").checked()
+handle = pool._current()
+print(handle.pid, handle.root, flush=True)
+time.sleep(600)
+"""
+
+
+def until(condition: object) -> bool:
+    deadline = time.monotonic() + 20
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return bool(condition())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("zygote_too", [False, True])
+def test_a_killed_trainer_leaves_nothing(kind: str, zygote_too: bool, tmp_path: Path) -> None:
+    before = set(os.listdir("/dev/shm"))
+    with opened_as(kind, tmp_path, size=1) as pool:
+        wrap, python = pool._settings.wrap, pool._settings.python
+        trainer = subprocess.Popen(
+            [sys.executable, "-c", TRAINER, wrap, python], stdout=subprocess.PIPE, text=True
+        )
+        assert trainer.stdout
+        pid, root = trainer.stdout.readline().split()
+        [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        assert (root != "None" and Path(root).exists()) == (kind == "watched")
+        trainer.kill()
+        if zygote_too:
+            os.kill(int(pid), signal.SIGKILL)
+        trainer.wait()
+        trainer.stdout.close()
+        assert until(lambda: not Path(f"/proc/{pid}").exists())
+        assert until(lambda: not Path(f"/proc/{child}").exists())
+        if zygote_too and kind == "watched":
+            assert Path(root).exists()  # until somebody comes
+            assert pool._current().root != root
+    with opened_as(kind, tmp_path, size=1):
+        assert until(lambda: root == "None" or not Path(root).exists())
+    new = {n for n in set(os.listdir("/dev/shm")) - before if n.startswith(PREFIX)}
+    assert not new or kind == "watched"  # of pools that run beside this test
+
+
+def test_a_root_in_use_is_not_swept(tmp_path: Path) -> None:
+    with opened_as("watched", tmp_path) as one:
+        with opened_as("watched", tmp_path):
+            assert Path(str(one._current().root)).exists()
+        assert one.execute("open('a', 'w').write('x')").ok
+
+
+def test_a_path_with_so_in_it_opens_no_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = tmp_path / "a.software" / "python"
+    packages = prefix / "lib" / "python3" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "other.py").touch()
+    for name in ("libx.so", "libx.so.1.2", "libx.so.txt", "notes.something"):
+        (prefix / "lib" / name).touch()
+    (prefix / "lib" / "folder.so").mkdir()
+    monkeypatch.setattr(sys, "base_prefix", str(prefix))
+    found = [p for p in readable.libraries() if p.startswith(str(tmp_path))]
+    assert sorted(found) == [f"{prefix}/lib/libx.so", f"{prefix}/lib/libx.so.1.2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_zygotes_own_process_is_known(kind: str, tmp_path: Path) -> None:
+    """And not that of what is wrapped around it, which the benchmark measured."""
+    with opened_as(kind, tmp_path) as pool:
+        words = Path(f"/proc/{pool._current().pid}/cmdline").read_bytes().split(b"\0")
+        assert b"bwrap" not in words[0] and any(b"rods.sandbox.zygote" in word for word in words)
+        parent = Path(f"/proc/{pool._current().pid}/stat").read_text().rsplit(") ", 1)[1].split()[1]
+        assert (int(parent) == os.getpid()) == (kind != "bubblewrap")
+
+
+def test_accounts_of_a_user_are_left_to_others(pool: SandboxPool) -> None:
+    code = "import fcntl, os; r, w = os.pipe(); fcntl.fcntl(w, fcntl.F_SETPIPE_SZ, 1 << 20)"
+    assert pool.execute(code).detail.startswith("PermissionError")
+    code = "import resource; print(resource.getrlimit(resource.RLIMIT_SIGPENDING))"
+    assert pool.execute(code).stdout == "(64, 64)\n"
