@@ -9,7 +9,6 @@ members share a prompt. Prints one line for each of the repeats and the median.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 
@@ -20,6 +19,7 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.config import ModelSettings, TrainSettings
+from rods.engines.threads import set_threads
 from rods.reward import Score
 from rods.settings import LocalSettings
 from rods.task import Task, Turn
@@ -72,7 +72,7 @@ def make_groups(groups: int, k: int, tokens: int, shared: float, seed: int) -> l
 
 def run(options: argparse.Namespace) -> list[UpdateReport]:
     """The measured updates, after one to warm up."""
-    torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
+    set_threads(options.threads)
     groups = make_groups(options.groups, options.k, options.tokens, options.shared, 0)
     scores = [[Score(float(i % 2)) for i in range(options.k)] for _ in groups]
     settings = TrainSettings(

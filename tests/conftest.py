@@ -31,7 +31,9 @@ def one_thread() -> Iterator[None]:
     """Sums of one order, whatever ran before."""
     import torch
 
+    from rods.engines.threads import set_threads
+
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    set_threads(1)
     yield
-    torch.set_num_threads(threads)
+    set_threads(threads)

@@ -7,7 +7,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.config import ModelSettings
 from rods.errors import PolicyError
-from rods.trainers.loading import load_model, pick_device, set_threads, uses_bfloat16
+from rods.trainers.loading import load_model, pick_device, uses_bfloat16
 
 SIZE = 16
 
@@ -116,15 +116,3 @@ def test_precision_follows_the_device():
     assert not uses_bfloat16(ModelSettings(), cpu) and uses_bfloat16(ModelSettings(), cuda)
     assert not uses_bfloat16(ModelSettings(dtype="float32"), cuda)
     assert uses_bfloat16(ModelSettings(dtype="bfloat16"), cpu)
-
-
-def test_threads(monkeypatch):
-    before = torch.get_num_threads()
-    try:
-        set_threads(1)
-        assert torch.get_num_threads() == 1
-        monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
-        set_threads(0)
-        assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)

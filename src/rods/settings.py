@@ -52,7 +52,8 @@ class ModelSettings(Settings):
     lora_rank: int = Field(default=0, ge=0, le=1024)
     """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
     threads: int = Field(default=0, ge=0)
-    """CPU threads of torch; 0: all cores that this process may use."""
+    """CPU threads of torch; 0: as a measurement says that is repeated every few seconds. The number
+    changes the last digits of sums: runs that are to repeat bit by bit set it."""
 
 
 class BfclSettings(Settings):

@@ -22,6 +22,7 @@ from rods.config import RunConfig
 from rods.curriculum import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
+from rods.engines.threads import set_threads
 from rods.env import make_environment
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError
@@ -39,7 +40,6 @@ from rods.trainers.loading import (
     load_model,
     load_tokenizer,
     pick_device,
-    set_threads,
     uses_bfloat16,
 )
 from rods.trainers.local import LocalTrainer

@@ -6,6 +6,7 @@ imports what it needs when it is called, so that `rods --help` is quick and need
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -26,6 +27,11 @@ from rods.cli import (
 )
 from rods.cli.common import say
 from rods.errors import Interrupted, RodsError
+
+# Threads that spin while they wait for the others take the core from who they wait for, as soon as
+# another process runs. OpenMP reads this once, when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 app = typer.Typer(
     name="rods",

@@ -73,15 +73,15 @@ def pretrain(
     tokens: Annotated[int, typer.Option(min=0, help="Tokens to train on; 0: as bundled.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
-    threads: Annotated[int, typer.Option(help="CPU threads; 0: all.")] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0: as a measurement says.")] = 0,
     ceiling: Annotated[
         bool, typer.Option("--ceiling", help="The second part has the oracle's habits too.")
     ] = False,
 ) -> None:
     """Train a bundled policy from scratch, on questions or tasks of the training side only."""
+    from rods.engines.threads import set_threads
     from rods.policies.pretrain import build_model, measure, save_policy
     from rods.template import ChatTemplate
-    from rods.trainers.loading import set_threads
 
     if kind not in (TOOLS, MATH):
         raise ConfigError(f"--kind {kind!r}: expected {TOOLS} or {MATH}.")

@@ -23,6 +23,7 @@ from rods.engines.backend import Backend
 from rods.engines.rows import Context, Rows
 from rods.engines.sampling import Noise, draw
 from rods.engines.stats import EngineStats
+from rods.engines.threads import retune
 from rods.errors import PolicyError
 from rods.policy import Completion
 from rods.stops import StopStrings
@@ -142,6 +143,7 @@ class Scheduler:
     async def _drive(self) -> None:
         while self._waiting or self._running:
             await self._gather()
+            retune()
             self._prune()
             self._pass += 1
             if self._should_join():

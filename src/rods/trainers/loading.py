@@ -8,7 +8,6 @@ and one clear message when that fails. It never trains and never prints.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings
+from rods.engines.threads import set_threads
 from rods.errors import PolicyError
 
 _POLICIES = Path(__file__).parents[1] / "policies"
@@ -73,13 +73,6 @@ def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:
     source, local = _source(settings.name)
     with quiet():
         return _tokenizer(settings.name, source, local)
-
-
-def set_threads(threads: int) -> None:
-    """Set torch's CPU threads; 0: as many as the cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    torch.set_num_threads(threads or cores)
 
 
 def pick_device(settings: ModelSettings) -> torch.device:

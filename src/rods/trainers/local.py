@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
+from rods.engines.threads import retune
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
@@ -213,6 +214,7 @@ class LocalTrainer:
         """One optimiser step over one mini-batch."""
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
+            retune()
             terms = self._terms(micro)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()

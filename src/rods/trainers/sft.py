@@ -28,6 +28,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
+from rods.engines.threads import retune
 from rods.errors import StoreError, TrainError
 from rods.settings import LocalSettings
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
@@ -165,6 +166,7 @@ class School:
         loss = 0.0
         weights = loss_weights(samples, "token")
         for micro in pack(samples, self.settings.microbatch_tokens, weights):
+            retune()
             with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._autocast):
                 logprobs = token_scores(self.model, micro, False)[0]
             weight = torch.from_numpy(micro.token_weights).to(logprobs.device)
