@@ -60,9 +60,8 @@ def test_a_slow_answer_is_given_up_and_the_next_one_judged(bomb: str) -> None:
 
 @pytest.mark.usefixtures("hasty")
 def test_giving_up_is_counted_apart_from_being_wrong() -> None:
-    bomb = play(r"\boxed{\binom{999999}{500000}}")
-    for name in ("outcome", "torl", "retool", "otc_ppo"):
-        done = score(get_reward(name), question("1"), bomb)
+    for name, bomb in {"outcome": "9^{9^9}", "torl": "9**9**9", "otc_ppo": "9^{9^9}"}.items():
+        done = score(get_reward(name), question("1"), play(rf"\boxed{{{bomb}}}"))
         assert done.valid and done.parts["judge_gave_up"] == 1.0, name
         wrong = score(get_reward(name), question("1"), play(r"\boxed{x}"))
         assert done.value == wrong.value and wrong.parts["judge_gave_up"] == 0.0, name

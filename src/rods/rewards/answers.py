@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from rods.errors import RewardError
 from rods.reward import Score
@@ -37,6 +37,9 @@ MARKED: tuple[Form, ...] = ("boxed", "tag")
 
 Judge = Literal["algebra", "value", "exact", "text"]
 """Who compares: math-verify, the value, the very same text, or normalised text."""
+
+Algebra: TypeAlias = Callable[[str, str], Verdict]
+"""What says whether an answer and a reference are the same mathematics."""
 
 LENIENT = "lenient"
 """In a task's world: true where an answer may stand anywhere (`env.lenient_answers`)."""
@@ -205,35 +208,48 @@ def judge_answer(task: Task, text: str, forms: Sequence[Form] | None = None) -> 
         RewardError: the task has no reference answer.
         PrerequisiteError: math-verify is needed, and not installed.
     """
-    judge, known = judge_of(task), references(task)
+    references(task)  # a task without one is refused, whatever was written
+    judge = judge_of(task)
     if judge == "algebra":
-        require_math_verify()  # also for answers that our own judge knows
+        require_math_verify()
     if task.world.get(LENIENT) is True:
         answer = final_answer(text, TAGGED if judge == "text" else ANY)
     elif judge == "text" and forms is None:
         answer = last_tagged(text)
     else:
         answer = final_answer(text, forms or MARKED)
-    if answer is None:
-        return Judged(None, "wrong")
-    verdict: Verdict = "wrong"
-    for reference in known:
-        verdict, before = _compare(judge, answer, reference, task), verdict
-        if verdict == "right":
-            break
-        verdict = before if verdict == "wrong" else verdict
-    return Judged(answer, verdict)
+    return Judged(None, "wrong") if answer is None else compare(task, answer)
 
 
-def _compare(judge: Judge, answer: str, reference: str, task: Task) -> Verdict:
+def compare(task: Task, answer: str, algebra: Algebra = math_verdict) -> Judged:
+    """Compare a final answer with the task's references.
+
+    Args:
+        task: a question task.
+        answer: what stands where the answer must stand.
+        algebra: who is asked about mathematics.
+
+    Raises:
+        RewardError: the task has no reference answer, or its judge cannot compare with it.
+        PrerequisiteError: math-verify is needed, and not installed.
+    """
+    judge, verdict = judge_of(task), cast("Verdict", "wrong")
     if judge == "algebra":
-        return math_verdict(answer, reference)
-    if judge == "value" and not is_value(reference):
-        raise RewardError(
-            f"task {task.id}: the answer {reference!r} is not a number, so it cannot be judged as "
-            "a value. Write world['judge'] = 'exact' or 'text'."
-        )
-    return "right" if _SAME[judge](answer, reference) else "wrong"
+        require_math_verify()  # also for answers that our own judge knows
+    for reference in references(task):
+        if judge == "value" and not is_value(reference):
+            raise RewardError(
+                f"task {task.id}: the answer {reference!r} is not a number, so it cannot be judged "
+                "as a value. Write world['judge'] = 'exact' or 'text'."
+            )
+        if judge == "algebra":
+            now = algebra(answer, reference)
+        else:
+            now = "right" if _SAME[judge](answer, reference) else "wrong"
+        if now == "right":
+            return Judged(answer, now)
+        verdict = now if verdict == "wrong" else verdict
+    return Judged(answer, verdict)
 
 
 _SAME: Mapping[str, Callable[[str, str], bool]] = {

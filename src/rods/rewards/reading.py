@@ -50,6 +50,24 @@ def without_calls(text: str) -> str:
     return _CALLS.sub("\n", text)
 
 
+def response(trajectory: Trajectory) -> str:
+    """The whole response as long as it was, with blanks for programs, calls and results."""
+    parts: list[str] = []
+    for step in trajectory.steps:
+        unmarked = step.calls and not _marked(step)
+        parts.append(_blank(step.text) if unmarked else _CALLS.sub(_blanked, step.text))
+        parts += [_blank(result.content) for result in step.results]
+    return "".join(parts)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    return _blank(match[0])
+
+
+def _blank(text: str) -> str:
+    return " " * len(text)
+
+
 def executed(trajectory: Trajectory) -> list[ToolResult]:
     """Results of all calls that were executed, in order."""
     return [result for step in trajectory.steps for result in step.results]

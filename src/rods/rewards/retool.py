@@ -3,21 +3,21 @@ r"""ReTool (arXiv 2504.11536): the paper's reward, and that of the released reci
 Owns both formulas. Question tasks only, see `rods.rewards.answers.references`.
 
     retool          +1 if the final answer is equivalent to the reference, else -1
-    retool_recipe   +1 if the text in a box that ends the response *equals* the reference; a wrong
-                    answer gets min(-0.6, -1 + 0.1 * (turns - 2) / 2), a bonus for using tools that
-                    the paper does not have
+    retool_recipe   +1 if the last box of the last 100 characters holds the very text of the
+                    reference, blanks included; a wrong answer gets
+                    min(-0.6, -1 + 0.1 * (turns - 2) / 2), a bonus for using tools that the paper
+                    does not have. As released, with the differences that `released.py` lists
 """
 
 from __future__ import annotations
 
 from rods.reward import Score, reward
-from rods.rewards.answers import BOXED, judge_answer, judged_parts, last_boxed, references
-from rods.rewards.reading import prose, rounds
+from rods.rewards.answers import BOXED, judge_answer, judged_parts, references
+from rods.rewards.reading import prose, response, rounds
+from rods.rewards.released import retool_box
 from rods.task import Task
 from rods.trajectory import Trajectory
 
-STRICT_CHARS = 100
-"""The recipe looks for the whole box in so many last characters."""
 CAP, BASE, BONUS = -0.6, -1.0, 0.1
 
 
@@ -31,7 +31,7 @@ def retool(task: Task, trajectory: Trajectory) -> Score:
 @reward("retool_recipe")
 def retool_recipe(task: Task, trajectory: Trajectory) -> Score:
     """+1 for a strict box, else -1 plus 0.1 for each round of tools, at most -0.6."""
-    boxed = last_boxed(prose(trajectory).rstrip()[-STRICT_CHARS:])
+    boxed = retool_box(response(trajectory))
     right = boxed in references(task)
     wrong = wrong_value(turns(trajectory))
     parts = {"correct": float(right), "answered": float(boxed is not None)}

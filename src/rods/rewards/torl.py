@@ -1,7 +1,9 @@
 r"""ToRL (arXiv 2503.23383): +1 if the boxed answer is right, else -1; no box is wrong.
 
 Owns the reward and its optional execution penalty of 0.5, which the paper tried and left out.
-Question tasks only, see `rods.rewards.answers.references`.
+Question tasks only, see `rods.rewards.answers.references`. The box and what is right are those of
+the released code, with the differences that `released.py` lists; a generated question wants its
+value, which math-verify does not ask for.
 
     torl                the paper's main runs
     torl_penalty        -0.5 if there is code and none of it ran without an error (the paper's text)
@@ -15,8 +17,9 @@ from __future__ import annotations
 from typing import Literal
 
 from rods.reward import Score, reward
-from rods.rewards.answers import BOXED, judge_answer, judged_parts
+from rods.rewards.answers import Judged, compare, judged_parts, require_judges
 from rods.rewards.reading import executed, prose, written
+from rods.rewards.released import torl_box, torl_verdict
 from rods.task import Task
 from rods.trajectory import Trajectory
 
@@ -55,13 +58,19 @@ def torl_penalty_code(task: Task, trajectory: Trajectory) -> Score:
 @reward("torl_wformat")
 def torl_wformat(task: Task, trajectory: Trajectory) -> Score:
     """1 if the last box is right, -0.5 if it is wrong, -1 if there is no box."""
-    judged = judge_answer(task, prose(trajectory), BOXED)
+    judged = _judged(task, trajectory)
     wrong = -1.0 if judged.answer is None else -0.5
     return Score(1.0 if judged.correct else wrong, judged_parts(judged))
 
 
+def _judged(task: Task, trajectory: Trajectory) -> Judged:
+    require_judges([task])
+    box = torl_box(prose(trajectory))
+    return Judged(None, "wrong") if box is None else compare(task, box, torl_verdict)
+
+
 def _torl(task: Task, trajectory: Trajectory, kind: Fault) -> Score:
-    judged = judge_answer(task, prose(trajectory), BOXED)
+    judged = _judged(task, trajectory)
     fault = execution_fault(trajectory, kind)
     value = (1.0 if judged.correct else -1.0) - PENALTY * fault
     return Score(value, {**judged_parts(judged), "execution_fault": float(fault)})

@@ -1,0 +1,232 @@
+"""`torl` and `retool_recipe` against references that are written from the released code's text.
+
+The references share nothing with the package: ReTool's counts braces in the last characters, ToRL's
+is one regular expression of nested braces and a call of math-verify in this process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+
+import math_verify
+import pytest
+
+from rods.reward import get_reward, score
+from rods.rewards.released import minerva, retool_box, torl_box
+from rods.trajectory import Step
+from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult
+from tir_cases import play, question
+
+# -- references ----------------------------------------------------------------------------------
+
+
+def strict(response: str, reference: str) -> bool:
+    """ReTool: text equality of the last box within the last 100 of the last 300 characters."""
+    tail = response[-300:][-100:]
+    if "\\boxed{" not in tail:
+        return False
+    inside = tail[tail.rindex("\\boxed{") + 7 :]
+    opened = 1
+    for place, letter in enumerate(inside):
+        opened += {"{": 1, "}": -1}.get(letter, 0)
+        if not opened:
+            return inside[:place] == reference
+    return False
+
+
+def nested(depth: int) -> str:
+    """Letters, escaped braces, and braces up to a depth, in the order in which they are tried."""
+    return r"[^{}]" if not depth else rf"(?:[^{{}}]|\\{{|\\}}|\{{{group(depth - 1)}*\}})"
+
+
+def group(depth: int) -> str:
+    return r"[^{}]" if not depth else rf"(?:[^{{}}]|\\{{|\\}}|(?:\{{{group(depth - 1)}*\}}))"
+
+
+BOX = re.compile(rf"\\boxed\{{({group(3)}*)\}}")
+
+
+def torl(response: str, reference: str) -> float:
+    """ToRL: -1 without a box; equal but for case, or equal to math-verify once normalised."""
+    boxes = BOX.findall(response)
+    if not boxes:
+        return -1.0
+    if boxes[-1].strip().lower() == reference.strip().lower():
+        return 1.0
+    mine, theirs = (math_verify.parse(minerva(text)) for text in (boxes[-1], reference))
+    return 1.0 if math_verify.verify(mine, theirs) else -1.0
+
+
+# -- cases ---------------------------------------------------------------------------------------
+
+ANSWERS = {
+    "42": ["42", " 42", "42 ", "42.0", "+42", "41", "042", "42.", "$42$", "x=42", r"42\%", "42%"],
+    "0.5": ["0.5", ".5", r"\frac{1}{2}", r"\frac12", "1/2", r"\dfrac{1}{2}", "50%", "5/10"],
+    r"\frac{3}{4}": [r"\frac{3}{4}", r"\frac34", "0.75", "3/4", r"\frac{6}{8}", r"\frac{4}{3}"],
+    "1234": ["1234", "1,234", "1{,}234", "12,34", "1 234", "1.234e3"],
+    r"\{1,2\}": [r"\{1,2\}", r"\{2,1\}", r"\left\{1,2\right\}", "1,2", r"\{1, 2\}"],
+    "(1,2)": ["(1,2)", "(1, 2)", "(2,1)", "[1,2]", r"\left(1,2\right)"],
+    "x^2+x": ["x^2+x", "x(x+1)", "x^2 + x", "X^2+X", "x^{2}+x"],
+    "2": ["2", r"2\pi", "2x", "two", r"2\text{ hours}", r"2\sqrt{3}", "6/3", "1+1", "3-1"],
+    "B": ["B", "b", r"\text{B}", "(B)", "C", r"\textbf{B}"],
+    r"\sqrt{3}": [r"\sqrt{3}", r"\sqrt3", "3^{1/2}", "1.732", r"\sqrt{\frac{9}{3}}"],
+}
+FRAMES = [
+    r"So \boxed{%s}.",
+    r"So \boxed{%s}",
+    r"\boxed {%s}",
+    r"\fbox{%s}",
+    r"\boxed%s",
+    r"\Boxed{%s}",
+    r"\boxed{1} and then \boxed{%s}",
+    r"\boxed{%s} and then \boxed{7}",
+    r"\boxed{%s} and then \boxed{7",
+    r"\boxed{%s} and then \fbox{7}",
+    r"\boxed{%s} and then \boxed 7",
+    r"\boxed{\boxed{%s}}",
+    r"$$\boxed{%s}$$" + "\n",
+    r"\boxed{%s" + "}" * 2,
+    r"\boxed{{%s}}",
+    r"\boxed{{{%s}}}",
+    r"\boxed{{{{%s}}}}",
+    r"\boxed{{{{{%s}}}}}",
+    r"The answer is %s.",
+    r"<answer>%s</answer>",
+    r"<answer>\boxed{%s}</answer>",
+    "\\boxed{\n%s\n}",
+    r"\boxed{ %s }",
+    r"\boxed{%s \}",
+    r"\boxed{\left\{ %s \right.}",
+    r"\boxed{%s}" + "x" * 80,
+    r"\boxed{%s}" + "x" * 90,
+    r"\boxed{%s}" + "x" * 100,
+    r"\boxed{%s}" + " " * 95,
+    "x" * 300 + r"\boxed{%s}",
+    r"\boxed{" + "{" * 20 + r"\boxed{%s}",
+]
+PAIRS = [(answer, reference) for reference, answers in ANSWERS.items() for answer in answers]
+CASES = [
+    (frame.replace("%s", answer), reference)
+    for frame, (answer, reference) in itertools.product(FRAMES, PAIRS)
+]
+
+
+def test_there_are_many_cases() -> None:
+    assert len(set(CASES)) > 1800
+    verdicts = [strict(text, reference) for text, reference in CASES]
+    assert 100 < sum(verdicts) < len(CASES) - 100
+
+
+def test_the_recipe_of_retool_is_right_where_the_released_scorer_is() -> None:
+    reward = get_reward("retool_recipe")
+    for text, reference in CASES:
+        done = score(reward, question(reference), play(text))
+        assert (done.value == 1.0) is strict(text, reference), (text, reference)
+        assert done.value in (1.0, -1.0)  # two turns: no bonus
+
+
+@pytest.mark.parametrize("part", [29, pytest.param(1, marks=pytest.mark.slow)])
+def test_torl_pays_what_the_released_scorer_pays(part: int) -> None:
+    cases = CASES[::part]
+    wanted = [torl(text, reference) for text, reference in cases]
+    assert 0.1 < wanted.count(1.0) / len(cases) < 0.9
+    reward = get_reward("torl")
+    for (text, reference), value in zip(cases, wanted, strict=True):
+        assert score(reward, question(reference), play(text)).value == value, (text, reference)
+
+
+def test_boxes_of_random_braces_are_those_of_the_references() -> None:
+    rng = random.Random(0)
+    pieces = ["\\boxed{", "{", "}", "}", "\\{", "\\}", "\\", "1", "x", " ", "\\fbox{", "\\boxed"]
+    for _ in range(4000):
+        text = "".join(rng.choices(pieces, k=rng.randint(1, 14)))
+        box = retool_box(text)
+        assert strict(text, "?" if box is None else box) is (box is not None), text
+        if "\\" in text.replace("\\boxed", "").replace("\\fbox", ""):
+            continue  # escaped braces that do not pair: see the next test
+        found = BOX.findall(text)
+        assert torl_box(text) == (found[-1] if found else None), text
+
+
+@pytest.mark.parametrize(
+    ("text", "box"),
+    [
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{\left\{ x \right.}", r"\left\{ x \right."),
+        (r"\boxed{\left. x \right\}}", "\\left. x \\right\\"),
+        (r"\boxed{1\}", "1\\"),
+        (r"\boxed{\}", "\\"),
+        (r"\boxed{\{\{1\}}", r"\{\{1\}"),
+    ],
+)
+def test_escaped_braces_in_torls_box(text: str, box: str) -> None:
+    found = BOX.findall(text)
+    assert found and torl_box(text) == found[-1] == box
+
+
+# -- what we read differently --------------------------------------------------------------------
+
+
+def called(text: str, result: str) -> Step:
+    call = ToolCall("code_interpreter", {"code": "1"})
+    return Step(0, text, ParseVerdict.CALLS, FinishReason.STOP, (call,), (ToolResult(result),))
+
+
+@pytest.mark.parametrize("name", ["torl", "retool_recipe"])
+def test_a_box_in_a_program_or_a_result_is_no_answer(name: str) -> None:
+    reward, task = get_reward(name), question("42")
+    inside = called("<code>\n'\\boxed{42}'\n</code>", "\\boxed{42}")
+    for rest in ("", "Done.", "I do not know."):
+        assert score(reward, task, play(inside, rest)).parts["correct"] == 0.0
+    assert score(reward, task, play(inside, r"\boxed{42}")).parts["correct"] == 1.0
+
+
+def test_results_take_up_their_characters_in_the_window_of_retool() -> None:
+    reward, task = get_reward("retool_recipe"), question("42")
+    short, long = (called(r"\boxed{42}. <code>\n1\n</code>", "1" * n) for n in (20, 80))
+    assert score(reward, task, play(short, "Yes.")).parts["correct"] == 1.0
+    assert score(reward, task, play(long, "Yes.")).parts["correct"] == 0.0
+
+
+def test_the_penalty_of_the_released_code_stands_outside_of_the_scorer() -> None:
+    task = question("42")
+    assert score(get_reward("torl_penalty_code"), task, play(r"\boxed{42}")).value == 0.5
+    assert score(get_reward("torl"), task, play(r"\boxed{42}")).value == 1.0
+
+
+@pytest.mark.parametrize("name", ["torl", "retool_recipe"])
+def test_a_generated_question_wants_its_value(name: str) -> None:
+    task = question("13", family="add")
+    for text in (r"\boxed{6 + 7}", r"\boxed{26/2}", r"\boxed {13}", r"\fbox{13}"):
+        assert score(get_reward(name), task, play(text)).parts["correct"] == 0.0
+    assert score(get_reward(name), task, play(r"\boxed{13}")).parts["correct"] == 1.0
+
+
+def test_floods_of_boxes_cost_linear_time() -> None:
+    for flood in ("\\boxed{", "\\boxed{x", "\\boxed{}", "\\boxed{{", "\\boxed{\\{", "\\{", "{"):
+        torl_box(flood * 10_000)
+        retool_box(flood * 10_000)
+    assert torl_box("\\boxed{" * 10_000 + "1}") == "1"
+
+
+VERDICTS = {
+    ("50%", "50"): True,
+    (r"50\%", "50"): True,
+    (r"2\pi", "2"): True,
+    (r"\{1,2\}", r"\{2,1\}"): False,
+    ("(1,2)", "(1, 2)"): False,
+    ("x(x+1)", "x^2+x"): False,
+    ("1,234", "1234"): True,
+    (r"\sqrt{3}", "3^{1/2}"): False,
+    ("1+1", "2"): True,
+    ("0.3333", "1/3"): False,
+}
+"""Of odd classes, with the version that we require (docs/recipes.md)."""
+
+
+@pytest.mark.parametrize(("answer", "reference"), VERDICTS)
+def test_verdicts_that_depend_on_the_version_of_math_verify(answer: str, reference: str) -> None:
+    done = score(get_reward("torl"), question(reference), play(rf"\boxed{{{answer}}}"))
+    assert (done.value > 0) is VERDICTS[answer, reference]
