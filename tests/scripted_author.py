@@ -22,7 +22,8 @@ from rods.env import Environment
 from rods.pycall import PyCall, parse_python_calls
 from rods.synthesis.apigraph import ApiGraph
 from rods.synthesis.flow import Step, all_tools, owners, read_result
-from rods.synthesis.ground import Grounder, Live
+from rods.synthesis.ground import Grounder
+from rods.synthesis.live import Live
 from rods.synthesis.phrases import Ask, load_phrases
 from rods.synthesis.phrases import noun as noun_of
 from rods.synthesis.prompting import summary
@@ -190,7 +191,7 @@ class ScriptedAuthor:
             self._specs.update(all_tools(environment, task))
         self._domains = load_domains(environment.name)
         materials = ResampleWriter(pool, environment).materials
-        self._grounder = Grounder(self._domains, self._specs, self._graph.exemplars, materials)
+        self._grounder = Grounder(self._domains, self._specs, self._graph, materials)
         self._phrases = load_phrases(environment.name)
 
     def __call__(self, body: Mapping[str, Any]) -> str:

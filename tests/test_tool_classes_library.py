@@ -19,8 +19,10 @@ from rods.env import Environment, make_environment
 from rods.envs.originals import original_tasks, parted_tasks
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
+from rods.synthesis.apigraph import ApiGraph
 from rods.synthesis.gates import Gatekeeper
-from rods.synthesis.ground import Grounder, Live
+from rods.synthesis.ground import Grounder
+from rods.synthesis.live import Live
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.writers import make_writer
 from rods.synthesis.writers.assign import Materials
@@ -147,9 +149,8 @@ def test_values_come_from_the_live_state(library: Environment, seeds: list[Task]
     live.look(domains)
     properties: dict[str, Any] = {"member_id": {"type": "string"}, "days": {"type": "integer"}}
     spec = ToolSpec("renew", "", {"properties": properties, "required": ["member_id", "days"]})
-    grounder = Grounder(
-        domains, {"renew": spec}, {("lend", "days"): [20]}, Materials(Vocabulary(), {})
-    )
+    graph = ApiGraph(exemplars={("lend", "days"): [20]})
+    grounder = Grounder(domains, {"renew": spec}, graph, Materials(Vocabulary(), {}))
     calls = [grounder.fill("renew", live, random.Random(n)) for n in range(40)]
     arguments = [call.arguments for call in calls if call is not None]
     assert len(arguments) == 40

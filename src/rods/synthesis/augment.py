@@ -110,7 +110,7 @@ def missing_value(
     may_blur: Callable[[str, str], bool],
     rng: random.Random,
 ) -> PlannedTurn | Rejection:
-    """Leave one required value open that nothing before or beside it tells.
+    """Leave one required value open that nothing before it tells, in this turn or earlier.
 
     Args:
         turn: executed calls.
@@ -131,6 +131,7 @@ def missing_value(
         and isinstance(value, str | int | float)
         and not isinstance(value, bool)
         and str(value).lower() not in known
+        and not any(str(value).lower() in text.lower() for text in turn.results[:index])
         and sum(str(value) in call for call in calls) == 1
     ]
     if not places:

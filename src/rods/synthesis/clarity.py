@@ -1,8 +1,9 @@
 """Which earlier call a message may point back to without being misunderstood.
 
 Owns the conditions under which "that order" has one meaning: the result shows one such value, no
-later call or result has another one, and it was seen in this turn or the one before. A reference
-that repeats what was asked for ("the airport nearest to Rome") needs none of that. Never words.
+later call or result has another one, and it was seen in this turn or the one before; "the order
+you placed" wants that only one was placed. A reference that repeats what was asked for ("the
+airport nearest to Rome") needs none of that. Never words.
 
     clear_giver(steps, [0, 2], call, "order_id", phrases, domains)  # Giver(place_order(...))
 """
@@ -51,7 +52,8 @@ def clear_giver(
         made = steps[number].call
         alone = any(len(_values(steps[number], field)) == 1 for field in fields)
         named = phrases.names_its_giver(call, name, made)
-        giver = Giver(made, "" if alone or named else place_of(steps[number], value))
+        only = sum(step.call.name == made.name for step in steps) == 1
+        giver = Giver(made, "" if alone or named else place_of(steps[number], value), only)
         if not phrases.can_refer(call, name, giver):
             return None
         if named:

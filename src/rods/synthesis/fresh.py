@@ -82,23 +82,25 @@ class Texts:
     def __init__(self, domains: Domains, materials: Materials) -> None:
         self._domains, self._materials = domains, materials
 
-    def draw(self, name: str, rng: random.Random) -> str:
-        """A sentence of the parameter's list, else a training text with other nouns."""
+    def draw(self, tool: str, name: str, rng: random.Random) -> str:
+        """A sentence of the parameter's list, else a training text with some other words."""
         words = self._materials.vocabulary
-        known = self._domains.texts.get(name) or ()
+        lists = self._domains.texts
+        known = lists.get(f"{tool}.{name}") or lists.get(name) or ()
         if known:
             fill = self._fillers(rng)
             return _SLOT.sub(lambda match: fill[match[1]](), rng.choice(list(known)))
         donors = self._materials.donors.get(name) or self._materials.donors.get("content", ())
         if donors and rng.random() < 0.7:
-            return words.reworded(rng.choice(donors), rng, REWORDED, frozenset())
+            return words.reworded(rng.choice(donors), rng, REWORDED)
         return " ".join(words.word(rng) for _ in range(rng.randint(2, 7))).capitalize()
 
     def _fillers(self, rng: random.Random) -> Mapping[str, Callable[[], str]]:
         words = self._materials.vocabulary
+        things = self._domains.texts.get("noun") or (words.noun(rng),)
         return {
-            "noun": lambda: words.noun(rng),
-            "Noun": lambda: words.noun(rng).capitalize(),
+            "noun": lambda: rng.choice(things),
+            "Noun": lambda: rng.choice(things).capitalize(),
             "name": lambda: words.first_name(rng),
             "day": lambda: rng.choice(DAYS),
             "city": lambda: rng.choice(sorted(self._domains.zips)),
@@ -107,7 +109,8 @@ class Texts:
 
 def with_ending_of(source: str, target: str) -> str:
     """A new file name with the ending of the file that it is a copy of."""
-    return target.rpartition(".")[0] + source[source.rindex(".") :] if "." in source else target
+    stem = target.rpartition(".")[0] or target
+    return stem + source[source.rindex(".") :] if "." in source else stem
 
 
 def word_of(texts: Mapping[str, Sequence[Scalar]], rng: random.Random) -> str | None:

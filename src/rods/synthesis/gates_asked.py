@@ -99,7 +99,7 @@ def _clauses(phrases: Phrases, tools: tuple[str, ...]) -> tuple[Clause, ...]:
     for tool in tools:
         wording = phrases.wording(tool)
         optional = wording.optional if wording is not None else {}
-        for say in wording.say if wording is not None else ():
+        for say in wording.clauses if wording is not None else ():
             ends = [pattern(f, {}) for forms in optional.values() for f in forms]
             tail = f"(?:(?: (?:{'|'.join(ends)}))+{END}|{END})" if ends else END
             whole = re.compile(pattern(say, {}) + tail, re.I)

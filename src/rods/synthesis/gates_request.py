@@ -123,7 +123,7 @@ def _problem(text: str, verbs: frozenset[str], *, asks: bool) -> str | None:
 def _verbs(environment: str) -> frozenset[str]:
     """Words with which people begin an order: of a list, and of the templates."""
     listed = files("rods").joinpath("synthesis", "verbs.txt").read_text(encoding="utf-8")
-    said = (say for w in load_phrases(environment).wordings.values() for say in w.say)
+    said = (say for w in load_phrases(environment).wordings.values() for say in w.clauses)
     return frozenset(listed.split()) | {say.split()[0].lower() for say in said}
 
 

@@ -3,7 +3,7 @@
 Owns the choice of argument values by kind (`domains.toml`), enumeration or earlier use. Never
 executes a call: the caller finds out whether the world accepts it.
 
-    grounder = Grounder(domains, specs, exemplars, materials)
+    grounder = Grounder(domains, specs, graph, materials)
     call = grounder.fill("cd", live, rng)                   # None: nothing fits a required argument
 """
 
@@ -11,22 +11,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
-from rods.synthesis.flow import Scalar, Step, leaves
+from rods.synthesis.apigraph import ApiGraph
+from rods.synthesis.flow import Scalar
 from rods.synthesis.fresh import Texts, makers, with_ending_of, word_of
+from rods.synthesis.live import Live, typed
+from rods.synthesis.matter import SAME, Matter
 from rods.synthesis.writers.assign import Materials
 from rods.synthesis.writers.domains import NUMERIC, Domains
-from rods.synthesis.writers.entities import kind_map
-from rods.types import Json, ToolCall, ToolSpec, Value
+from rods.types import ToolCall, ToolSpec, Value
 
-OPTIONAL = 0.35
-"""How often an optional argument is given."""
 FRESH_NAME = 0.35
 """How often a name is new although names exist."""
 FROM_RESULT = 0.7
 """How often a value that results show is preferred."""
+ABOUT = frozenset({"name", "symbol", "id"})
+"""Kinds of what a conversation may be about: a file, a stock, an order."""
 ENROLS = frozenset(
     {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
 )
@@ -41,101 +42,6 @@ FROM_TEXT = 0.8
 """How often a search is for a word that stands in what exists."""
 
 
-@dataclass
-class Live:
-    """What can be read of a world at one moment of a conversation."""
-
-    configuration: Mapping[str, Json]
-    """Public state of each class."""
-    steps: Sequence[Step] = ()
-    """Calls that were executed, with their results."""
-    kinds: dict[str, dict[str, list[Scalar]]] = field(
-        default_factory=dict[str, dict[str, list[Scalar]]]
-    )
-    """Values that exist, by kind and by the field that holds them; filled by `look`."""
-
-    inferred: bool = False
-    """Kinds are guesses: of values of a kind, those whose field fits the argument's name."""
-    places: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Fields that hold what exists for an argument, where its kind has several; by `look`."""
-
-    def look(self, domains: Domains) -> None:
-        """Collect the entities of the state by kind."""
-        self.inferred = domains.inferred
-        self.places = domains.fields
-        for owner, node in self.configuration.items():
-            for name, value in _fields(_as_configured(node)).items():
-                self._read(owner, name, value, domains)
-
-    def _read(self, owner: str, name: str, node: Json, domains: Domains) -> None:
-        below = name + "." if isinstance(node, dict) else name
-
-        def put(kind: str, value: Scalar, at: str) -> None:
-            if kind and value not in (None, "", "None"):
-                values = self.kinds.setdefault(kind, {}).setdefault(at, [])
-                if value not in values:
-                    values.append(value)
-
-        def leaf(kind: str, value: Scalar) -> Scalar:
-            put(kind, value, below)
-            return value
-
-        def key(kind: str, text: str) -> str:
-            numeric = kind == "id" and str(text).isdigit()
-            put(kind, int(text) if numeric else text, name)
-            return text
-
-        kind_map(node, owner, name, domains, leaf, key)
-
-    def existing(self, kind: str, name: str) -> list[Scalar]:
-        """Values of a kind; of secrets and codes those whose field fits the argument's name."""
-        fields = self.kinds.get(kind, {})
-        if name in self.places:
-            return [v for at in self.places[name] for v in fields.get(at, ())]
-        if kind == "ident" or self.inferred:
-            stem = name.removesuffix("_id").rpartition("_")[2]
-            near = [values for at, values in fields.items() if at.rstrip(".") == name]
-            near = near or [values for at, values in fields.items() if stem in at]
-            if near or not self.inferred:
-                return [value for values in near for value in values]
-        return [value for values in fields.values() for value in values]
-
-    def held(self, name: str) -> list[Scalar]:
-        """Values that fields of the state with this name hold, or of the last part of it."""
-        tail = name.rpartition("_")[2]
-        found: dict[str, list[Scalar]] = {}
-        for leaf in leaves(dict(self.configuration)):
-            at = next((part for part in reversed(leaf.path) if isinstance(part, str)), "")
-            if at in (name, tail) and leaf.value not in (None, ""):
-                found.setdefault(at, []).append(leaf.value)
-        return list(dict.fromkeys(found.get(name) or found.get(tail, [])))
-
-    def shown(self, name: str) -> list[Scalar]:
-        """Values that results showed under this name, the latest first."""
-        return [
-            leaf.value
-            for step in reversed(self.steps)
-            for leaf in step.leaves
-            if leaf.path and leaf.path[-1] == name
-        ]
-
-
-def _fields(node: Json) -> Mapping[str, Json]:
-    return node if isinstance(node, dict) else {}
-
-
-def _as_configured(node: Json) -> Json:
-    """A class's state with named folders as its configuration writes them: name to contents."""
-    if not isinstance(node, dict):
-        return node
-    return {
-        field: {str(value["name"]): value}
-        if isinstance(value, dict) and {"type", "name", "contents"} <= value.keys()
-        else value
-        for field, value in node.items()
-    }
-
-
 class Grounder:
     """Fills in arguments."""
 
@@ -143,7 +49,7 @@ class Grounder:
         self,
         domains: Domains,
         specs: Mapping[str, ToolSpec],
-        exemplars: Mapping[tuple[str, str], Sequence[Value]],
+        graph: ApiGraph,
         materials: Materials,
     ) -> None:
         """Prepare.
@@ -151,12 +57,13 @@ class Grounder:
         Args:
             domains: kinds of the environment.
             specs: all tools of the world.
-            exemplars: values that training tasks give to (tool, parameter).
+            graph: what training tasks call tools with, and where they take it from.
             materials: words and texts of the training side.
         """
         self._domains = domains
         self._specs = specs
-        self._exemplars = exemplars
+        self._exemplars = graph.exemplars
+        self._matter = Matter(domains, specs, graph)
         self._makers = makers(domains, materials)
         self._texts = Texts(domains, materials)
 
@@ -165,14 +72,17 @@ class Grounder:
         parameters = self._specs[tool].parameters
         properties = cast("Mapping[str, Mapping[str, Any]]", parameters.get("properties", {}))
         required = cast("Sequence[str]", parameters.get("required", []))
-        arguments: dict[str, Value] = {}
-        if {"travel_from", "travel_to"} <= properties.keys():
+        arguments = self._matter.carried(tool, live, rng)
+        if {"travel_from", "travel_to"} <= arguments.keys():
+            pass
+        elif {"travel_from", "travel_to"} <= properties.keys():
             arguments["travel_from"], arguments["travel_to"] = self._leg(rng)
         elif {"cityA", "cityB"} <= properties.keys() and self._domains.distances:
-            pair = rng.choice(sorted(self._domains.distances))
-            arguments["cityA"], arguments["cityB"] = rng.sample(pair, 2)
+            arguments["cityA"], arguments["cityB"] = self._matter.span(live, rng)
         for name, schema in properties.items():
-            if name in arguments or (name not in required and rng.random() > OPTIONAL):
+            if name in arguments or (
+                name not in required and rng.random() > self._matter.share(tool, name)
+            ):
                 continue
             value = self._value(tool, name, schema, live, rng)
             if value is not None:
@@ -206,7 +116,7 @@ class Grounder:
             return self._exemplar(tool, name, rng)
         shown = live.shown(name) if self._may_be_shown(name, kind) else []
         if shown and rng.random() < FROM_RESULT:
-            return _typed(shown[0], declared)
+            return typed(shown[0], declared)
         return self._scalar(tool, name, kind, declared, live, rng)
 
     def _may_be_shown(self, name: str, kind: str) -> bool:
@@ -238,20 +148,29 @@ class Grounder:
         self, tool: str, name: str, kind: str, declared: str, live: Live, rng: random.Random
     ) -> Scalar:
         if kind == "body" and f"{tool}.{name}" not in self._domains.fresh:
-            return self._texts.draw(name, rng)
+            return self._texts.draw(tool, name, rng)
         if kind == "pattern" and rng.random() < FROM_TEXT:
             return word_of(live.kinds.get("name" if name == "name" else "body", {}), rng)
-        existing = [v for v in live.existing(kind, name) if _typed(v, declared) is not None]
+        places = self._domains.fields.get(f"{tool}.{name}", self._domains.fields.get(name))
+        others = live.taken(name) if kind == "ident" else ()
+        existing = [
+            value
+            for value in (live.existing(kind, name) if places != [] else ())
+            if typed(value, declared) is not None and value not in others
+        ]
         maker = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)
         fresh = self._makers.get(maker)
-        if kind == "body" or (name in self._domains.fields and not existing):
+        if kind == "body" or (places is not None and not existing):
             return None if fresh is None else fresh(rng)
         if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:
             return fresh(rng)
         if kind in NUMERIC and kind != "id":
             return self._number(kind, declared, rng)
+        recent = [v for v in live.recent(kind, self._domains) if typed(v, declared) in existing]
+        if kind in ABOUT and recent and rng.random() < SAME:
+            return typed(recent[0], declared)
         if existing and (fresh is None or rng.random() > (FRESH_NAME if kind == "name" else 0.15)):
-            return _typed(rng.choice(existing), declared)
+            return typed(rng.choice(existing), declared)
         if fresh is not None:
             return fresh(rng)
         value = self._exemplar(tool, name, rng)
@@ -286,14 +205,3 @@ class Grounder:
         if declared == "integer" or (kind in WHOLE and rng.random() < 0.7):
             return int(value) if declared == "integer" else float(int(value))
         return round(value, 2)
-
-
-def _typed(value: Scalar, declared: str) -> Scalar:
-    """A value as the parameter's type wants it; None where it cannot be had."""
-    if declared == "string":
-        return str(value)
-    if isinstance(value, str) and declared in ("integer", "number", "float"):
-        return int(value) if value.isdigit() else None
-    if declared == "float" and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    return value

@@ -48,8 +48,14 @@ __all__ = [
 
 OPENER = 0.35
 """How often the first turn begins by setting the scene."""
-LINK = 0.2
+LINK = 0.25
 """How often a later turn begins with a short remark."""
+DROP = 0.75
+"""How often a value that is left open is not spoken of at all, where a clause allows it."""
+ASIDE = 0.12
+"""How often words that may leave a value open introduce one, lest they mean that it is missing."""
+LONG_VALUE = 24
+"""Letters of a value that is too long for an aside."""
 LONG = 60
 """Letters of a clause after which nothing is hung on: its end would be lost."""
 DEFAULT = "default"
@@ -82,7 +88,17 @@ _ANSWERS = (
     "Take {1} as the {0}.",
     "Use {1} for the {0}.",
 )
-_REMARKS = ("Good.", "Thanks.", "Okay.", "All right.", "Very good.", "That helps.")
+_REMARKS = (
+    "Good.",
+    "Thanks.",
+    "Okay.",
+    "All right.",
+    "Very good.",
+    "That helps.",
+    "One more thing.",
+    "I have another request.",
+    "There is something else.",
+)
 
 
 class Phrases:
@@ -104,7 +120,8 @@ class Phrases:
         wording = self.wordings.get(call.name)
         if wording is None:
             return True
-        slots = set(SLOT.findall(wording.say[0])) | wording.optional.keys()
+        say = wording.clauses_for(call.arguments)[0]
+        slots = set(SLOT.findall(say)) | wording.optional.keys()
         switches = {n: v for n, v in call.arguments.items() if isinstance(v, bool)}
         worded = all(str(v) in wording.words.get(n, (str(v),)) for n, v in switches.items())
         return worded and call.arguments.keys() <= slots
@@ -164,10 +181,15 @@ class Phrases:
         wording = self.wordings.get(ask.call.name)
         if wording is None:
             wording = from_description(ask.spec, ask.shown | {ask.blurred})
-        text = rng.choice(wording.say)
+        text = rng.choice(wording.clauses_for(ask.call.arguments))
         for name, forms in wording.optional.items():
             if name in ask.call.arguments:
                 text += " " + rng.choice(forms)
+        if ask.blurred:
+            if rng.random() < DROP:
+                text = wording.without(text, ask.blurred)
+            opened = rng.choice(wording.opened(ask.blurred))
+            text = text.replace(f"{'' if opened else ' '}{{{ask.blurred}}}", opened)
         return SLOT.sub(lambda match: _filled(ask, wording, match[1], rng), text)
 
     def wording(self, tool: str) -> Wording | None:
@@ -182,7 +204,7 @@ class Phrases:
     @property
     def texts(self) -> tuple[str, ...]:
         """Every clause and every scene."""
-        return (*(say for w in self.wordings.values() for say in w.say), *self.scenes)
+        return (*(say for w in self.wordings.values() for say in w.clauses), *self.scenes)
 
     def answer(self, call: ToolCall, name: str, rng: random.Random) -> str:
         """What the user says when asked for the value that was left open."""
@@ -204,8 +226,6 @@ def frame_words() -> frozenset[str]:
 
 def _filled(ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
     value = ask.call.arguments.get(name)
-    if name == ask.blurred:
-        return rng.choice(wording.opened(name))
     if name in ask.shown:
         giver = ask.givers.get(name)
         meant = wording.references(name, giver)
@@ -215,6 +235,9 @@ def _filled(ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
             meant = [text for text in meant if " just " not in text]
         if meant:
             return rng.choice(meant)
+    asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
+    if asides and len(str(value)) < LONG_VALUE and rng.random() < ASIDE:
+        return rng.choice(asides)
     return rng.choice(wording.texts(name, value))
 
 
@@ -262,6 +285,7 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
             into[tool] = Wording(
                 say=tuple(row["say"]),
                 optional={k: tuple(v) for k, v in row.get("with", {}).items()},
+                instead={k: tuple(v) for k, v in row.get("instead", {}).items()},
                 words=row.get("words", {}),
                 named=_lists(common, row, "named"),
                 refer={
@@ -269,6 +293,7 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
                     for k, v in (common.get("refer", {}) | row.get("refer", {})).items()
                 },
                 open=_lists(common, row, "open"),
+                drop=frozenset((*common.get("drop", ()), *row.get("drop", ()))),
                 nouns=common.get("nouns", {}) | row.get("nouns", {}),
             )
     except (KeyError, AttributeError, tomllib.TOMLDecodeError) as error:

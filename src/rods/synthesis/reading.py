@@ -84,10 +84,11 @@ def read(
     begins: dict[int, int] = {}
     for scene in phrases.scenes:
         rest = rest.replace(scene, " ")
+    opens = strict is None or strict.opens
     for meant in (False, True):
         for number in tuple(unsaid):
             for filled, wording in _fillings(phrases, specs, steps, number, meant, strict):
-                found = _clause(rest, filled, wording)
+                found = _clause(rest, filled, wording, open_too=meant and opens)
                 if found is not None:
                     unsaid.remove(number)
                     begins[number] = found.start()
@@ -138,7 +139,10 @@ def foreign(text: str) -> set[str]:
 def _values(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
     """How each argument of a step is said, as a pattern."""
     call = steps[number].call
-    return {name: _one_of(wording.texts(name, value)) for name, value in call.arguments.items()}
+    return {
+        name: _one_of([*wording.texts(name, value), *wording.asides(name, value)])
+        for name, value in call.arguments.items()
+    }
 
 
 def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
@@ -163,7 +167,8 @@ def _clear_ways(
     for name, value in call.arguments.items():
         giver = clear_giver(steps[:number], began, call, name, phrases, strict.domains)
         meant = giver is not None and _same_field(steps[:number], giver, name, value)
-        texts = [*wording.texts(name, value), *(wording.references(name, giver) if meant else ())]
+        texts = [*wording.texts(name, value), *wording.asides(name, value)]
+        texts += wording.references(name, giver) if meant else ()
         filled[name] = _one_of([*texts, *(wording.opened(name) if strict.opens else ())])
     return filled
 
@@ -190,17 +195,23 @@ def _givers(steps: Iterable[Step], value: Value) -> list[Giver]:
     return [*(Giver(step.call) for step in shown), *places]
 
 
-def _clause(text: str, filled: Mapping[str, str], wording: Wording) -> re.Match[str] | None:
+def _clause(
+    text: str, filled: Mapping[str, str], wording: Wording, *, open_too: bool
+) -> re.Match[str] | None:
     """The clause that says a call so; None without one.
 
     Args:
         text: the message, or what is left of it.
         filled: a pattern for each argument of the call.
         wording: of its tool.
+        open_too: whether an argument may be left out.
     """
     lower = text.lower()
-    for say in sorted(wording.say, key=len, reverse=True):
-        if not all(piece in lower for piece in pieces(say)) or not _slots(say) <= filled.keys():
+    says = set(wording.clauses_for(filled))
+    if open_too:
+        says |= {wording.without(say, name) for say in says for name in wording.drop}
+    for say in sorted(says, key=lambda text: (-len(text), text)):
+        if not _may_stand(say, lower) or not _slots(say) <= filled.keys():
             continue
         whole = pattern(say, filled)
         for name, forms in wording.optional.items():
@@ -210,6 +221,11 @@ def _clause(text: str, filled: Mapping[str, str], wording: Wording) -> re.Match[
         if found is not None:
             return found
     return None
+
+
+def _may_stand(say: str, lower: str) -> bool:
+    """Whether the fixed texts of a clause stand in a message: a quick look before a slow one."""
+    return all(piece.strip() in lower for piece in pieces(say))
 
 
 def _one_of(texts: Iterable[str]) -> str:
@@ -232,6 +248,10 @@ def pattern(template: str, filled: Mapping[str, str]) -> str:
     parts: list[str] = []
     at = 0
     for match in _SLOT.finditer(template):
-        parts += [re.escape(template[at : match.start()]), filled.get(match[1], OPEN)]
+        value = filled.get(match[1], OPEN)
+        fixed = re.escape(template[at : match.start()])
+        if fixed.endswith("\\ ") and re.fullmatch(value, ""):
+            fixed, value = fixed[:-2], f"(?:\\ {value})?"  # left out, with the space before it
+        parts += [fixed, value]
         at = match.end()
     return "".join([*parts, re.escape(template[at:])])

@@ -19,7 +19,9 @@ from rods.synthesis.apigraph import ApiGraph
 from rods.synthesis.augment import PlannedTurn, gap_of, with_gap
 from rods.synthesis.clarity import clear_giver
 from rods.synthesis.flow import Step, all_tools, owners, read_result, trace
-from rods.synthesis.ground import Grounder, Live
+from rods.synthesis.ground import Grounder
+from rods.synthesis.live import Live
+from rods.synthesis.matter import PASSING
 from rods.synthesis.phrases import Ask, Giver, Phrases
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.sources import Argument, Source, sources
@@ -41,6 +43,10 @@ KEEP_LINKED = 0.9
 """The same for a call that gives a value to another one, or takes one."""
 REFER = 0.6
 """How often a value that a result has just shown is meant without being said."""
+LONG_NUMBER = 9
+"""Letters of a value that nobody would say who can point at it."""
+LONGEST = 200
+"""Letters of a value that nobody would type."""
 AMOUNTS = NUMERIC - {"id"}
 """Kinds with a unit behind the number: only a clause made for it can leave them open."""
 
@@ -132,9 +138,7 @@ class Walk:
             blocked: tools that are not planned.
         """
         self._planner, self._base, self._rng, self._blocked = planner, base, rng, blocked
-        self._grounder = Grounder(
-            planner.domains, base.specs, planner.graph.exemplars, planner.materials
-        )
+        self._grounder = Grounder(planner.domains, base.specs, planner.graph, planner.materials)
         stage = dataclasses.replace(base.task, turns=(Turn(""),))
         self._world = cast("Readable", planner.environment.open(stage))
         self._made: list[_Made] = []
@@ -191,7 +195,27 @@ class Walk:
         bound = self._bound(step, call)
         if bound is None or str(bound) in self._done or not self._planner.phrases.can_say(bound):
             return None
-        return self._execute(bound, kept=True)
+        if any(len(str(value)) > LONGEST for value in bound.arguments.values()):
+            return None
+        return None if self._strays(bound) else self._execute(bound, kept=True)
+
+    def _strays(self, call: ToolCall) -> bool:
+        """Whether a call of the seed is about something else than what took its fellows' place."""
+        for made in reversed(self._made):
+            mine = made.call.arguments
+            shared = [n for n in call.arguments if n in mine and self._matters(call.name, n)]
+            if made.call.name != call.name and len(shared) > 1:
+                return any(mine[name] != call.arguments[name] for name in shared)
+        live = Live({}, [made.step for made in self._made])
+        kinds = self._planner.domains
+        return any(
+            kinds.parameter(call.name, name) == "ident" and value in live.taken(name)
+            for name, value in call.arguments.items()
+            if isinstance(value, str)
+        )
+
+    def _matters(self, tool: str, name: str) -> bool:
+        return self._planner.domains.parameter(tool, name) not in PASSING
 
     def _bound(self, step: int, call: ToolCall) -> ToolCall | None:
         """The seed's call with the values that its givers show now; None if a giver is gone."""
@@ -244,7 +268,8 @@ class Walk:
         for name in call.arguments:
             planner = self._planner
             giver = clear_giver(steps, self._began, call, name, planner.phrases, planner.domains)
-            if giver is not None and (kept or self._rng.random() < REFER):
+            long = len(str(call.arguments[name])) > LONG_NUMBER
+            if giver is not None and (kept or long or self._rng.random() < REFER):
                 found[name] = giver
         return found
 

@@ -9,7 +9,7 @@ clauses and the files of templates are `phrases.py`'s. Never chooses a call, nev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -18,6 +18,11 @@ from rods.types import ToolCall, ToolSpec, Value
 SLOT = re.compile(r"\{(\w+)\}")
 FOUND = ("the {} you just found", "the {} that came back", "the {} from that result")
 """What stands for a value where nobody wrote references for its tool."""
+POINTING = ("that ", "those ", "the same ", "its ")
+"""Words that point to what was seen last."""
+_LEADS = "using|paid with|paying with|charged to|with|at|of|on|in|from|to|for|under"
+_BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"
+"""What goes with an argument that is dropped."""
 _ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
 
 
@@ -27,6 +32,8 @@ class Giver(NamedTuple):
     call: ToolCall
     place: str = ""
     """Where the value stands in a list that it showed (`first`); empty: it showed one value."""
+    only: bool = True
+    """Whether nothing else was called of its kind: else only words that point back fit."""
 
 
 class Ask(NamedTuple):
@@ -52,6 +59,9 @@ class Wording:
     """Clauses in the imperative with a `{slot}` for each required argument."""
     optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Parts to append for optional arguments."""
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Clauses in the place of `say` for a call with this optional argument: one writes a text
+    into a file, but prints it where there is none."""
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """What enumerated values are called."""
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -64,10 +74,30 @@ class Wording:
     the list that it showed (`the {place} airport on it`)."""
     open: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """What stands for a value that is left open."""
+    drop: frozenset[str] = frozenset()
+    """Arguments that are mostly left open by saying nothing of them."""
     nouns: Mapping[str, str] = field(default_factory=dict[str, str])
     """What an argument is called, where that is not its name: `loan` for `loan_id`."""
     described: bool = False
     """Made of a tool's description: references and open values get general phrases."""
+
+    @property
+    def clauses(self) -> tuple[str, ...]:
+        """Every clause."""
+        return (*self.say, *(text for texts in self.instead.values() for text in texts))
+
+    def clauses_for(self, names: Collection[str]) -> tuple[str, ...]:
+        """The clauses that fit a call with these arguments."""
+        return next((self.instead[name] for name in self.instead if name in names), self.say)
+
+    def without(self, say: str, name: str) -> str:
+        """A clause that says nothing of an argument; the clause itself where it cannot."""
+        if name not in self.drop:
+            return say
+        slot = re.escape(f"{{{name}}}")
+        led = rf"^use {slot} (?:to|and) (?!\{{)|(?<=^use ){slot} and "
+        short = re.sub(rf"{led}|{_BEFORE}{slot}| and {slot}$", "", say, count=1)
+        return say if f"{{{name}}}" in short else short
 
     def noun(self, name: str) -> str:
         """What people call an argument."""
@@ -77,6 +107,11 @@ class Wording:
         """A value in each of its noun phrases."""
         words = self.words.get(name, {})
         return [_named(form, value, words) for form in self.named.get(name, ("{}",))]
+
+    def asides(self, name: str, value: Value) -> list[str]:
+        """A value behind the words that also leave it open: `a file of mine (plan.txt)`."""
+        text = said(value, self.words.get(name, {}))
+        return [f"{form} ({text})" for form in self.open.get(name, ()) if _introduces(form)]
 
     def references(self, name: str, giver: Giver | None) -> list[str]:
         """What may stand for a value that this call's result showed; empty: it must be said."""
@@ -89,12 +124,28 @@ class Wording:
         return [
             SLOT.sub(lambda match: known[match[1]], form)
             for form in self.refer.get(name, {}).get(giver.call.name, ())
-            if set(SLOT.findall(form)) <= known.keys() and ("{place}" in form) == bool(giver.place)
+            if set(SLOT.findall(form)) <= known.keys()
+            and ("{place}" in form) == bool(giver.place)
+            and (giver.only or _points_back(form))
         ]
 
     def opened(self, name: str) -> list[str]:
         """What may stand for a value that is left open."""
-        return list(self.open.get(name) or (f"a certain {self.noun(name)}",))
+        return list(self.open.get(name) or (_a(self.noun(name)),))
+
+
+def _points_back(form: str) -> bool:
+    """Whether words mean the latest of several things, or say whose result they mean."""
+    return form.startswith(POINTING) or bool(set(SLOT.findall(form)) - {"place"})
+
+
+def _introduces(form: str) -> bool:
+    """Whether words for an open value can stand before the value too."""
+    return form.startswith(("my ", "the ", "one of my ")) or form.endswith((" of mine", " I like"))
+
+
+def _a(what: str) -> str:
+    return f"{'an' if what[:1] in 'aeiou' else 'a'} {what}"
 
 
 def ways(wording: Wording, name: str, value: Value, givers: Iterable[Giver] = ()) -> list[str]:
@@ -106,7 +157,7 @@ def ways(wording: Wording, name: str, value: Value, givers: Iterable[Giver] = ()
         value: its value.
         givers: calls whose results show the value.
     """
-    found = [*wording.texts(name, value), *wording.opened(name)]
+    found = [*wording.texts(name, value), *wording.asides(name, value), *wording.opened(name)]
     if wording.described:
         found += wording.references(name, None)
     for giver in givers:

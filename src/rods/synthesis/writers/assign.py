@@ -27,13 +27,7 @@ SWAP_OPENER = 0.6
 REWORD_FREE = 0.35
 """Share of content words that are replaced in an exchanged text."""
 
-_COMMON = """
-this that with from have been will would could should about there their they them your what when
-where which while into than then just also some more most very over such only please thank thanks
-here
-"""
 _FEAST = re.compile(r"\b(?:christmas|new year|valentine|halloween|independence day)\b", re.I)
-_STOP = frozenset(_COMMON.split())
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,7 @@ def assign(sketch: Sketch, materials: Materials, limits: Limits, rng: random.Ran
             if rng.random() < SWAP_OPENER:
                 values[index] = rng.choice(phrases()[key])
         elif kind.startswith("free:"):
-            values[index] = _free(state, kind[5:], key)
+            values[index] = _free(state, key)
     _assign_dates(state, values)
     assign_places(sketch, values, limits.pinned, limits.legs, limits.spans, rng)
     assign_numbers(sketch, values, limits.frozen, limits.landmarks, limits.keep_counters, rng)
@@ -116,16 +110,17 @@ def _word(state: _State, kind: str, word: str) -> str:
         return word
     if word.endswith("s") and word[:-1] in state.words:
         return state.words[word[:-1]] + "s"
-    if kind == "local" and not vocabulary.is_noun(word):
-        return word
-    if rng.random() < (KEEP_LOCAL if kind == "local" else KEEP_WORD):
+    if kind == "local":
+        free = [w for w in vocabulary.alike(word) if w not in state.used and w not in state.words]
+        new = rng.choice(free) if free and rng.random() >= KEEP_LOCAL else word
+        state.used.add(new)
+        return new
+    if rng.random() < KEEP_WORD:
         return word
     for _ in range(8):
         if kind == "person":
             name = vocabulary.first_name(rng) if rng.random() < 0.6 else vocabulary.surname(rng)
             new = name.lower()
-        elif kind == "local":
-            new = vocabulary.noun(rng) + ("s" if word.endswith("s") else "")
         else:
             new = vocabulary.word(rng)
         if new not in state.used and new not in state.words:
@@ -262,14 +257,9 @@ _MAKERS = {
 }
 
 
-def _free(state: _State, parameter: str, key: str) -> str:
-    """Another training text of the same parameter, or the same text reworded."""
-    donors = state.materials.donors.get(parameter, ())
-    text = key
-    if donors and state.rng.random() < 0.7:
-        text = state.rng.choice(donors)
-    vocabulary = state.materials.vocabulary
-    return vocabulary.reworded(text, state.rng, REWORD_FREE, _STOP)
+def _free(state: _State, key: str) -> str:
+    """The same text with some of its words exchanged for others of their kind."""
+    return state.materials.vocabulary.reworded(key, state.rng, REWORD_FREE)
 
 
 def _assign_dates(state: _State, values: list[New]) -> None:

@@ -18,6 +18,8 @@ from typing import cast
 from rods.synthesis.flow import Scalar, leaves
 from rods.synthesis.sources import NUMBER
 from rods.synthesis.writers.domains import NUMERIC, Domains
+from rods.synthesis.writers.usage import is_name
+from rods.synthesis.writers.vocabulary import word_lists
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value
 
@@ -205,8 +207,14 @@ class _Collector:
             self._word(run)
 
     def _word(self, run: str) -> None:
-        if run.isalpha() and len(run) >= 3 and run.lower() not in self._domains.keep:
+        kept = run.lower() in self._domains.keep or run.lower() in word_lists().extensions
+        if run.isalpha() and len(run) >= 3 and not kept:
             self.found.words.setdefault(run.lower(), "word")
+
+    def _verb(self, word: str) -> bool:
+        """A name's word that people also say as a verb or a modifier: it stays everywhere."""
+        texts = (self.found.prose, *self.found.bodies)
+        return not all(is_name(word, text) for text in texts)
 
     def _sign(self, kind: str, value: str, *, argument: bool) -> None:
         """A tag or mention: with its sign, unless people say an argument without it."""
@@ -233,7 +241,9 @@ class _Collector:
         found.local -= found.kept_words
         found.local -= self._domains.keep
         found.local -= MONTHS
-        for word in self._protected:
+        verbs = {w for w, kind in found.words.items() if kind == "word" and self._verb(w)}
+        found.kept_words |= verbs
+        for word in self._protected | verbs:
             found.words.pop(word, None)
             found.local.discard(word)
         found.local -= found.words.keys()

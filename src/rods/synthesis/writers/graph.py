@@ -17,10 +17,11 @@ from rods.env import Environment
 from rods.errors import TaskError
 from rods.synthesis.apigraph import ApiGraph
 from rods.synthesis.augment import PlannedTurn, Said, assemble
-from rods.synthesis.flow import owners
+from rods.synthesis.flow import all_tools, owners, trace
 from rods.synthesis.phrases import Phrases, load_phrases
 from rods.synthesis.profile import Profile, distance, profile
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.sources import sources
 from rods.synthesis.walk import Base, Planner, Walk
 from rods.synthesis.writers.inference import domains_for
 from rods.synthesis.writers.resample import ResampleWriter
@@ -29,6 +30,16 @@ from rods.task import Task
 DRAFTS = 6
 """Walks over the graph before a proposal is given up."""
 RECIPE = "graph:walk"
+
+
+def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
+    """The graph of a pool; its value edges from one task of each scenario, as they repeat."""
+    graph = ApiGraph.of(originals, lambda task: owners(environment, task))
+    scenarios = {task.provenance.scenario or task.id: task for task in reversed(originals)}
+    for task in scenarios.values():
+        steps = trace(environment, task).steps
+        graph.learn_feeds(steps, sources(task, steps, all_tools(environment, task)))
+    return graph
 
 
 class GraphWriter:
@@ -57,7 +68,7 @@ class GraphWriter:
         self._renamer = ResampleWriter(pool, environment, recombine_share=0.0, cut_share=0.0)
         self.planner = Planner(
             environment,
-            ApiGraph.of(originals, lambda task: owners(environment, task)),
+            _graph(originals, environment),
             domains_for(environment, originals),
             phrases or load_phrases(environment.name),
             self._renamer.materials,

@@ -143,13 +143,7 @@ class Sketch:
 
     def _spans(self, text: str, *, local: bool) -> list[Span]:
         """Occurrences of entities in a text, without overlaps, in order."""
-        spans: list[Span] = []
-        for mention in dates.find_dates(text) if self.dates else ():
-            date = next((d for d in self.dates if mention.matches(d)), None)
-            if date is not None:
-                index = self.slot("date", date.isoformat())
-                ref = Ref(index, mention.text, mention.form)
-                spans.append(Span(mention.start, mention.end, (ref,)))
+        spans = self._date_spans(text)
         if self._compound is not None:
             for match in self._compound.finditer(text):
                 ref = self._compound_ref(match.group())
@@ -161,11 +155,25 @@ class Sketch:
                 spans.append(Span(match.start(), match.end(), (ref,)))
         return sorted(spans)
 
+    def _date_spans(self, text: str) -> list[Span]:
+        """Dates of a text; one that stays is a span too, or its day would pass for a number."""
+        spans: list[Span] = []
+        for mention in dates.find_dates(text):
+            date = next((d for d in self.dates if mention.matches(d)), None)
+            piece: Piece = mention.text
+            if date is not None:
+                piece = Ref(self.slot("date", date.isoformat()), mention.text, mention.form)
+            spans.append(Span(mention.start, mention.end, (piece,)))
+        return spans
+
     def _compound_ref(self, text: str) -> Ref | None:
         known = self._lookup.get(text)
         if known is None:
             folded = text.lower()
             for key, (kind, name) in self._lookup.items():
+                bare = kind in ("tag", "mention") and key[0] not in "#@"
+                if bare and text == folded:
+                    continue  # a plain word, not the tag that is written like it
                 if key.lower() == folded and kind in ("name", "tag", "mention", "city", "company"):
                     return Ref(self.slot(kind, name), text)
             return None
@@ -232,7 +240,9 @@ class Sketch:
             return (value,)
         if kind in PLACES:
             return (Ref(self.slot(kind, value), value),)
-        if kind in ("person", "name", "date"):
+        if kind == "date":
+            return _cut(value, self._date_spans(value))
+        if kind in ("person", "name"):
             return _cut(value, self._spans(value, local=False))
         return (value,)
 
@@ -344,4 +354,4 @@ def _cut(text: str, spans: Sequence[Span]) -> tuple[Piece, ...]:
 @functools.cache
 def _opener_pattern() -> re.Pattern[str]:
     body = "|".join(re.escape(p) for p in sorted(phrases(), key=len, reverse=True))
-    return re.compile(rf"(?<![\w'])(?:{body})(?![\w'])", re.IGNORECASE)
+    return re.compile(rf"(?<![\w'])(?:{body})(?![\w']| like\b)", re.IGNORECASE)

@@ -44,6 +44,8 @@ class WordLists:
     connectors: tuple[str, ...]
     closings: tuple[str, ...]
     openers: tuple[tuple[str, ...], ...]
+    alike: tuple[tuple[str, ...], ...]
+    """Words that make sense in each other's place."""
 
 
 @functools.cache
@@ -51,8 +53,9 @@ def word_lists() -> WordLists:
     """The vocabulary that is shipped with the writer."""
     text = files("rods").joinpath("synthesis", "writers", "words.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
-    plain = {key: tuple(words) for key, words in data.items() if key != "openers"}
-    return WordLists(**plain, openers=tuple(tuple(group) for group in data["openers"]))
+    openers, alike = (tuple(map(tuple[str, ...], data.pop(k))) for k in ("openers", "alike"))
+    plain = {key: tuple(words) for key, words in data.items()}
+    return WordLists(**plain, openers=openers, alike=alike)
 
 
 class Vocabulary:
@@ -62,7 +65,6 @@ class Vocabulary:
         """`corpus`: nouns of the training side's texts, lower case."""
         self._lists = word_lists()
         self._corpus = tuple(corpus) or self._lists.nouns
-        self._nouns = frozenset(self._corpus) | frozenset(self._lists.nouns)
 
     @classmethod
     def from_tasks(cls, tasks: Iterable[Task], keep: Set[str] = frozenset()) -> Vocabulary:
@@ -92,9 +94,9 @@ class Vocabulary:
         """One plain noun in lower case."""
         return rng.choice(self._lists.nouns)
 
-    def is_noun(self, word: str) -> bool:
-        """Whether a word is known as a noun, in the singular or with an `s`."""
-        return word in self._nouns or word.removesuffix("s") in self._nouns
+    def alike(self, word: str) -> Sequence[str]:
+        """Other words that make sense where this one (in lower case) stands; often none."""
+        return _alike().get(word, ())
 
     def coined(self, rng: random.Random) -> str:
         """A pronounceable word that stands in no list, of 3 to about 11 letters."""
@@ -143,16 +145,16 @@ class Vocabulary:
         """A code of the same shape: letters for letters (same case), digits for digits."""
         return "".join(_like(char, rng) for char in text)
 
-    def reworded(self, text: str, rng: random.Random, share: float, keep: frozenset[str]) -> str:
-        """Replace a share of the nouns (4 letters or more, not in `keep`), at least one of them."""
-        nouns = self._nouns - keep
-        words = sorted({word.lower() for word in _WORD.findall(text)} & nouns)
+    def reworded(self, text: str, rng: random.Random, share: float) -> str:
+        """Exchange a share of the words that others are like, at least one of them."""
+        words = sorted({w for w in map(str.lower, _WORD.findall(text)) if self.alike(w)})
         chosen = {word for word in words if rng.random() < share}
         chosen |= {rng.choice(words)} if words and not chosen else set()
+        new = {word: rng.choice(self.alike(word)) for word in sorted(chosen)}
 
         def swap(match: re.Match[str]) -> str:
             word = match.group()
-            return in_case(self.noun(rng), word) if word.lower() in chosen else word
+            return in_case(new.get(word.lower(), word), word)
 
         return _WORD.sub(swap, text)
 
@@ -174,6 +176,27 @@ def in_case(word: str, model: str) -> str:
     if model[:1].isupper():
         return word[:1].upper() + word[1:]
     return word
+
+
+@functools.cache
+def _alike() -> Mapping[str, tuple[str, ...]]:
+    """Each word to those of its group that take the same article, in the same number."""
+    groups = [*word_lists().alike, *(_plurals(group) for group in word_lists().alike)]
+    return {w: tuple(o for o in g if o != w and _vowel(o) == _vowel(w)) for g in groups for w in g}
+
+
+def _plurals(group: Sequence[str]) -> tuple[str, ...]:
+    return tuple(_plural(word) for word in group if not word.endswith("s"))
+
+
+def _plural(word: str) -> str:
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("ch", "sh", "x")) else "s")
+
+
+def _vowel(word: str) -> bool:
+    return word[0] in "aeiou"
 
 
 @functools.cache
