@@ -16,6 +16,7 @@ from rods.envs.python_tool import PythonToolEnvironment, PythonToolWorld, shown
 from rods.envs.questions.families import HELD_OUT, question_task
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
+from rods.rewards.answers import leniently
 from rods.sandbox.execution import Execution, SandboxLimits
 from rods.settings import PythonToolSettings, QuestionSettings
 from rods.task import Provenance, Task, Turn
@@ -226,6 +227,12 @@ def test_another_question_of_the_same_kind_and_side(environment: PythonToolEnvir
         assert made.turns[0].user != task.turns[0].user
         assert (made.category, made.world["difficulty"]) == ("travel", 2)
         assert environment.is_held_out(made) is environment.is_held_out(task) is (seed >= HELD_OUT)
+
+
+def test_another_question_is_judged_as_leniently(environment: PythonToolEnvironment) -> None:
+    for task in (TASK, leniently(TASK)):
+        made = environment.another(task, random.Random(1))
+        assert made is not None and made.world.get("lenient") == task.world.get("lenient")
 
 
 def test_replay_finds_wrong_answers(environment: PythonToolEnvironment) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from rods.config import EnvSettings
+from rods.envs.originals import original_tasks
 from rods.envs.questions.families import FAMILIES, question_task, question_tasks
 from rods.envs.questions.gym import ONE_ANSWER
 from rods.errors import ConfigError, RewardError
@@ -143,6 +146,19 @@ def test_lenience_is_a_switch(name: str) -> None:
         for text in (f"The answer is {answer}.", f"<answer>{answer}</answer>"):
             assert pays(name, leniently(task), text)
         assert not pays(name, leniently(task), f"Surely {answer}.")
+
+
+@pytest.mark.parametrize("name", ["python_tool", "search"])
+def test_the_switch_of_lenience_is_a_setting(name: str, tmp_path: Path) -> None:
+    row = '{"question": "Where?", "golden_answers": ["42"]}\n'
+    (tmp_path / "rows.jsonl").write_text(row)
+    for tasks in ((), (str(tmp_path / "rows.jsonl"),)):
+        for lenient in (False, True):
+            made = {"count": 8, "lenient": lenient}
+            settings = EnvSettings.model_validate({"name": name, "tasks": tasks, "questions": made})
+            for task in original_tasks(settings):
+                text = f"The answer is {task.world['answer']}."
+                assert judge_answer(task, text).correct is lenient
 
 
 # -- who judges ----------------------------------------------------------------------------------

@@ -97,6 +97,9 @@ class QuestionSettings(Settings):
     """1 to 5; for `search` the hops, 1 to 3."""
     count: int = Field(default=400, ge=1)
     """Questions of both sides together."""
+    lenient: bool = False
+    """Take an answer wherever it stands (a box, a tag, "the answer is"), for questions of files too.
+    False: where the system of the reward wants it."""
 
 
 class EnvSettings(Settings):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rods.config import EnvSettings
@@ -20,7 +20,7 @@ from rods.envs.bfcl.tasks import Split, load_tasks, split
 from rods.envs.questions.families import FAMILIES, question_tasks
 from rods.envs.questions.files import load_question_tasks
 from rods.errors import ConfigError
-from rods.rewards.answers import require_judges
+from rods.rewards.answers import leniently, require_judges
 from rods.task import Task, read_tasks
 
 GENERATED = ("python_tool", "search")
@@ -76,9 +76,15 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
             )
         for task in tasks:
             found.setdefault(_asks(task) if questions else task.id, task)
-    if settings.name in GENERATED:
-        require_judges(list(found.values()))
-    return list(found.values())
+    if settings.name not in GENERATED:
+        return list(found.values())
+    require_judges(found.values())
+    return _judged(settings, found.values())
+
+
+def _judged(settings: EnvSettings, tasks: Iterable[Task]) -> list[Task]:
+    """Question tasks, marked where their answers may stand anywhere."""
+    return [leniently(task) if settings.questions.lenient else task for task in tasks]
 
 
 def _asks(task: Task) -> str:
@@ -124,6 +130,8 @@ def _questions(settings: EnvSettings, held_out: bool) -> list[Task]:
     if settings.name == "search":
         from rods.envs.search.hops import search_tasks
 
-        return search_tasks(settings.questions.difficulty, count, held_out)
+        made = search_tasks(settings.questions.difficulty, count, held_out)
+        return _judged(settings, made)
     families = settings.questions.families or tuple(FAMILIES)
-    return question_tasks(families, settings.questions.difficulty, count, held_out)
+    made = question_tasks(families, settings.questions.difficulty, count, held_out)
+    return _judged(settings, made)

@@ -42,7 +42,7 @@ Algebra: TypeAlias = Callable[[str, str], Verdict]
 """What says whether an answer and a reference are the same mathematics."""
 
 LENIENT = "lenient"
-"""In a task's world: true where an answer may stand anywhere (`env.lenient_answers`)."""
+"""In a task's world: true where an answer may stand anywhere (`env.questions.lenient`)."""
 GYM = "reasoning_gym:"
 """How the families of that package are named."""
 
@@ -157,7 +157,7 @@ def judge_of(task: Task) -> Judge:
 
 
 def leniently(task: Task) -> Task:
-    """The task, with an answer that may stand anywhere (`env.lenient_answers`)."""
+    """The task, with an answer that may stand anywhere (`env.questions.lenient`)."""
     return replace(task, world={**task.world, LENIENT: True})
 
 

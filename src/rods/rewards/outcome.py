@@ -2,7 +2,7 @@
 
 Owns nothing but the two scales. For question tasks (`rods.rewards.answers.references` says what
 that is): the answer stands in a box or in `<answer>` tags, to a question of env `search` in tags
-only. With `env.lenient_answers` it may also follow "the answer is".
+only. With `env.questions.lenient` it may also follow "the answer is".
 
     score(get_reward("outcome"), task, trajectory).value        # 1.0 or 0.0
 """
