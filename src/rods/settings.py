@@ -98,8 +98,8 @@ class QuestionSettings(Settings):
     count: int = Field(default=400, ge=1)
     """Questions of both sides together."""
     lenient: bool = False
-    """Take an answer wherever it stands (a box, a tag, "the answer is"), for questions of files too.
-    False: where the system of the reward wants it."""
+    """Take an answer wherever it stands (in a box, a tag, after "the answer is"); holds for the
+    questions of a file too. False: where the system of the reward wants it."""
 
 
 class EnvSettings(Settings):
