@@ -85,7 +85,7 @@ def test_doctor_says_what_is_there(
     assert rods("doctor", "--json", monkeypatch=monkeypatch) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["packages"]["core"]["numpy"]
-    assert {"core", "train", "dev"} < found["packages"].keys()
+    assert {"core", "train", "math", "search", "dev"} <= found["packages"].keys()
 
 
 def test_doctor_says_how_to_get_what_is_missing(
@@ -97,7 +97,7 @@ def test_doctor_says_how_to_get_what_is_missing(
     monkeypatch.setattr(doctor, "installed", lambda n: None if n == "peft" else real(n))
     assert rods("doctor", monkeypatch=monkeypatch) == 0
     shown = capsys.readouterr().out
-    assert "peft MISSING" in shown and "pip install 'rods[train]'" in shown
+    assert "peft MISSING" in shown and "pip install -e '.[train]'" in shown
 
 
 def test_overrides_take_both_forms() -> None:

@@ -237,7 +237,7 @@ def test_a_missing_file_or_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match="is no file"):
         list(read_corpus(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
-    with pytest.raises(PrerequisiteError, match=r"pip install 'rods\[search\]'"):
+    with pytest.raises(PrerequisiteError, match=r"pip install -e '.*\[search\]'"):
         Bm25Index.of(DOCUMENTS)
 
 

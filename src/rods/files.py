@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.errors import PrerequisiteError, StoreError
+from rods.install import install_line
 
 
 @contextmanager
@@ -82,5 +83,5 @@ def pyarrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise PrerequisiteError("Parquet files need pyarrow: pip install 'rods[train]'.") from error
+        raise PrerequisiteError(f"Parquet files need pyarrow: {install_line('train')}.") from error
     return pyarrow, pyarrow.parquet

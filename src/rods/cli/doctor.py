@@ -14,21 +14,7 @@ from rich.table import Table
 
 import rods
 from rods.cli.common import out
-
-EXTRAS = {
-    "core": ("pydantic", "numpy", "rich", "typer", "jinja2", "openai", "mpmath", "pip"),
-    "train": (
-        "torch",
-        "transformers",
-        "tokenizers",
-        "accelerate",
-        "peft",
-        "safetensors",
-        "pyarrow",
-    ),
-    "search": ("bm25s",),
-    "dev": ("pytest", "pytest-timeout", "hypothesis", "ruff", "pyright"),
-}
+from rods.install import CORE, extras, install_line
 
 
 def add(app: typer.Typer) -> None:
@@ -46,7 +32,7 @@ def installed(name: str) -> str | None:
 
 def findings() -> dict[str, dict[str, str | None]]:
     """Version of every package by extra; None: missing."""
-    return {extra: {name: installed(name) for name in names} for extra, names in EXTRAS.items()}
+    return {extra: {name: installed(name) for name in names} for extra, names in extras().items()}
 
 
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
@@ -57,7 +43,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         out().print_json(data={"rods": rods.__version__, "cores": cores, "packages": found})
     else:
         _show(found, cores or 1)
-    if any(v is None for v in found["core"].values()):
+    if any(v is None for v in found[CORE].values()):
         raise typer.Exit(1)
 
 
@@ -67,7 +53,7 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
     table = Table("extra", "packages", "install")
     for extra, packages in found.items():
         missing = [name for name, have in packages.items() if have is None]
-        line = "pip install rods" if extra == "core" else f"pip install 'rods[{extra}]'"
+        line = install_line() if extra == CORE else install_line(extra)
         rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
         table.add_row(extra, ", ".join(rows), escape(line) if missing else "complete")
     console.print(table)

@@ -8,7 +8,7 @@ printed. When two answers are the same: `sameness.py`.
     judge_answer(task, r"so we get \boxed{13}.").correct
 
 A generated question wants its value (`6 + 7` is not 13). Other questions are judged as mathematics
-by math-verify, in a process of bounded time and memory; it must be installed (`rods[math]`), so
+by math-verify, in a process of bounded time and memory; it must be installed (the extra `math`), so
 that a reward never depends on what is. An answer that exceeds the bounds is wrong, and counted
 apart (`judge_gave_up`).
 """

@@ -26,6 +26,7 @@ from functools import cache
 from typing import Literal, cast
 
 from rods.errors import EnvError, PrerequisiteError
+from rods.install import install_line
 from rods.rewards import verifier_process
 
 Verdict = Literal["right", "wrong", "time", "memory", "length", "died"]
@@ -58,7 +59,7 @@ def require_math_verify() -> None:
     if importlib.util.find_spec("math_verify") is None:
         raise PrerequisiteError(
             "these questions are answered by mathematics, which math-verify judges, and it is not "
-            "installed. pip install 'rods[math]'"
+            f"installed: {install_line('math')}"
         )
 
 

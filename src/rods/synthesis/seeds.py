@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 from rods.boundary import EDGE, Judgement, judge, select_seeds
 from rods.config import BoundarySettings
 from rods.errors import PrerequisiteError, TaskError
+from rods.install import install_line
 from rods.reward import Score
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -105,7 +106,7 @@ def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise PrerequisiteError("Parquet files need pyarrow: pip install 'rods[train]'.") from error
+        raise PrerequisiteError(f"Parquet files need pyarrow: {install_line('train')}.") from error
     try:
         source = pyarrow.parquet.ParquetFile(path)
     except pyarrow.ArrowInvalid as error:

@@ -20,6 +20,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from rods.errors import PrerequisiteError
+from rods.install import install_line
 from rods.trainers.tree_attention import tree_attention
 
 
@@ -29,7 +30,7 @@ def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise PrerequisiteError(
-            "model.lora_rank needs peft: pip install 'rods[train]', or set it to 0."
+            f"model.lora_rank needs peft: {install_line('train')}; or set it to 0."
         ) from error
     config = LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"

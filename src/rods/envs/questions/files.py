@@ -5,13 +5,13 @@ Owns which forms of a row there are and what is question and answer in each. Nev
 * a conversation (Open-Reasoner-Zero): `[{"value": question}, {"ground_truth": {"value": answer}}]`
 * verl rows (DAPO-Math-17k, ToRL): `prompt` messages and `reward_model.ground_truth`
 * `question` and `golden_answers` (NQ, HotpotQA as Search-R1 has them); the first is the answer
-* `problem` or `question`, and `answer` (AIME, MATH)
+* `problem` or `question`, and `answer` (AIME, MATH) or `final_answer` (DeepMath)
 * our own task rows
 
     tasks = load_question_tasks(Path("dapo-math-17k.parquet"), env="python_tool")
 
-Files are JSON, JSON lines or Parquet (`pip install 'rods[train]'`). Keys are read without regard to
-case. System messages and the fixed instruction around DAPO's questions are removed, because the
+Files are JSON, JSON lines or Parquet (which needs the extra `train`). Keys are read without regard
+to case. System messages and the fixed instruction around DAPO's questions are removed, because the
 dialect brings its own; other wrappers are kept. A question that stands in the file several times
 with one answer is one task; its text names its scenario, so it stands on one side of the split.
 """
@@ -20,19 +20,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.errors import PrerequisiteError, TaskError
+from rods.install import install_line
 from rods.task import Provenance, Task, Turn, read_tasks
 from rods.types import Json
 
 BATCH = 4096
 """Rows of a Parquet file that are in memory at once."""
-COLUMNS = ("prompt", "reward_model", "question", "problem", "answer", "golden_answers")
-"""What is read of a Parquet file; of others `final_answer` too."""
+COLUMNS = frozenset(
+    ["prompt", "reward_model", "question", "problem", "golden_answers", "answer", "final_answer"]
+)
+"""What is read of a Parquet file."""
 
 _DAPO = re.compile(
     r"\A\s*Solve the following math problem step by step\. The last line of your response should "
@@ -44,7 +49,8 @@ _DAPO = re.compile(
 
 FORMS = (
     "a conversation with ground_truth (ORZ), prompt and reward_model (verl: DAPO, ToRL), question "
-    "and golden_answers (NQ, HotpotQA), problem and answer (AIME), or a task row of ours"
+    "and golden_answers (NQ, HotpotQA), problem and answer (AIME) or final_answer "
+    "(DeepMath), or a task row of ours"
 )
 
 
@@ -87,7 +93,7 @@ def read_row(value: object, where: str) -> Row:
     """
     try:
         question, answers = _parts(value)
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise TaskError(f"{where}: {what}. Expected {FORMS}.") from error
     if not question.strip() or not answers:
@@ -99,34 +105,55 @@ def read_row(value: object, where: str) -> Row:
 def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
     if isinstance(value, list):
         messages = cast("list[Any]", value)
-        return _said(messages), _texts(messages[1]["ground_truth"])
-    if not isinstance(value, dict):
-        raise TypeError(f"it is a {type(value).__name__}")
-    row = {str(key).lower(): item for key, item in cast("dict[Any, Any]", value).items()}
+        if len(messages) < 2:
+            raise ValueError(f"it is a list of {len(messages)}, a conversation has two messages")
+        return _said(messages), _texts(_table(messages[1], "message 2")["ground_truth"])
+    row = {str(key).lower(): item for key, item in _table(value, "it").items()}
     if row.get("golden_answers") is not None:
-        return str(row["question"]), _texts(row["golden_answers"])
+        return _said(row["question"]), _texts(row["golden_answers"])
     if row.get("reward_model") is not None:
         question = row.get("question") or _unwrapped(_said(row["prompt"]))
-        return str(question), _texts(row["reward_model"]["ground_truth"])
+        return _said(question), _texts(_table(row["reward_model"], "reward_model")["ground_truth"])
     if {"0", "1"} <= set(row):  # a conversation that went through a table
-        return _said([row["0"]]), _texts(row["1"]["ground_truth"])
-    names = ("problem", "question", "prompt")
-    asked = next((row[name] for name in names if row.get(name) is not None), None)
-    answer = row.get("answer", row.get("final_answer"))
+        return _said([row["0"]]), _texts(_table(row["1"], "column 1")["ground_truth"])
+    asked = _first(row, "problem", "question", "prompt")
+    answer = _first(row, "answer", "final_answer")
     if asked is None or answer is None:
-        raise ValueError(f"the keys {sorted(row)} are none that we know")
+        empty = [name for name in row if row[name] is None]
+        nulls = f", of which {empty} are null" if empty else ""
+        raise ValueError(f"question or answer is missing among its keys {sorted(row)}{nulls}")
     return _said(asked), _texts(answer)
+
+
+def _first(row: Mapping[str, Any], *names: str) -> Any:
+    """The first of these that is not null."""
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+def _table(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{what} is {_kind(value)}, expected an object")
+    return cast("dict[str, Any]", value)
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else f"{value!r:.60} ({type(value).__name__})"
 
 
 def _said(messages: Any) -> str:
     """A text, or the user's messages of a conversation (`content` or `value`)."""
     if isinstance(messages, str):
         return messages
+    if not isinstance(messages, list):
+        raise TypeError(f"the question is {_kind(messages)}, expected a text or messages")
     mine: list[str] = []
-    for message in cast("list[Mapping[str, Any]]", messages):
-        who = message.get("role", message.get("from", "user"))
-        if who in ("user", "human"):
-            mine.append(str(message["content"] if "content" in message else message["value"]))
+    for number, message in enumerate(cast("list[Any]", messages), 1):
+        table = _table(message, f"message {number}")
+        if table.get("role", table.get("from", "user")) in ("user", "human"):
+            text = table["content"] if "content" in table else table["value"]
+            if not isinstance(text, str):
+                raise TypeError(f"message {number} says {_kind(text)}, expected a text")
+            mine.append(text)
     return "\n".join(mine)
 
 
@@ -136,11 +163,18 @@ def _texts(answers: Any) -> tuple[str, ...]:
         inner = cast("dict[str, Any]", answers)
         return _texts(inner["value"] if "value" in inner else inner["target"])
     many = cast("list[Any]", answers) if isinstance(answers, list) else [answers]
-    for answer in many:
-        if not isinstance(answer, str | int | float) or isinstance(answer, bool):
-            raise TypeError(f"the answer {answer!r} is no text and no number")
-    shown = (f"{a:g}" if isinstance(a, float) and a.is_integer() else str(a) for a in many)
-    return tuple(dict.fromkeys(text.strip() for text in shown if text.strip()))
+    return tuple(dict.fromkeys(text for text in map(_answer, many) if text))
+
+
+def _answer(answer: object) -> str:
+    """A text as it is; a number with all of its digits and without an exponent."""
+    if isinstance(answer, bool) or not isinstance(answer, str | int | float):
+        raise TypeError(f"the answer is {_kind(answer)}, expected a text or a number")
+    if not isinstance(answer, float):
+        return str(answer).strip()
+    if not math.isfinite(answer):
+        raise ValueError(f"the answer is {answer}, which is not a number")
+    return f"{Decimal(int(answer)) if answer.is_integer() else Decimal(repr(answer)):f}"
 
 
 def _unwrapped(text: str) -> str:
@@ -200,7 +234,7 @@ def _parquet(path: Path) -> Iterator[Any]:
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise PrerequisiteError(
-            f"{path}: reading Parquet needs pyarrow. pip install 'rods[train]'"
+            f"{path}: reading Parquet needs pyarrow: {install_line('train')}"
         ) from error
     try:
         table: Any = parquet.ParquetFile(path)

@@ -19,6 +19,7 @@ from typing import Any
 
 from rods.envs.questions.question import HARDEST, Question
 from rods.errors import ConfigError, PrerequisiteError
+from rods.install import install_line
 
 LEVELS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4}
 """Level of the package's curriculum for each difficulty; it stops at a family's last level."""
@@ -98,5 +99,5 @@ def _factory() -> Any:
     except ImportError as error:
         raise PrerequisiteError(
             "env.questions.families names a family of reasoning-gym, which is not installed. "
-            "pip install 'rods[math]'"
+            f"{install_line('math')}"
         ) from error

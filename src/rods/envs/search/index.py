@@ -28,6 +28,7 @@ import numpy as np
 from rods.envs.search.documents import CorpusFile, Document, Hit, read_lines, words
 from rods.envs.search.progress import Told, Watched, silent
 from rods.errors import ConfigError, EnvError, PrerequisiteError
+from rods.install import install_line
 
 K1, B = 1.2, 0.75
 """Saturation of repeated words, and how much the length of a document counts."""
@@ -130,7 +131,7 @@ def engine() -> Any:
         found = importlib.import_module("bm25s")
     except ImportError as error:
         raise PrerequisiteError(
-            "searching a local corpus needs bm25s. Install it: pip install 'rods[search]'; or give "
+            f"searching a local corpus needs bm25s: {install_line('search')}; or give "
             "the address of a retriever in env.search.retriever."
         ) from error
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # it asks for every message of its own
