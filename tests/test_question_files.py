@@ -89,19 +89,19 @@ def test_every_form_of_a_row(name: str) -> None:
     assert read_row(value, "file, row 1") == (question, answers)
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (1234567.0, "1234567"),
-        (1e16, "10000000000000000"),
-        (0.1, "0.1"),
-        (1e-07, "0.0000001"),
-        (-2.5, "-2.5"),
-        (123456.789012, "123456.789012"),
-        (7, "7"),
-        (" 7.0 ", "7.0"),
-    ],
-)
+DIGITS: dict[float | str, str] = {
+    1234567.0: "1234567",
+    1e16: "10000000000000000",
+    0.1: "0.1",
+    1e-7: "0.0000001",
+    -2.50: "-2.5",
+    123456.789012: "123456.789012",
+    7: "7",
+    " 7.0 ": "7.0",
+}
+
+
+@pytest.mark.parametrize(("number", "text"), DIGITS.items())
 def test_a_number_keeps_its_digits(number: float | str, text: str) -> None:
     assert read_row({"problem": "Q", "answer": number}, "file, row 1").answers == (text,)
 
