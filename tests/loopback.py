@@ -42,10 +42,12 @@ MODES = (
     "dropped",
     "thinking",
     "no_schema",
+    "html",
 )
 REFUSAL = "I'm sorry, but I can't help with that."
 THOUGHT = '<think>The user wants {"draft": true}, or <plan>a draft</plan>? Let me see.</think>\n\n'
 PROSE = "Certainly. I would be glad to help, and everything is as you wish."
+PAGE = "<!doctype html><html><body>Please log in to the proxy.</body></html>"
 UNKNOWN = "conjure_result"
 """Name of a function that no world has."""
 
@@ -215,6 +217,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(429, "Rate limit reached", {"Retry-After": "0"})
         elif mode == "http_500":
             self._fail(500, "Internal server error")
+        elif mode == "html":
+            self._send(200, PAGE, kind="text/html")
         elif mode == "no_schema" and "response_format" in body:
             self._fail(400, "Unknown field: response_format")
         else:
@@ -241,11 +245,16 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, {"error": {"message": words, "code": status}}, headers)
 
     def _send(
-        self, status: int, data: object, headers: dict[str, str] | None = None, whole: bool = True
+        self,
+        status: int,
+        data: object,
+        headers: dict[str, str] | None = None,
+        whole: bool = True,
+        kind: str = "application/json",
     ) -> None:
-        text = json.dumps(data).encode()
+        text = (json.dumps(data) if kind.endswith("json") else str(data)).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(text)))
         for name, value in (headers or {}).items():
             self.send_header(name, value)

@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
+from loopback import Loopback
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings
 from rods.envs.originals import parted_tasks
-from rods.errors import StoreError, TaskError
+from rods.errors import StoreError, SynthesisError, TaskError, WriterError
 from rods.settings import LlmWriterSettings
 from rods.synthesis.baton import Baton
-from rods.synthesis.dataset import DatasetMaker, Journal, Plan
+from rods.synthesis.dataset import SUSPENSIONS, DatasetMaker, Journal, Plan
 from rods.synthesis.gates import Verdict
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.seeds import choose_seeds, read_rewards
@@ -87,7 +88,11 @@ def make(
     journal = Journal.open(path, {"n": n})
     plan = Plan(SEEDS, n, rng_seed=3, attempts=2, **knobs)
     maker = DatasetMaker(plan, writer or Scribe(), Content(), journal)  # pyright: ignore
-    maker.run(lambda _: None)
+    try:
+        maker.run(lambda _: None)
+    except Exception:
+        journal.close()
+        raise
     return maker, journal
 
 
@@ -175,6 +180,99 @@ def test_other_settings_and_foreign_files_are_refused(tmp_path: Path) -> None:
         file.write('{"variant": 7}\n')
     with pytest.raises(StoreError, match=r"j:2: a damaged line"):
         Journal.open(tmp_path / "j", {"n": 1, "seed": 0})
+
+
+# -- Writers that fail ----------------------------------------------------------------------------
+
+
+class Failing(Scribe):
+    """A writer whose server is silent for some of its proposals."""
+
+    def __init__(self, silent: set[int], error: WriterError, parallel: int = 1) -> None:
+        super().__init__(parallel)
+        self.silent, self.error, self.count = silent, error, 0
+
+    def propose(self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()) -> Any:
+        self.count += 1
+        if self.count in self.silent:
+            raise self.error
+        return super().propose(seed, rng, history)
+
+
+@pytest.fixture
+def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rods.synthesis.patience.PAUSE", 0.01)
+    monkeypatch.setattr("rods.synthesis.patience.LONGEST", 0.02)
+    monkeypatch.setattr("rods.synthesis.dataset.LOOK", 0.01)
+    monkeypatch.setattr("rods.synthesis.chat_trouble.BACKOFF", 0.001)
+
+
+@pytest.mark.usefixtures("quick_pauses")
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_a_writer_that_is_down_is_suspended_and_nothing_is_lost(
+    tmp_path: Path, parallel: int
+) -> None:
+    whole, first = make(tmp_path / "whole")
+    error = WriterError("http://here: HTTP 500", down=True)
+    writer = Failing({3, 4, 5, 9}, error, parallel)
+    journal = Journal.open(tmp_path / "j", {"n": 12})
+    plan = Plan(SEEDS, 12, rng_seed=3, attempts=2, concurrency=parallel)
+    maker = DatasetMaker(plan, writer, Content(), journal)  # pyright: ignore
+    said: set[str] = set()
+    maker.run(lambda now: said.add(now.suspended))
+    assert any("synthesis pauses for 0.01 s: http://here: HTTP 500" in text for text in said)
+    assert maker.suspended == ""
+    assert maker.accepted == whole.accepted
+    first.close()
+    journal.close()
+
+
+@pytest.mark.usefixtures("quick_pauses")
+def test_a_writer_that_stays_down_is_given_up_with_its_reason(tmp_path: Path) -> None:
+    forever = set(range(5, 10**4))
+    for name, error, pauses in (
+        ("down", WriterError("HTTP 500", down=True), SUSPENSIONS),
+        ("gone", WriterError("no key", fatal=True), SUSPENSIONS),
+    ):
+        writer = Failing(forever, error)
+        with pytest.raises(SynthesisError, match=f"after {pauses} pauses: {error}"):
+            make(tmp_path / name, writer)
+        assert writer.count == 5 + pauses
+    writer = Failing(set(range(10**4)), WriterError("no key", fatal=True))
+    with pytest.raises(WriterError, match="no key"):
+        make(tmp_path / "never", writer)
+    assert writer.count == 1, "a wrong key is said at once"
+
+
+@pytest.mark.usefixtures("quick_pauses")
+@pytest.mark.parametrize(
+    ("mode", "server", "words"),
+    [
+        ("http_500", {}, "HTTP 500: Internal server error"),
+        ("html", {}, "not what a chat server answers"),
+        ("slow", {"delay": 30.0}, "no complete answer within 0.2 s"),
+        ("empty", {"context": 50}, "the context overflows"),
+        ("empty", {}, "the answer is empty"),
+        ("http_429", {}, "HTTP 429: Rate limit reached"),
+    ],
+)
+def test_synth_says_why_a_server_fails_and_ends(
+    mode: str,
+    server: dict[str, Any],
+    words: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = sorted(p.name for p in folder.iterdir())
+    with Loopback(lambda body: "hello", hostile=[mode], **server) as loopback:
+        asked = ["--writer", "llm", "--writer-url", loopback.url, "--synthesis.llm.timeout", "0.2"]
+        where = ["--seeds", SEED_FILE, "--n", "500", "--out", "v.jsonl", *SMALL]
+        assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "synthesis pauses for" in said and words in said and loopback.url in said
+    assert "failed again after 6 pauses" in said and "nothing is kept" in said
+    assert sorted({p.name for p in folder.iterdir()} - {"v.jsonl.answers"}) == before
 
 
 # -- Seeds from logged rollouts -------------------------------------------------------------------

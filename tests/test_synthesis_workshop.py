@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from rods.errors import WriterError
-from rods.synthesis import workshop
+from rods.synthesis import patience
 from rods.synthesis.baton import Baton
+from rods.synthesis.patience import FAILURES, LONGEST, PAUSE, Patience
 from rods.synthesis.pipeline import Outcome
 from rods.synthesis.queue import Order, SynthesisQueue
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.workshop import FAILURES, Workshop
+from rods.synthesis.workshop import Workshop
 from synthesis_cases import sides
 
 SEEDS = sides().train[:4]
@@ -78,7 +79,7 @@ def test_orders_are_worked_on_side_by_side_one_outcome_each(queue: SynthesisQueu
 def test_an_unusable_writer_is_suspended_and_tried_again(
     queue: SynthesisQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workshop, "PAUSE", 0.05)
+    monkeypatch.setattr(patience, "PAUSE", 0.05)
     broken = [True]
     error = WriterError("http://nowhere: no answer", fatal=True)
     maker = Maker(lambda order: error if broken[0] else failure(), parallel=1)
@@ -121,3 +122,24 @@ def test_the_baton_lets_others_work_while_its_holder_waits() -> None:
     with baton.away():
         log.append("free")
     assert log[-1] == "free"
+
+
+def test_pauses_grow_and_an_answer_ends_them() -> None:
+    counted = Patience()
+    lost = Rejection("writer", "pipeline_exception", "HTTP 500")
+    told = [counted.take(Outcome(None, 1.0, (lost,) * 3)) for _ in range(3)]
+    assert told == ["", "", "9 failures in a row, the last: HTTP 500"]
+    assert [counted.suspend() for _ in range(7)] == [2, 4, 8, 16, 32, 60, 60]
+    gate = Rejection("gate", "novelty")
+    assert counted.take(Outcome(None, 1.0, (lost, gate, lost))) == "" and counted.failures == 1
+    assert counted.suspend() == PAUSE < LONGEST
+
+
+def test_failures_of_one_moment_are_one_pause(queue: SynthesisQueue) -> None:
+    error = WriterError("HTTP 500: no answer", down=True)
+    shop = played(queue, Maker(lambda order: error, parallel=4, pause=0.02))
+    until = time.monotonic() + 0.3
+    while time.monotonic() < until:
+        shop.turn()
+    assert shop._patience.suspensions == 1
+    shop.close()

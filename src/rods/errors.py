@@ -58,11 +58,18 @@ class SynthesisError(RodsError, RuntimeError):
 class WriterError(SynthesisError):
     """A chat server gave no usable answer."""
 
-    def __init__(self, message: str, fatal: bool = False) -> None:
-        """Keep the message and whether no later request can succeed either."""
+    def __init__(self, message: str, fatal: bool = False, down: bool = False) -> None:
+        """Keep the message and what it says of later requests."""
         super().__init__(message)
         self.fatal = fatal
         """True: wrong address, key or model. False: this request failed, the next may not."""
+        self.down = down
+        """True: nobody got an answer for a while; ask again after a pause."""
+
+    @property
+    def suspends(self) -> bool:
+        """Whether it makes no sense to ask on at once."""
+        return self.fatal or self.down
 
 
 class TrainError(RodsError, RuntimeError):

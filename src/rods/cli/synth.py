@@ -223,10 +223,13 @@ def _make(
     try:
         _run(maker, target)
     finally:
-        journal.close()
+        getattr(writer, "close", lambda: None)()
+        if maker.accepted or target.exists():
+            journal.close()
+        else:
+            journal.remove()  # a failed start must not block the next one
     out().print(_table(maker))
     if not maker.accepted:
-        journal_path.unlink()
         raise SynthesisError(
             f"no variant was accepted in {maker.statistics.tried} proposals; the table says why."
         )
@@ -262,17 +265,20 @@ def _run(maker: DatasetMaker, target: Path) -> None:
         say(f"{kept} variants are there already.")
     if target.exists() and not maker.finished:
         raise StoreError(f"{target}: exists, but the data set of its journal is unfinished.")
-    go_on = "Go on with the same command and --resume."
     try:
         with _display(maker) as report:
             maker.run(report)
     except KeyboardInterrupt as stop:
-        raise Interrupted(
-            f"interrupted; {len(maker.accepted)} variants are kept. {go_on}"
-        ) from stop
+        raise Interrupted(f"interrupted; {_kept(maker)}") from stop
     except RodsError as error:
-        say(f"{len(maker.accepted)} variants are kept. {go_on}")
+        say(_kept(maker))
         raise error
+
+
+def _kept(maker: DatasetMaker) -> str:
+    if not maker.accepted:
+        return "no variant was made yet; nothing is kept."
+    return f"{len(maker.accepted)} variants are kept. Go on with the same command and --resume."
 
 
 @contextmanager
@@ -293,21 +299,41 @@ class _Report:
 
     def __init__(self, bar: Progress, maker: DatasetMaker):
         self._bar, self._started, self._said = bar, time.monotonic(), time.monotonic()
-        self._before = maker.taken_over
+        self._before, self._pause = maker.taken_over, ""
         self._line = bar.add_task(
             "variants", total=maker.plan.n, completed=maker.taken_over, note=""
         )
 
     def __call__(self, maker: DatasetMaker) -> None:
-        """After each outcome."""
+        """After each outcome, and now and then while one is waited for."""
         now = time.monotonic()
-        rate = (len(maker.accepted) - self._before) / max(now - self._started, 1e-9)
-        share = maker.statistics.accepted / max(maker.statistics.tried, 1)
-        note = f"{rate:.1f}/s, yield {share:.0%}"
+        if maker.suspended != self._pause:
+            self._pause = maker.suspended
+            if self._pause:
+                say(self._pause)
+        note = _note(maker, now - self._started, self._before)
         self._bar.update(self._line, completed=len(maker.accepted), note=note)
         if not self._bar.console.is_terminal and now - self._said >= QUIET:
             self._said = now
             say(f"{len(maker.accepted)} of {maker.plan.n} variants, {note}")
+
+
+def _note(maker: DatasetMaker, seconds: float, before: int) -> str:
+    """Speed, yield, what turns proposals down, and what a variant costs."""
+    counted = maker.statistics
+    rate = (len(maker.accepted) - before) / max(seconds, 1e-9)
+    parts = [f"{rate:.1f}/s, yield {counted.accepted / max(counted.tried, 1):.0%}"]
+    stages = Counter[str]()
+    for (stage, _), count in counted.rejected.items():
+        stages[stage] += count
+    if stages:
+        parts.append("rejected " + ", ".join(f"{s} {n}" for s, n in stages.most_common()))
+    if counted.accepted:
+        figures = ("prompt_tokens", "completion_tokens")
+        tokens = sum(n for (_, figure), n in maker.spent.items() if figure in figures)
+        each = f"{tokens / counted.accepted:,.0f} tokens and " if tokens else ""
+        parts.append(f"{each}{counted.seconds / counted.accepted:.2g} s a variant")
+    return "; ".join(parts)
 
 
 def _table(maker: DatasetMaker) -> Table:

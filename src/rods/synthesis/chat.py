@@ -49,6 +49,8 @@ RESEEDS = 2
 """How often a refused or empty answer is asked for again with another seed."""
 SEED_STEP, SEED_LIMIT = 1_000_003, 2**31
 """Distance of those seeds; servers take 31 bits."""
+SILENCES = 8
+"""Requests in a row, of all stages, without any answer after which the server counts as down."""
 SECRET_LENGTH = 12
 """Keys from here on are also removed from answers; a shorter one (`EMPTY`) may be a word."""
 
@@ -89,6 +91,7 @@ class ChatClient:
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
         self._usage: dict[str, Usage] = {}
+        self._silences, self._since = 0, 0.0
 
     async def complete(
         self,
@@ -218,10 +221,16 @@ class ChatClient:
         """Repeat while it may help; `attempt` is told how often a new seed was needed."""
         rng, failed, reseeded = random.Random(key), 0, 0
         while True:
+            started = time.monotonic()
             try:
-                return await attempt(reseeded)
+                answer = await attempt(reseeded)
+                self._silences = 0
+                return answer
             except Trouble as trouble:
                 pause = 0.0
+                trouble.down = self._silent(trouble, started)
+                if trouble.down:
+                    raise
                 if trouble.again is Again.LATER and failed < self.settings.retries:
                     pause = backoff(failed, rng) if trouble.pause is None else trouble.pause
                     failed += 1
@@ -232,6 +241,20 @@ class ChatClient:
                     raise
             self._count(stage, retries=1)
             await asyncio.sleep(pause)
+
+    def _silent(self, trouble: Trouble, started: float) -> bool:
+        """Count requests in a row without any answer; whether the server counts as down.
+
+        One that hangs is given up after the time of two requests, not of eight.
+        """
+        if not trouble.silent:
+            self._silences = 0
+            return False
+        if not self._silences:
+            self._since = started
+        self._silences += 1
+        hangs = time.monotonic() - self._since >= 2 * self.settings.timeout
+        return self._silences >= SILENCES or (hangs and self._silences > 1)
 
     async def _request(self, asked: _Asked, reseeded: int) -> Answer:
         body, settings = self._body(asked, reseeded), self.settings
@@ -343,7 +366,7 @@ class ChatClient:
         tries = f" (asked {trouble.tries} times)" if trouble.tries > 1 else ""
         advice = trouble.advice.replace("{key_variable}", self.settings.key_variable)
         text = f"writer stage {stage!r}, {self._url}: {trouble.what}{tries}. {advice}"
-        return WriterError(self._hidden(text), trouble.fatal)
+        return WriterError(self._hidden(text), trouble.fatal, trouble.down)
 
     def _hidden(self, text: str) -> str:
         for secret in filter(None, (self._key, self._login)):

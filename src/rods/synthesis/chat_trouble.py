@@ -83,12 +83,17 @@ class Trouble(Exception):
         pause: float | None = None,
         field: str = "",
         no_model: bool = False,
+        silent: bool = True,
     ) -> None:
         """Keep the words for the user and what the client must know."""
         super().__init__(what)
         self.what, self.advice, self.again, self.fatal = what, advice, again, fatal
         self.pause, self.field, self.no_model = pause, field, no_model
         self.tries = 1
+        self.down = False
+        """Set by the client: the server has answered nobody for a while."""
+        self.silent = silent and again is Again.LATER
+        """Whether the server gave no answer at all; many in a row mean that it is down."""
 
 
 def backoff(attempt: int, rng: random.Random) -> float:
@@ -153,10 +158,9 @@ def of_status(
     if "insufficient_quota" in words:
         return Trouble(what, "Pay the server's bill, or use another one.", fatal=True)
     if status in (408, 409, 425, 429) or status >= 500:
-        advice = (
-            "Lower synthesis.llm.concurrency." if status == 429 else "Look at the server's log."
-        )
-        return Trouble(what, advice, Again.LATER, pause=retry_after(headers))
+        busy = status == 429  # it answers, if only that others ask too much
+        advice = "Lower synthesis.llm.concurrency." if busy else "Look at the server's log."
+        return Trouble(what, advice, Again.LATER, pause=retry_after(headers), silent=not busy)
     if status == 413 or (status in (400, 422) and _CONTEXT.search(words)):
         return Trouble(
             f"the context overflows: {_quoted(words)}",

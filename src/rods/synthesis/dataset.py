@@ -20,16 +20,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
-from rods.errors import StoreError, SynthesisError
+from rods.errors import StoreError, SynthesisError, WriterError
 from rods.files import replacing
 from rods.synthesis.gates import Gatekeeper, Verdict
 from rods.synthesis.overlap import Neighbours, Prints, prints
+from rods.synthesis.patience import Patience
 from rods.synthesis.pipeline import Outcome, Statistics, synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writers import Writer
@@ -38,6 +39,10 @@ from rods.types import Json
 
 LIMIT = 20
 """Outcomes for each wanted variant, after which the making stops with fewer."""
+SUSPENSIONS = 6
+"""Pauses in a row, two minutes in all, after which a writer that still fails is given up."""
+LOOK = 0.5
+"""Seconds between two reports while an outcome is waited for."""
 VERSION = 1
 """Version of the journal."""
 
@@ -232,6 +237,9 @@ class DatasetMaker:
         self.spent: Spent = {}
         self._writer, self._keeper, self._journal = writer, keeper, journal
         self._metered = spent_by(writer)
+        self.suspended = ""
+        """Why and for how long the writer pauses; empty while it works."""
+        self._patience, self._worked = Patience(), False
         self._of_seed: list[list[Prints]] = [[] for _ in plan.seeds]
         self._all = Neighbours()
         self._done = 0
@@ -246,10 +254,14 @@ class DatasetMaker:
         return len(self.accepted) >= self.plan.n or self._done >= LIMIT * self.plan.n
 
     def run(self, report: Callable[[DatasetMaker], None]) -> None:
-        """Make what is missing.
+        """Make what is missing. A writer that fails is suspended and tried again, not for ever.
 
         Args:
-            report: Called after each outcome that was recorded.
+            report: Called after each outcome that was recorded, and while one is waited for.
+
+        Raises:
+            WriterError: the writer cannot be used, and never could.
+            SynthesisError: it was suspended too often; the message says why.
         """
         running: deque[Future[tuple[Outcome, float]]] = deque()
         threads = min(max(1, getattr(self._writer, "parallel", 1)), self.plan.concurrency)
@@ -259,9 +271,40 @@ class DatasetMaker:
             window = max(1, min(threads, len(self.plan.seeds), missing))
             while len(running) < window:
                 running.append(self._start(self._done + len(running), threaded=threads > 1))
-            outcome, seconds = running.popleft().result()
-            self._record(outcome, seconds)
+            while not wait([running[0]], timeout=LOOK).done:
+                report(self)
+            reason = self._taken(running)
             report(self)
+            if reason:
+                self._suspend(reason, report)
+                for place, future in enumerate(running):
+                    if future.done() and isinstance(future.exception(), WriterError):
+                        running[place] = self._start(self._done + place, threaded=threads > 1)
+
+    def _taken(self, running: deque[Future[tuple[Outcome, float]]]) -> str:
+        """Record the first outcome; why the writer has to be suspended, or nothing."""
+        try:
+            outcome, seconds = running[0].result()
+        except WriterError as error:
+            if not error.suspends or not (error.down or self._worked):
+                raise
+            return str(error)  # nothing was made: the same outcome is tried again
+        running.popleft()
+        self._record(outcome, seconds)
+        reason = self._patience.take(outcome)
+        self._worked = self._worked or not self._patience.failures
+        return reason
+
+    def _suspend(self, reason: str, report: Callable[[DatasetMaker], None]) -> None:
+        if self._patience.suspensions >= SUSPENSIONS:
+            raise SynthesisError(f"the writer failed again after {SUSPENSIONS} pauses: {reason}")
+        seconds = self._patience.suspend()
+        self.suspended = f"synthesis pauses for {seconds:g} s: {reason}"
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            report(self)
+            time.sleep(min(LOOK, left))
+        self.suspended = ""
 
     def _start(self, number: int, threaded: bool) -> Future[tuple[Outcome, float]]:
         promise: Future[tuple[Outcome, float]] = Future()
@@ -278,7 +321,7 @@ class DatasetMaker:
             # A daemon: Ctrl-C need not wait for a model's answer.
             threading.Thread(target=work, name=f"synth-{number}", daemon=True).start()
         else:
-            promise.set_result(self._make(seed, number, seen))
+            work()
         return promise
 
     def _make(self, seed: Task, number: int, seen: Sequence[Prints]) -> tuple[Outcome, float]:

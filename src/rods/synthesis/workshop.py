@@ -25,16 +25,12 @@ from rods.env import make_environment
 from rods.errors import WriterError
 from rods.synthesis.gates import Gatekeeper
 from rods.synthesis.overlap import Prints, prints
+from rods.synthesis.patience import Patience
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.queue import Order, SynthesisQueue
 from rods.synthesis.worker import IDLE, WorkerSettings, tasks_file
 from rods.synthesis.writers import Writer, make_writer
 from rods.task import read_tasks
-
-FAILURES = 8
-"""Outcomes in a row that fail for the writer's own reasons before it is suspended."""
-PAUSE, LONGEST = 2.0, 60.0
-"""Seconds of the first pause of a suspended writer, doubled each time, and of the longest."""
 
 
 class Maker:
@@ -96,8 +92,7 @@ class Workshop:
         self._queue, self._maker, self._max_waiting = queue, maker, max_waiting
         self._pool = ThreadPoolExecutor(maker.parallel)
         self._jobs: dict[Future[Outcome], _Job] = {}
-        self._failures = 0
-        self._pause = PAUSE
+        self._patience = Patience()
         self._resume_at = 0.0
 
     def turn(self) -> None:
@@ -140,20 +135,17 @@ class Workshop:
         usage = self._maker.usage()
         if usage:
             self._queue.put("usage", json.dumps(usage))
-        last = outcome.rejections[-1] if outcome.rejections else None
-        if outcome.variant is None and last is not None and last.stage == "writer":
-            self._failures += 1
-            if self._failures >= FAILURES:
-                self._suspend(f"{self._failures} failures in a row, the last: {last.detail}")
-            return
-        self._failures, self._pause = 0, PAUSE
-        if self._queue.get("suspended"):
+        reason = self._patience.take(outcome)
+        if reason:
+            self._suspend(reason)
+        elif not self._patience.failures and self._queue.get("suspended"):
             self._queue.put("suspended", "")
 
     def _suspend(self, reason: str) -> None:
         self._queue.put("suspended", reason)
-        self._resume_at = time.monotonic() + self._pause
-        self._pause = min(LONGEST, 2 * self._pause)
+        now = time.monotonic()
+        if now >= self._resume_at:  # else this was under way when another one suspended it
+            self._resume_at = now + self._patience.suspend()
 
 
 def run(path: Path, parent: int) -> None:

@@ -92,14 +92,14 @@ class LlmWriter:
         """One variant of `seed`, ready for the gates.
 
         Raises:
-            WriterError: the server cannot be used at all (`fatal`).
+            WriterError: the server cannot be used at all (`fatal`), or not now (`down`).
         """
         history = history if self._settings.feedback else ()
         number = history[-1].base if history else rng.getrandbits(31)
         try:
             made = self._propose(seed, rng, number, history)
         except WriterError as error:
-            if error.fatal:
+            if error.suspends:
                 raise
             made = Rejection("writer", ErrorClass.PIPELINE_EXCEPTION, str(error)[:300])
         if isinstance(made, Rejection):
@@ -191,7 +191,7 @@ class LlmWriter:
         try:
             return self._review(variant, sampling)
         except WriterError as error:
-            if error.fatal:
+            if error.suspends:
                 raise
             reason = ErrorClass.PIPELINE_EXCEPTION
             return Rejection("writer", reason, str(error)[:300], self._recipe)

@@ -31,6 +31,10 @@ class MixedWriter:
         usage: Callable[[], Mapping[str, object]] | None = getattr(self._main, "usage", None)
         return usage() if usage is not None else {}
 
+    def close(self) -> None:
+        """End what the main writer keeps open."""
+        getattr(self._main, "close", lambda: None)()
+
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
     ) -> Task | Rejection:
