@@ -250,7 +250,9 @@ def test_a_writer_that_stays_down_is_given_up_with_its_reason(tmp_path: Path) ->
     [
         ("http_500", {}, "HTTP 500: Internal server error"),
         ("html", {}, "not what a chat server answers"),
-        ("slow", {"delay": 30.0}, "no complete answer within 0.2 s"),
+        pytest.param(
+            *("slow", {"delay": 60.0}, "no complete answer within 0.7 s"), marks=pytest.mark.slow
+        ),
         ("empty", {"context": 50}, "the context overflows"),
         ("empty", {}, "the answer is empty"),
         ("http_429", {}, "HTTP 429: Rate limit reached"),
@@ -266,7 +268,8 @@ def test_synth_says_why_a_server_fails_and_ends(
 ) -> None:
     before = sorted(p.name for p in folder.iterdir())
     with Loopback(lambda body: "hello", hostile=[mode], **server) as loopback:
-        asked = ["--writer", "llm", "--writer-url", loopback.url, "--synthesis.llm.timeout", "0.2"]
+        asked = ["--writer", "llm", "--writer-url", loopback.url]
+        asked += ["--synthesis.llm.timeout", "0.7" if mode == "slow" else "60"]
         where = ["--seeds", SEED_FILE, "--n", "500", "--out", "v.jsonl", *SMALL]
         assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
