@@ -17,12 +17,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import stat
 
 from rods.sandbox import mounts
 
 PREFIX = "rods-boxes-"
 BOX = "box"
+GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
+"""What /proc says of a process that has just ended; of the last see `can_look`."""
 BLOCK = 512
 """Bytes of a block in what `stat` says of a file, whatever the file system."""
 
@@ -166,9 +169,26 @@ def held(pid: int, root: str, file: int) -> int:
         with open(f"/proc/{pid}/maps", "rb") as maps:
             marked = (row.split(None, 5) for row in maps if row.endswith(b" (deleted)\n"))
             mapped = {int(row[4]) for row in marked if row[5].startswith(root.encode())}
-    except (FileNotFoundError, ProcessLookupError):
-        return size  # it ended while we looked
+    except GONE:
+        return size
     return size + file * len(mapped - known)
+
+
+def can_look() -> bool:
+    """Whether /proc shows us what a child of ours holds open."""
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.pause()
+        finally:
+            os._exit(1)
+    try:
+        return bool(os.listdir(f"/proc/{child}/fd"))
+    except OSError:
+        return False
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def private(pid: int) -> int:
@@ -177,7 +197,7 @@ def private(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as rows:
             return sum(int(row.split()[1]) << 10 for row in rows if row.startswith(wanted))
-    except (FileNotFoundError, ProcessLookupError):
+    except GONE:
         return 0
 
 

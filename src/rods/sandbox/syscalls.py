@@ -80,9 +80,12 @@ OF_THE_ZYGOTE = {
 }
 """What the zygote needs besides, to fork, lock, reap and empty; its children lose it."""
 
-FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1032)
-"""Duplicates, flags, locks. Not F_SETOWN and F_SETSIG: they send signals to others; not
-F_SETPIPE_SZ: the pages of all pipes of a user are one account."""
+FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 36, 1030, 1032)
+"""Duplicates, flags, questions about locks. Not F_SETOWN and F_SETSIG: they send signals to others;
+not F_SETPIPE_SZ: the pages of all pipes of a user are one account."""
+LOCK_COMMANDS = (6, 7, 37, 38)
+"""Locks of parts of a file: each is kernel memory that no limit counts, and nobody else can open
+the file. They are granted and not kept, for SQLite cannot do without."""
 IOCTL_COMMANDS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """isatty, window size, bytes waiting, non-blocking, close on exec; nothing that moves a device."""
 AF_UNIX = 1
@@ -91,7 +94,7 @@ ANYONE = 0x5EA1ED
 O_ACCMODE, O_TRUNC = 3, 0o1000
 MAP_SHARED, MAP_ANONYMOUS = 1, 0x20
 
-ALLOW, EPERM, KILL_PROCESS = 0x7FFF0000, 0x00050001, 0x80000000
+ALLOW, EPERM, PRETEND, KILL_PROCESS = 0x7FFF0000, 0x00050001, 0x00050000, 0x80000000
 _LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 
 
@@ -113,6 +116,12 @@ def _one_of(index: int, values: tuple[int, ...]) -> list[bytes]:
     """Allow if an argument is one of these values."""
     tests = [_step(_EQUAL, v, len(values) - i) for i, v in enumerate(values)]
     return [_argument(index), *tests, _step(_RETURN, EPERM), _step(_RETURN, ALLOW)]
+
+
+def _pretended(index: int, values: tuple[int, ...]) -> list[bytes]:
+    """If an argument is one of these values do nothing, and say that it was done."""
+    tests = [_step(_EQUAL, v, len(values) - 1 - i) for i, v in enumerate(values[:-1])]
+    return [_argument(index), *tests, _step(_EQUAL, values[-1], 0, 1), _step(_RETURN, PRETEND)]
 
 
 def _unless(index: int, bit: int, mask: int, value: int) -> list[bytes]:
@@ -190,7 +199,7 @@ def for_zygote() -> bytes:
     guards = [
         (OPEN, _open(1)),
         (OPENAT, _open(2)),
-        (FCNTL, _one_of(1, FCNTL_COMMANDS)),
+        (FCNTL, _pretended(1, LOCK_COMMANDS) + _one_of(1, FCNTL_COMMANDS)),
         (IOCTL, _one_of(1, IOCTL_COMMANDS)),
         # shared memory without a name stays whole while a page of it is mapped: no limit counts it
         (MMAP, _unless(3, MAP_ANONYMOUS, MAP_SHARED, MAP_SHARED)),

@@ -32,7 +32,7 @@ from typing import NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, mounts, runner, syscalls
 from rods.sandbox.readable import anyone_may_read, coarse, lies_in, load
-from rods.sandbox.scratch import Boxes, private
+from rods.sandbox.scratch import Boxes, can_look, private
 
 ENDED = struct.Struct("<iddB")
 """What the exit pipe gets: wait status, user and system seconds, the cause."""
@@ -314,6 +314,8 @@ def main() -> None:
         gc.freeze()
         zygote = Zygote(control, config, outer, boxes)
         lockdown.give_up_privileges(become_nobody=nobody)
+        if not can_look():
+            raise lockdown.LockError("/proc does not show what our own children hold")
         lockdown.restrict_files(
             [*readable, "/proc"], [boxes.root, os.devnull], thin=[] if sized else [place]
         )
