@@ -41,6 +41,7 @@ def write_run(
             "env": {"name": "bfcl", "bfcl": {"split": "grouped"}},
             "rollout": {"k": 8, "tasks_per_step": 16},
             "boundary": {"low": 0.2, "high": 0.85},
+            "evaluation": {"greedy": True, "samples": 2, "temperature": 1.0},
             "stages": [{"name": "format", "epochs": 1}, {"name": "all", "epochs": 5}],
         },
     }
@@ -164,12 +165,17 @@ def _eval(when: str, rng: random.Random, gain: float) -> dict[str, Any]:
         for i in range(count):
             turns, p = 2 + i % 4, min(0.95, max(0.02, level + gain + rng.gauss(0, 0.2)))
             won = [sum(rng.random() < p for _ in range(turns)) for _ in range(2)]
+            best = sum(rng.random() < p + 0.08 for _ in range(turns))
             rows.append(
                 {
                     "task_id": f"{kind}-{i}",
                     "category": CATEGORIES[i % 4],
                     "set": kind,
                     "scenario": f"scenario-{i // 4}",
+                    "recipe": ("graph:1", "resample:2")[i % 3 == 0] if kind == "variant" else "",
+                    "greedy_progress": [best / turns],
+                    "greedy_solved": [best == turns],
+                    "greedy_parity": [best == turns],
                     "progress": [w / turns for w in won],
                     "solved": [float(w == turns) for w in won],
                     "parity": [float(w >= turns - 1 and p > 0.3) for w in won],

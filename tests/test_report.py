@@ -15,7 +15,7 @@ from rods.report.build import build_report, span
 from rods.report.compare import compare_runs
 from rods.report.curves import learning_curves, tool_curves
 from rods.report.frame import Axes, ticks
-from rods.report.heldout import result_rows
+from rods.report.heldout import METRICS, Part, measured, result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
@@ -83,7 +83,10 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path
         "RODS run finished",
         "4be1c7a09d2f6e13",
         "Held-out variants",
-        "Accuracy, official parity",
+        "Progress, greedy",
+        "Conversations solved, sampled",
+        "Official verdict, greedy",
+        "words of people",
         "Where new variants land",
         "Variance against rbar",
         "Regions over training",
@@ -233,6 +236,30 @@ def test_no_difference_without_an_interval(finished: Path) -> None:
     assert row.cells["progress"].difference is None
 
 
+def test_greedy_and_sampled_results_of_older_runs_are_not_taken_for_each_other(
+    tmp_path: Path,
+) -> None:
+    for name, temperature in (("sampled", 1.0), ("greedy", 0.0)):
+        path = write_run(tmp_path / name)
+        lines = [json.loads(t) for t in (path / "metrics.jsonl").read_text().splitlines()]
+        for row in (row for line in lines if line["kind"] == "eval" for row in line["rows"]):
+            for key in [k for k in row if k.startswith("greedy_")]:
+                del row[key]
+        (path / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+        manifest = json.loads((path / "manifest.json").read_text())
+        manifest["config"]["evaluation"] = {"samples": 1, "temperature": temperature}
+        (path / "manifest.json").write_text(json.dumps(manifest))
+        run = load_run(path)
+        rows = result_rows(run.evaluation("before"), run.last_evaluation)
+        ways = {METRICS[m][1] for m in measured(rows, METRICS)}
+        assert ways == {name}
+        with (tmp_path / "out").open("w", encoding="utf-8") as out:
+            Console(width=80, file=out).print(summary(path))
+        other = {"sampled": "greedy", "greedy": "sampled"}[name]
+        text = (tmp_path / "out").read_text(encoding="utf-8").split("±: half")[0]
+        assert name in text and other not in text.replace(f"results of {name}", "")
+
+
 # -- figures -------------------------------------------------------------------------------------
 
 
@@ -368,7 +395,9 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     assert comparison.warnings == ()
     assert comparison.labels == ("A: static", "B: finished")
     assert dict(comparison.differing) == {"curriculum": ("static", "rods")}
-    row = next(r for r in comparison.rows if r.set == "variant" and r.metric == "progress")
+    row = next(
+        r for r in comparison.rows if r.part == Part("variant") and r.metric == "greedy_progress"
+    )
     first, second = row.cells
     assert first.against is None and second.against is not None and second.paired == 120
     assert first.after is not None and second.after is not None
@@ -411,7 +440,10 @@ def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
     text = (tmp_path / "out").read_text(encoding="utf-8")
     assert "…" not in text and max(map(len, text.splitlines())) <= 80
     assert "run/report.html" in text and "missing parameter" in text
-    assert ("±" in text.split("Accuracy")[0].rsplit("±: half", 1)[0]) is after
+    assert ("±" in text.split("±: half")[0]) is after
+    places = [text.index(w) for w in ("variants", "templates", "words of people", "original")]
+    assert places == sorted(places)
+    assert re.search("greedy +sampled +greedy +sampled", text)
     assert ("no evaluation after training" in text) is not after
 
 

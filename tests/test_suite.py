@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pool_cases import group, original
-from rods.config import load_config
-from rods.evaluation.suite import row_of
+from rods.config import EvaluationSettings, load_config
+from rods.errors import ConfigError
+from rods.evaluation.suite import Suite, row_of
+from rods.policy import Completion
 from rods.trajectory import Group
+from rods.types import FinishReason, ToolCall
+from rollout_cases import DIALECT, TEMPLATE
+from rollout_cases import settings as rollout_settings
+from worlds import NotesEnvironment, notes_task
 
 
 def test_a_row_has_a_value_for_each_valid_sample() -> None:
     played, _ = group(original(0), [1.0, 0.0], invalid=1)
-    row = row_of(played)
+    greedy, _ = group(original(0), [1.0])
+    row = row_of(greedy, played)
     assert row["progress"] == [1.0, 0.0]
     assert row["solved"] == [True, False]
     assert row["parity"] == [True, True]
     assert row["invalid"] == 1
+    assert row["greedy_progress"] == [1.0] and row["greedy_solved"] == [True]
+    alone = row_of(greedy, None)
+    assert alone["greedy_progress"] == [1.0] and "progress" not in alone
+    assert "greedy_progress" not in row_of(None, played)
 
 
 def test_worlds_that_judge_answers_have_no_parity() -> None:
@@ -27,9 +41,80 @@ def test_worlds_that_judge_answers_have_no_parity() -> None:
         replace(t, verdicts=(replace(t.verdicts[0], correct=said),))
         for t, said in zip(played.trajectories, (True, False), strict=True)
     )
-    row = row_of(Group(played.task, [right, wrong], 0))
+    row = row_of(None, Group(played.task, [right, wrong], 0))
     assert row["solved"] == [True, False]
     assert row["parity"] == []
+
+
+class SureWhenGreedy:
+    """Does as it is told at temperature 0, and nothing otherwise."""
+
+    def __init__(self) -> None:
+        self.version, self.open_at_once, self.most_at_once = 7, 0, 0
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> SureWhenGreedy.Session:
+        self.open_at_once += 1
+        self.most_at_once = max(self.most_at_once, self.open_at_once)
+        return SureWhenGreedy.Session(self)
+
+    class Session:
+        def __init__(self, policy: SureWhenGreedy) -> None:
+            self._policy, self._said = policy, 0
+
+        async def generate(
+            self, new_ids: Sequence[int], max_tokens: int, temperature: float, stops: Any = ()
+        ) -> Completion:
+            await asyncio.sleep(0)
+            self._said += 1
+            text = "[add(amount=2)]" if temperature == 0 and self._said == 1 else "ok"
+            ids = (*TEMPLATE.encode(text), TEMPLATE.end_id)
+            return Completion(ids, (-0.1,) * len(ids), FinishReason.STOP)
+
+        def close(self) -> None:
+            self._policy.open_at_once -= 1
+
+
+def evaluated(**settings: Any) -> tuple[list[dict[str, Any]], SureWhenGreedy, list[Any]]:
+    """Rows of two tasks, the policy, and what was told of the progress."""
+    policy, seen = SureWhenGreedy(), []
+    tasks = [notes_task([(f"add two, {i}", [ToolCall("add", {"amount": 2})])]) for i in range(2)]
+    play = Suite(tasks, EvaluationSettings(**settings)).run(
+        NotesEnvironment(),
+        policy,
+        DIALECT,
+        TEMPLATE,
+        rollout_settings(),
+        lambda done, total: seen.append((done, total)),
+    )
+    return asyncio.run(play), policy, seen
+
+
+def test_every_task_is_played_greedily_and_sampled_at_once() -> None:
+    rows, policy, seen = evaluated(samples=3)
+    for row in rows:
+        assert (row["greedy_progress"], row["progress"]) == ([1.0], [0.0] * 3)
+        assert (row["greedy_solved"], row["solved"]) == ([True], [False] * 3)
+    assert policy.most_at_once == 8  # both ways of both tasks: one batch
+    assert seen[-1] == (8, 8) and policy.version == 7
+
+
+def test_one_way_of_playing_can_be_left_out() -> None:
+    (row, _), _, seen = evaluated(samples=0)
+    assert row["greedy_progress"] == [1.0] and "progress" not in row and seen[-1] == (2, 2)
+    (row, _), _, seen = evaluated(samples=2, greedy=False)
+    assert row["progress"] == [0.0] * 2 and "greedy_progress" not in row and seen[-1] == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["evaluation.temperature=0"], "for greedy alone set evaluation.samples = 0"),
+        (["evaluation.greedy=false", "evaluation.samples=0"], "nothing to evaluate"),
+    ],
+)
+def test_an_evaluation_of_nothing_is_refused(settings: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_config("rods", "quick", settings)
 
 
 @pytest.mark.slow

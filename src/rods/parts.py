@@ -82,7 +82,7 @@ class Evaluation(Protocol):
     async def __call__(
         self, policy: Any, progress: Callable[[int, int], None]
     ) -> list[dict[str, Any]]:
-        """One row a task: progress, solved and parity of each sample."""
+        """One row a task: progress, solved and parity, greedy and of each sample."""
         ...
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 
 class Settings(BaseModel):
@@ -407,7 +407,20 @@ class EvaluationSettings(Settings):
     """Original held-out tasks, stratified; 0: all."""
     variants: int = Field(default=0, ge=0)
     """Variants of held-out scenarios, made once with their own seed and never trained on."""
-    samples: int = Field(default=1, ge=1)
-    """Samples of a task, averaged."""
-    temperature: float = Field(default=0.0, ge=0)
-    """0: greedy."""
+    greedy: bool = True
+    """Whether each task is also played once greedily, at temperature 0."""
+    samples: int = Field(default=1, ge=0)
+    """Samples of a task at `temperature`, averaged; 0: greedy alone."""
+    temperature: float = Field(default=1.0, le=5.0)
+    """Of the samples."""
+
+    @model_validator(mode="after")
+    def _measures_something(self) -> EvaluationSettings:
+        if self.temperature <= 0:
+            raise ValueError(
+                f"temperature: samples need one above 0, got {self.temperature:g}; "
+                "for greedy alone set evaluation.samples = 0 (evaluation.greedy is on by default)"
+            )
+        if not (self.greedy or self.samples):
+            raise ValueError("greedy = false leaves nothing to evaluate with samples = 0")
+        return self

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from rods.cli.common import EXTRA, out, overrides, profile_of
 from rods.config import SMALL, load_config, with_overrides
@@ -33,6 +32,8 @@ def evaluate(
 ) -> None:
     """Evaluate a policy on held-out originals and variants. Any setting: --section.key VALUE."""
     from rods.cli.assemble import evaluation_of
+    from rods.report.results import evaluation_table
+    from rods.report.run_data import evaluation_of as evaluation_from
     from rods.store import RunDirectory
 
     asked = overrides(context.args)
@@ -47,26 +48,4 @@ def evaluate(
     if as_json:
         out().print_json(data=rows)
     else:
-        out().print(_table(rows))
-
-
-def _table(rows: list[dict[str, Any]]) -> Table:
-    from rods.evaluation.stats import mean_ci
-
-    table = Table("set", "category", "tasks", "progress", "accuracy", "parity")
-    for kind in ("variant", "original"):
-        mine = [r for r in rows if r["set"] == kind]
-        for category in ["all", *sorted({r["category"] for r in mine})]:
-            part = [r for r in mine if category in ("all", r["category"]) and r["progress"]]
-            if not part:
-                continue
-            cells = [kind, category, str(len(part))]
-            for key in ("progress", "solved", "parity"):
-                found = mean_ci(
-                    [sum(r[key]) / len(r[key]) for r in part], [r["scenario"] for r in part]
-                )
-                mean = sum(sum(r[key]) / len(r[key]) for r in part) / len(part)
-                span = f" [{found.low:.3f}, {found.high:.3f}]" if found else ""
-                cells.append(f"{mean:.3f}{span}")
-            table.add_row(*cells)
-    return table
+        out().print(evaluation_table(evaluation_from("after", rows)))

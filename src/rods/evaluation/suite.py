@@ -1,18 +1,21 @@
 """Held-out evaluation: originals and variants of scenarios that training never sees.
 
-Owns which tasks are evaluated and how a trajectory becomes a row. The same seed gives the same
-tasks and the same noise before and after, so differences are paired.
+Owns which tasks are evaluated and how trajectories become a row. Each task is played greedily and
+sampled, both at once: what a policy does when it is used, and what training sees of it. The same
+seed gives the same tasks and the same noise before and after, so differences are paired.
 
-    suite = Suite(tasks, samples=4, temperature=1.0)
+    suite = Suite(tasks, EvaluationSettings(samples=4))
     rows = await suite.run(environment, policy, dialect, template, settings)
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from rods.config import EvaluationSettings, RolloutSettings
 from rods.dialects import AnyDialect
@@ -26,6 +29,8 @@ from rods.types import Json
 
 NOISE = 90_001
 """Seed of the evaluation's sampling noise, apart from every training seed."""
+GREEDY = "greedy_"
+"""Before the names of values that were measured greedily."""
 
 
 def stratified(tasks: Sequence[Task], most: int, seed: int) -> list[Task]:
@@ -65,51 +70,78 @@ class Suite:
         rollout: RolloutSettings,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[dict[str, Json]]:
-        """One row a task: progress, solved and parity of each valid sample.
+        """One row a task, greedy and sampled values; see `row_of`.
 
         Raises:
             EnvError: too many trajectories failed for reasons of infrastructure.
         """
-        samples, done = self.settings.samples, 0
-        total = samples * len(self.tasks)
+        settings, done = self.settings, 0
+        total = (settings.greedy + settings.samples) * len(self.tasks)
 
         def count(_: Trajectory) -> None:
             nonlocal done
             done += 1
             progress(done, total)
 
-        # The noise must not depend on how often the weights changed, or nothing would be paired.
-        version, policy.version = policy.version, 0
-        try:
+        async def play(temperature: float, k: int) -> list[Group]:
+            tasks = self.tasks if k else []
             groups = run_groups(
-                self.tasks,
+                tasks,
                 environment,
                 policy,
                 dialect,
                 template,
                 rollout,
                 seed=NOISE,
-                temperature=self.settings.temperature,
-                k=samples,
+                temperature=temperature,
+                k=k,
                 on_trajectory=count,
             )
-            return [row_of(group) async for group in groups]
+            return [group async for group in groups]
+
+        # The noise must not depend on how often the weights changed, or nothing would be paired.
+        version, policy.version = policy.version, 0
+        # Side by side, so that the engine has one large batch and computes each prompt once.
+        passes = [
+            asyncio.create_task(play(0.0, int(settings.greedy))),
+            asyncio.create_task(play(settings.temperature, settings.samples)),
+        ]
+        try:
+            greedy, sampled = await asyncio.gather(*passes)
         finally:
+            for running in passes:
+                running.cancel()
+            await asyncio.gather(*passes, return_exceptions=True)
             policy.version = version
+        both = zip_longest(greedy, sampled)
+        return [row_of(one, many) for one, many in both]
 
 
-def row_of(group: Group) -> dict[str, Json]:
-    """One task of the evaluation: a value for each valid sample."""
+def row_of(greedy: Group | None, sampled: Group | None) -> dict[str, Json]:
+    """One task of the evaluation: a value for each valid trajectory.
+
+    `progress`, `solved` and `parity` are those of the samples, `greedy_progress` and so on those of
+    the greedy trajectory; a way that was not played has no keys.
+    """
+    played = [group for group in (greedy, sampled) if group is not None]
+    task = played[0].task
+    return {
+        "task_id": task.id,
+        "category": task.category,
+        "scenario": task.provenance.scenario,
+        "set": "original" if task.is_original else "variant",
+        "recipe": task.provenance.recipe,
+        **({f"{GREEDY}{name}": v for name, v in _values(greedy).items()} if greedy else {}),
+        **(_values(sampled) if sampled else {}),
+        "invalid": sum(not t.valid for group in played for t in group.trajectories),
+    }
+
+
+def _values(group: Group) -> dict[str, Json]:
     valid = [t for t in group.trajectories if t.valid]
     return {
-        "task_id": group.task.id,
-        "category": group.task.category,
-        "scenario": group.task.provenance.scenario,
-        "set": "original" if group.task.is_original else "variant",
-        "recipe": group.task.provenance.recipe,
         "progress": [sum(v.solved for v in t.verdicts) / t.n_turns for t in valid],
         "solved": [t.solved for t in valid],
         # A world that judges answers has no benchmark to agree with.
         "parity": [t.parity for t in valid if all(v.correct is None for v in t.verdicts)],
-        "invalid": len(group.trajectories) - len(valid),
     }

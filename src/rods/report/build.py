@@ -21,7 +21,18 @@ from rods.errors import StoreError
 from rods.evaluation.stats import Interval
 from rods.files import replacing
 from rods.report.curves import learning_curves, tool_curves
-from rods.report.heldout import METRICS, SETS, Cell, ResultRow, result_rows, unpaired
+from rods.report.heldout import (
+    LEADING,
+    METRICS,
+    SETS,
+    WRITERS_SAID,
+    Cell,
+    Part,
+    ResultRow,
+    measured,
+    result_rows,
+    unpaired,
+)
 from rods.report.panels import (
     boundary_band,
     boundary_without_variance,
@@ -114,7 +125,11 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
         "rows": rows,
         "after_label": when,
         "grouped": run.setting("env.bfcl.split") != "paper",
+        "leading": measured(rows),
+        "official": measured(rows, [m for m in METRICS if m not in LEADING]),
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
+        "temperature": _degrees(run),
+        "writers_said": WRITERS_SAID if any(r.part.by == "writer" for r in rows) else "",
         "whiskers": whiskers(rows),
         "tools": tool_curves(run),
         "curves": learning_curves(run),
@@ -163,11 +178,13 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
     """The numbers that say whether the method worked in this run."""
     found: list[Tile] = []
     for row in rows:
-        cell = row.cells["progress"]
-        if row.category or (cell.before is None and cell.after is None):
-            continue
-        label = f"progress reward, {SETS.get(row.set, row.set).lower()}"
-        found.append(_change_tile(label, cell))
+        for metric in ("greedy_progress", "progress"):
+            cell = row.cells[metric]
+            if not row.whole or (cell.before is None and cell.after is None):
+                continue
+            way = METRICS[metric][1]
+            label = f"{way} progress, {SETS.get(row.set, row.set).lower()}"
+            found.append(_change_tile(label, cell))
     shares = [s for r in run.steps if (s := r.numbers.get("zero_variance")) is not None]
     if len(shares) >= 4:
         quarter = max(1, len(shares) // 4)
@@ -232,12 +249,17 @@ def _change_tile(label: str, cell: Cell) -> Tile:
     return Tile(value, label, f"{when} training; no difference can be given")
 
 
-def whiskers(rows: Sequence[ResultRow]) -> dict[tuple[str, str, str], Markup]:
+def _degrees(run: RunData) -> str:
+    value = run.setting("evaluation.temperature")
+    return f" at temperature {value:g}" if isinstance(value, int | float) else ""
+
+
+def whiskers(rows: Sequence[ResultRow]) -> dict[tuple[Part, str], Markup]:
     """A picture of each difference, on one scale for the whole table."""
-    cells = {(r.set, r.category, m): c.difference for r in rows for m, c in r.cells.items()}
+    cells = {(r.part, m): c.difference for r in rows for m, c in r.cells.items()}
     known = [d for d in cells.values() if d]
     reach = min([d.low for d in known] + [-0.02]), max([d.high for d in known] + [0.02])
-    pictures: dict[tuple[str, str, str], Markup] = {}
+    pictures: dict[tuple[Part, str], Markup] = {}
     for key, d in cells.items():
         if d is not None:
             css = "s-grey" if not d.excludes_zero else "s-mastered" if d.mean > 0 else "s-hard"

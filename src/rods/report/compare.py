@@ -24,7 +24,7 @@ from rods.evaluation.stats import Difference, Interval
 from rods.report.build import details, identity, render, write_page
 from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
 from rods.report.frame import Axes
-from rods.report.heldout import METRICS, SETS, ResultRow, result_rows
+from rods.report.heldout import LEADING, METRICS, SETS, Part, ResultRow, measured, result_rows
 from rods.report.panels import first_visits
 from rods.report.results import change, mean
 from rods.report.run_data import RunData, load_run
@@ -61,11 +61,9 @@ class RunCell:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One metric on one set or category."""
+    """One metric on one part of one set."""
 
-    set: str
-    category: str
-    label: str
+    part: Part
     metric: str
     cells: tuple[RunCell, ...]
 
@@ -121,14 +119,18 @@ def comparison_table(comparison: Comparison) -> Table:
         title="Held-out results after training (gain over before; difference to A)",
         caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
         box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
     )
-    table.add_column("", no_wrap=True)
+    table.add_column("", max_width=24)
     for label in comparison.labels:
         table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
     for name in SETS:
-        for row in (r for r in comparison.rows if r.set == name and not r.category):
+        whole = [r for r in comparison.rows if r.part == Part(name) and r.metric in LEADING]
+        for row in whole:
+            what, way = METRICS[row.metric]
             texts = [_cell_text(cell) for cell in row.cells]
-            table.add_row(Text(f"{METRICS[row.metric]}\n{SETS[name].lower()}"), *texts)
+            table.add_row(Text(f"{what.split()[-1].lower()}, {way}\n{SETS[name].lower()}"), *texts)
     table.add_section()
     for name, values in comparison.facts:
         table.add_row(Text(name, style="dim"), *[Text(v) for v in values])
@@ -181,35 +183,34 @@ def _cell_text(cell: RunCell) -> Text:
 
 
 def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
-    within: list[dict[tuple[str, str], ResultRow]] = []
-    across: list[dict[tuple[str, str], ResultRow]] = []
+    within: list[dict[Part, ResultRow]] = []
+    across: list[dict[Part, ResultRow]] = []
     for run in runs:
         own = result_rows(run.evaluation("before"), run.last_evaluation)
         both = result_rows(runs[0].last_evaluation, run.last_evaluation)
-        within.append({(r.set, r.category): r for r in own})
-        across.append({(r.set, r.category): r for r in both})
-    every = {key: row for rows in within for key, row in rows.items()}
+        within.append({r.part: r for r in own})
+        across.append({r.part: r for r in both})
+    every = {part: row for rows in within for part, row in rows.items()}
+    metrics = measured((row for rows in within for row in rows.values()), METRICS)
     return [
         ComparisonRow(
-            row.set,
-            row.category,
-            row.label,
+            part,
             metric,
-            tuple(_run_cell(i, key, metric, within, across) for i in range(len(runs))),
+            tuple(_run_cell(i, part, metric, within, across) for i in range(len(runs))),
         )
-        for key, row in every.items()
-        for metric in METRICS
+        for part in every
+        for metric in metrics
     ]
 
 
 def _run_cell(
     index: int,
-    key: tuple[str, str],
+    part: Part,
     metric: str,
-    within: Sequence[Mapping[tuple[str, str], ResultRow]],
-    across: Sequence[Mapping[tuple[str, str], ResultRow]],
+    within: Sequence[Mapping[Part, ResultRow]],
+    across: Sequence[Mapping[Part, ResultRow]],
 ) -> RunCell:
-    own, other = within[index].get(key), across[index].get(key)
+    own, other = within[index].get(part), across[index].get(part)
     cell = own.cells[metric] if own else None
     pair = other.cells[metric] if other and index else None
     return RunCell(
@@ -281,7 +282,7 @@ def _warnings(
     if any(key.startswith("evaluation.") for key in differing):
         found.append("the runs were evaluated differently.")
     for i, label in enumerate(labels[1:], 1):
-        paired = [r.cells[i].paired for r in rows if not r.category and r.metric == "progress"]
+        paired = [r.cells[i].paired for r in rows if not r.part.by]
         if not any(paired):
             found.append(f"{label} and {labels[0]} have no evaluated task in common.")
     for run, label in zip(runs, labels, strict=True):

@@ -1,25 +1,38 @@
-"""Held-out results as rows: before, after and the paired difference, for each set and category.
+"""Held-out results as rows: before, after and the paired difference, for each set and part of it.
 
-Owns which tasks are paired with which; the intervals come from `evaluation/stats.py`.
+Owns which tasks are paired with which; the intervals come from `evaluation/stats.py`. A set's parts
+are its writers (where it has variants of several) and its categories.
 
     for row in result_rows(run.evaluation("before"), run.last_evaluation):
-        row.label, row.cells["progress"].difference
+        row.label, row.cells["greedy_progress"].difference
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from rods.evaluation.stats import Difference, Interval, mean_ci, paired_difference
 from rods.report.run_data import EvalRow, Evaluation
 
-METRICS: Mapping[str, str] = {
-    "progress": "Progress reward",
-    "solved": "Accuracy, our verdict",
-    "parity": "Accuracy, official parity",
+METRICS: Mapping[str, tuple[str, str]] = {
+    "greedy_progress": ("Progress", "greedy"),
+    "progress": ("Progress", "sampled"),
+    "greedy_solved": ("Conversations solved", "greedy"),
+    "solved": ("Conversations solved", "sampled"),
+    "greedy_parity": ("Official verdict", "greedy"),
+    "parity": ("Official verdict", "sampled"),
 }
+"""What is measured, and how."""
+LEADING = tuple(METRICS)[:4]
+"""What tables lead with; the benchmark's own verdict stands in the report."""
 SETS: Mapping[str, str] = {"variant": "Held-out variants", "original": "Held-out original tasks"}
+WRITERS: Mapping[str, str] = {"graph": "templates", "resample": "words of people"}
+WRITERS_SAID = (
+    "Templates (graph): the templates that the bundled policy was schooled on. "
+    "Words of people (resample): messages that people wrote, with other names and values."
+)
 CATEGORIES: Mapping[str, str] = {
     "base": "base",
     "miss_func": "missing function",
@@ -39,43 +52,76 @@ class Cell:
     """Tasks that both evaluations hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResultRow:
-    """One set, or one category of it."""
+class Part(NamedTuple):
+    """Some tasks of a set: all of them, those of a writer, or those of a category."""
 
     set: str
-    category: str
-    """Empty: all categories."""
+    by: Literal["", "writer", "category"] = ""
+    value: str = ""
+
+    def holds(self, row: EvalRow) -> bool:
+        """Whether a task belongs to it."""
+        mine = {"": "", "writer": row.writer, "category": row.category}[self.by]
+        return row.set == self.set and mine == self.value
+
+    @property
+    def label(self) -> str:
+        """What to write in the first column."""
+        if not self.by:
+            return "all"
+        return (WRITERS if self.by == "writer" else CATEGORIES).get(self.value, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """One part of one set."""
+
+    part: Part
     tasks: int
     scenarios: int
     cells: Mapping[str, Cell]
 
     @property
-    def label(self) -> str:
-        """What to write in the first column."""
-        return CATEGORIES.get(self.category, self.category) if self.category else "all"
+    def set(self) -> str:
+        """`variant` or `original`."""
+        return self.part.set
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the whole set."""
+        return not self.part.by
 
 
 def result_rows(before: Evaluation | None, after: Evaluation | None) -> list[ResultRow]:
-    """All rows: for each set first all tasks, then each category (unless there is but one)."""
+    """All rows: for each set first all tasks, then each writer, then each category."""
     first, last = _by_key(before), _by_key(after)
     everything = {**first, **last}
     rows: list[ResultRow] = []
-    for name in sorted({s for s, _ in everything}, key=_order(SETS)):
-        keys = [key for key in everything if key[0] == name]
-        groups = sorted({everything[key].category for key in keys}, key=_order(CATEGORIES))
-        for category in ["", *(groups if len(groups) > 1 else [])]:
-            chosen = [k for k in keys if not category or everything[k].category == category]
-            rows.append(
-                ResultRow(
-                    name,
-                    category,
-                    len(chosen),
-                    len({everything[k].scenario for k in chosen}),
-                    {m: _cell(m, chosen, first, last) for m in METRICS},
-                )
-            )
+    for part in parts_of(list(everything.values())):
+        chosen = [k for k, row in everything.items() if part.holds(row)]
+        cells = {m: _cell(m, chosen, first, last) for m in METRICS}
+        scenarios = {everything[k].scenario for k in chosen}
+        rows.append(ResultRow(part, len(chosen), len(scenarios), cells))
     return rows
+
+
+def parts_of(rows: Sequence[EvalRow]) -> list[Part]:
+    """Each set, its writers and its categories; one alone says nothing beside the whole."""
+    parts: list[Part] = []
+    for name in sorted({row.set for row in rows}, key=_order(SETS)):
+        mine = [row for row in rows if row.set == name]
+        writers = sorted({row.writer for row in mine}, key=_order(WRITERS))
+        groups = sorted({row.category for row in mine}, key=_order(CATEGORIES))
+        parts.append(Part(name))
+        parts += [Part(name, "writer", w) for w in writers if len(writers) > 1]
+        parts += [Part(name, "category", c) for c in groups if len(groups) > 1]
+    return parts
+
+
+def measured(rows: Iterable[ResultRow], metrics: Iterable[str] = LEADING) -> list[str]:
+    """Those of the metrics that any row has a value of."""
+    cells = [row.cells for row in rows]
+    return [m for m in metrics if any(c[m].before or c[m].after for c in cells)]
 
 
 def unpaired(before: Evaluation | None, after: Evaluation | None) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich import box
@@ -16,9 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from rods.evaluation.stats import Difference, Interval
-from rods.report.heldout import METRICS, SETS, Cell, result_rows
+from rods.report.heldout import (
+    METRICS,
+    SETS,
+    WRITERS_SAID,
+    Cell,
+    ResultRow,
+    measured,
+    result_rows,
+)
 from rods.report.panels import boundary_band, first_visits, words
-from rods.report.run_data import RunData, load_run
+from rods.report.run_data import Evaluation, RunData, load_run
 
 
 def summary(run: Path | RunData, report: Path | None = None) -> Group:
@@ -33,36 +42,57 @@ def summary(run: Path | RunData, report: Path | None = None) -> Group:
 def summary_table(run: Path | RunData) -> Table:
     """Held-out results before and after, with paired 95 % intervals; fits 80 columns."""
     data = run if isinstance(run, RunData) else load_run(run)
+    rows = result_rows(data.evaluation("before"), data.last_evaluation)
+    title = f"Held-out results of {escape(data.name)}"
+    return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
+
+
+def evaluation_table(found: Evaluation) -> Table:
+    """One evaluation, each mean with its 95 % interval; fits 80 columns."""
+    rows = result_rows(None, found)
+    return _table("Held-out results", "of the 95 % interval, by scenario", rows, _single)
+
+
+def _table(
+    title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[Cell], Text]
+) -> Table:
+    said = f"\n{WRITERS_SAID}" if any(r.part.by == "writer" for r in rows) else ""
     table = Table(
-        title=f"Held-out results of {escape(data.name)}",
-        caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario. Accuracy: "
-        "our verdict, abstention judged too; parity: the benchmark's own.",
+        title=title,
+        caption=f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "
+        f"abstention judged too.{said}",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
+        padding=0,  # the box's own blank parts columns: six of them fit 80 columns
     )
     table.add_column("", no_wrap=True)
     table.add_column("tasks", justify="right", no_wrap=True)
-    for name in ("progress", "accuracy", "parity"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in result_rows(data.evaluation("before"), data.last_evaluation):
-        if not row.category:
+    metrics = measured(rows)
+    for metric in metrics:
+        what, way = METRICS[metric]
+        table.add_column(f"{what.split()[-1].lower()}\n{way}", justify="right", no_wrap=True)
+    for row in rows:
+        if row.whole:
             table.add_section()
-        name = f" {row.label}" if row.category else SETS.get(row.set, row.set)
-        cells = [_cell(row.cells[metric]) for metric in METRICS]
-        style = "" if row.category else "bold"
+        name = SETS.get(row.set, row.set) if row.whole else row.part.label
         table.add_row(
             Text(name.removeprefix("Held-out ").removesuffix(" tasks")),
             str(row.tasks),
-            *cells,
-            style=style,
+            *[cell(row.cells[metric]) for metric in metrics],
+            style="bold" if row.whole else "",
         )
     return table
 
 
-def _cell(cell: Cell) -> Text:
+def _change(cell: Cell) -> Text:
     means = f"{mean(cell.before)} \N{RIGHTWARDS ARROW} {mean(cell.after)}"
     return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
+
+
+def _single(cell: Cell) -> Text:
+    reach = f" \N{PLUS-MINUS SIGN}{cell.after.half_width:.3f}" if cell.after else ""
+    return Text(f"{mean(cell.after)}{reach}")
 
 
 def mean(found: Interval | None) -> str:
@@ -71,11 +101,11 @@ def mean(found: Interval | None) -> str:
 
 
 def change(found: Difference | None) -> Text:
-    """`+0.112 ± 0.026`, green or red where the interval excludes zero; a dash without one."""
+    """`+0.112 ±0.026`, green or red where the interval excludes zero; a dash without one."""
     if found is None:
         return Text("-", style="dim")
     colour = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
-    return Text(f"{found.mean:+.3f} \N{PLUS-MINUS SIGN} {found.half_width:.3f}", style=colour)
+    return Text(f"{found.mean:+.3f} \N{PLUS-MINUS SIGN}{found.half_width:.3f}", style=colour)
 
 
 def summary_lines(run: RunData) -> list[str]:

@@ -10,7 +10,9 @@ Format, one JSON object a line, told apart by `kind`:
   retired {reason: n}; over the whole run so far: synthesis {tried, accepted, rejected
   {reason: n}, seconds}.
 * `eval`: when ("before", "after" or an epoch number), rows: [{task_id, category, set (original or
-  variant), progress: [..], solved: [..], parity: [..], and optionally scenario}].
+  variant), of the samples progress: [..], solved: [..], parity: [..], the same of the greedy
+  trajectory as greedy_progress and so on, and optionally scenario and recipe}]. Runs of older
+  versions have either samples or, with evaluation.temperature = 0, greedy values under those names.
 
 A run that was killed and resumed may repeat steps; the last record of a step counts. What cannot be
 read, or was repeated, is said in `RunData.notes`; nothing is left out silently.
@@ -23,7 +25,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,9 +107,13 @@ class EvalRow:
     set: str
     scenario: str
     """Cluster of the interval; the task id where the run did not say."""
+    writer: str
+    """What wrote a variant, by its short name; empty for originals."""
     values: Mapping[str, float]
-    """Mean over samples of `progress`, `solved` and `parity`, each in [0, 1]."""
+    """`progress`, `solved` and `parity`, means over samples, and the same of the greedy trajectory
+    after `greedy_`, each in [0, 1]; a missing key was not measured."""
     samples: int
+    """Samples behind a mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +195,8 @@ def load_run(path: Path) -> RunData:
         )
     notes: list[str] = []
     manifest = _manifest(path / MANIFEST, notes)
+    # Before both ways were measured, temperature 0 made the values without a prefix greedy ones.
+    was_greedy = RunData(path, manifest).setting("evaluation.temperature") == 0
     rows = _lines(path / METRICS, notes)
     steps: dict[int, StepRow] = {}
     epochs: dict[tuple[str, int], EpochRow] = {}
@@ -205,7 +213,7 @@ def load_run(path: Path) -> RunData:
                 epoch = _epoch(row)
                 epochs[epoch.stage, epoch.epoch] = epoch
             elif kind == "eval":
-                found = Evaluation(str(row["when"]), tuple(_eval_row(r) for r in row["rows"]))
+                found = evaluation_of(str(row["when"]), row["rows"], was_greedy)
                 evaluations[found.when] = found
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             notes.append(f"{METRICS}, line {number}: a broken {kind} record left out ({error}).")
@@ -323,21 +331,37 @@ def _made(row: Mapping[str, Any]) -> Made:
     )
 
 
-def _eval_row(row: Mapping[str, Any]) -> EvalRow:
+def evaluation_of(
+    when: str, rows: Iterable[Mapping[str, Any]], was_greedy: bool = False
+) -> Evaluation:
+    """An evaluation from its records, as `Suite.run` gives them.
+
+    Args:
+        when: its name.
+        rows: one a task.
+        was_greedy: whether values without a prefix were measured greedily (older versions).
+    """
+    return Evaluation(when, tuple(_eval_row(row, "greedy_" * was_greedy) for row in rows))
+
+
+def _eval_row(row: Mapping[str, Any], prefix: str) -> EvalRow:
     values: dict[str, float] = {}
     samples = 0
     for key in ("progress", "solved", "parity"):
-        given: Sequence[Any] = row.get(key) or ()
-        valid = [float(v) for v in given if v is not None and math.isfinite(v)]
-        if valid:
-            values[key] = math.fsum(valid) / len(valid)
-            samples = max(samples, len(valid))
+        for name, measured in ((f"{prefix}{key}", key), (f"greedy_{key}", f"greedy_{key}")):
+            given: Sequence[Any] = row.get(measured) or ()
+            valid = [float(v) for v in given if v is not None and math.isfinite(v)]
+            if valid:
+                values[name] = math.fsum(valid) / len(valid)
+                samples = max(samples, 0 if name.startswith("greedy_") else len(valid))
     task_id = str(row["task_id"])
+    kind = str(row.get("set", "original"))
     return EvalRow(
         task_id,
         str(row.get("category", "")),
-        str(row.get("set", "original")),
+        kind,
         str(row.get("scenario") or task_id),
+        "" if kind == "original" else str(row.get("recipe") or "").partition(":")[0],
         values,
         samples,
     )
