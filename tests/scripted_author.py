@@ -61,6 +61,8 @@ OWNERS = {"ticket_id": "ticket", "tweet_id": "tweet", "order_id": "order"}
 TOGETHER = {"lockDoors", "pressBrakePedal", "startEngine"}
 """The engine starts only after the others."""
 TANK = 50.0
+POINTS = 0.9
+"""How often a value is pointed at where the prompt says that it may be."""
 
 
 class Reader:
@@ -201,7 +203,7 @@ class ScriptedAuthor:
             return self._plan(prompt, rng)
         if prompt.startswith("You fill in the arguments"):
             return self._execute(prompt, rng)
-        if prompt.startswith("A planned function call failed"):
+        if prompt.startswith("A step of a planned conversation failed"):
             return json.dumps({"action": "block", "hint": "choose another function"})
         if prompt.startswith("You write what a person says"):
             return self._rewrite(prompt, rng)
@@ -296,28 +298,42 @@ class ScriptedAuthor:
         first = "The person said before:" not in prompt
         asks = [self._ask(block) for block in _blocks(prompt)]
         text = self._phrases.turn(asks, rng, first=first)
+        for ask, block in zip(asks, _blocks(prompt), strict=True):
+            text = self._pointed(text, ask, block, rng)
         answer = re.search(r"left open: the (.*) is (.*)\.$", prompt, re.M)
         reply = f"<answer>The {answer[1]} is {answer[2]}.</answer>" if answer else ""
         return f"<message>{text}</message>{reply}"
 
     def _ask(self, block: str) -> Ask:
-        head, *rows = block.splitlines()
-        nouns = {row.strip()[2:].partition(": ")[0] for row in rows}
-        spec = self._asked(head.split(". ", 1)[1].strip(), nouns)
+        head, *rows = re.split(r"\n   - ", block)
+        told = dict(row.partition("\n")[0].partition(": ")[::2] for row in rows)
+        spec = self._asked(head.split(". ", 1)[1].strip(), set(told))
         arguments: dict[str, Any] = {}
-        shown: set[str] = set()
         blurred = ""
-        for row in rows:
-            noun, _, value = row.strip()[2:].partition(": ")
+        for noun, value in told.items():
             name = next(p for p in _properties(spec) if noun_of(p) == noun)
             if value.startswith("leave this open"):
                 blurred, arguments[name] = name, ""
-            elif value.startswith("do not say"):
-                shown.add(name)
-                arguments[name] = ""
             else:
                 arguments[name] = json.loads(value)
-        return Ask(ToolCall(spec.name, arguments), spec, frozenset(shown), blurred)
+        return Ask(ToolCall(spec.name, arguments), spec, blurred=blurred)
+
+    def _pointed(self, text: str, ask: Ask, block: str, rng: random.Random) -> str:
+        """The message with references for values that it may point at: the prompt's or its own."""
+        wording = self._phrases.wording(ask.call.name)
+        offered = re.findall(
+            r"\n   - (.*): .*\n +Better point at .* can be meant(?: \((.*?)\))?:"
+            r" it is the (.*?) in ",
+            block,
+        )
+        for noun, words, where in offered:
+            name = next(p for p in _properties(ask.spec) if noun_of(p) == noun)
+            forms = wording.texts(name, ask.call.arguments[name]) if wording else []
+            said = [form for form in forms if text.count(form) == 1]
+            if said and rng.random() < POINTS:
+                options = words.split(" / ") if words else [f"the {where} that you found"]
+                text = text.replace(max(said, key=len), rng.choice(options))
+        return text
 
     def _asked(self, told: str, nouns: set[str]) -> ToolSpec:
         """The tool of this summary whose parameters fit."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,8 +16,9 @@ from rods.synthesis.augment import Open, PlannedTurn, Said
 from rods.synthesis.chat_json import find_json
 from rods.synthesis.critique import judge, repairable
 from rods.synthesis.execute import faults as argument_faults
-from rods.synthesis.execute import patched, planned_of
+from rods.synthesis.execute import planned_of
 from rods.synthesis.flow import all_tools
+from rods.synthesis.patching import patched
 from rods.synthesis.phrases import Ask
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.plan import Plan, misfit, parse_plan
@@ -31,46 +31,14 @@ from rods.synthesis.writers.domains import load_domains
 from rods.synthesis.writers.llm import LlmSettings, LlmWriter
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolSpec
-from scripted_author import ScriptedAuthor
+from scripted_chat import Chat, Reply
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, named, sides
-
-
-@functools.cache
-def author() -> ScriptedAuthor:
-    return ScriptedAuthor(sides().train, ENVIRONMENT)
 
 
 @pytest.fixture(autouse=True)
 def _one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """All writers plan on one graph: what it keeps of a seed depends on the seed alone."""
     monkeypatch.setattr(llm, "GraphWriter", lambda *_, **__: graph_writer())
-
-
-class Reply:
-    def __init__(self, text: str):
-        self.text = text
-        self.data: Json = find_json(text)
-
-
-class Chat:
-    """The author without a server; `twist` may spoil an answer."""
-
-    def __init__(self, twist: Callable[[str, str], str] = lambda stage, text: text):
-        self.twist = twist
-        self.stages: Counter[str] = Counter()
-        self.prompts: list[tuple[str, str]] = []
-
-    def ask(
-        self,
-        stage: str,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        seed: int = 0,
-        schema: Mapping[str, Json] | None = None,
-    ) -> Reply:
-        self.stages[stage] += 1
-        self.prompts.append((stage, messages[-1]["content"]))
-        return Reply(self.twist(stage, author()({"messages": messages, "seed": seed})))
 
 
 def made(chat: Chat, count: int = 12, **settings: Any) -> list[Outcome]:
@@ -271,7 +239,7 @@ def verdict(**changes: Any) -> str:
 def test_the_judge_can_accept_repair_and_reject() -> None:
     variant = sides().train[0]
     read = [
-        judge(Chat(lambda stage, text, row=row: row), variant, 1)
+        judge(Chat(lambda stage, text, row=row: row), ENVIRONMENT, variant, 1)
         for row in (
             verdict(),
             verdict(natural=False, fault="message"),
@@ -281,7 +249,7 @@ def test_the_judge_can_accept_repair_and_reject() -> None:
     assert all(not isinstance(found, Rejection) for found in read)
     assert [found.accepted for found in read] == [True, False, False]  # type: ignore[union-attr]
     assert [repairable(found) for found in read[1:]] == [True, False]  # type: ignore[arg-type]
-    silent = judge(Chat(lambda stage, text: "fine by me"), variant, 1)
+    silent = judge(Chat(lambda stage, text: "fine by me"), ENVIRONMENT, variant, 1)
     assert isinstance(silent, Rejection)
     assert silent.reason == ErrorClass.QUERY_VERIFY_NO_TAG
 
@@ -393,7 +361,7 @@ def test_long_states_are_cut_visibly() -> None:
     assert "characters left out" in text
     assert "460 more" in text
     json.loads(text)
-    assert render("judge", turns=[], problem="")[0]["role"] == "user"
+    assert render("judge", turns=[], state="", problem="")[0]["role"] == "user"
 
 
 def test_the_writer_needs_a_server() -> None:

@@ -1,8 +1,8 @@
 """Stage 4, critique: a judge with five criteria, behind the deterministic gates.
 
-Owns the judge's request and how its answer is read. Never executes, never rewrites.
+Owns the judge's request, with results and state, and how its answer is read. Never rewrites.
 
-    verdict = judge(chat, variant, seed=7)
+    verdict = judge(chat, environment, variant, seed=7)
     verdict.accepted, verdict.fault, verdict.problem
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rods.env import Environment
+from rods.synthesis.flow import trace
 from rods.synthesis.plan import Chat
-from rods.synthesis.prompting import render, schema
+from rods.synthesis.prompting import RESULT_CHARS, render, schema, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.task import Task
 
@@ -51,11 +53,14 @@ class Judgement:
         return Rejection("judge", ErrorClass.QUERY_VERIFY_FAILED, detail)
 
 
-def judge(chat: Chat, variant: Task, seed: int, problem: str = "") -> Judgement | Rejection:
-    """Ask the judge.
+def judge(
+    chat: Chat, environment: Environment, variant: Task, seed: int, problem: str = ""
+) -> Judgement | Rejection:
+    """Ask the judge, who sees what the calls gave and the world at the start.
 
     Args:
         chat: the judge's model.
+        environment: opens the variant's world.
         variant: passed every gate.
         seed: of the sampling.
         problem: why it was refined; empty the first time.
@@ -63,11 +68,20 @@ def judge(chat: Chat, variant: Task, seed: int, problem: str = "") -> Judgement 
     Returns:
         A judgement; a rejection of class `query_verify_no_tag` where none can be read.
     """
+    steps = trace(environment, variant).steps
     rows = [
-        {"user": turn.user, "calls": "; ".join(str(call) for call in turn.ground_truth)}
-        for turn in variant.turns
+        {
+            "user": turn.user,
+            "calls": [
+                {"call": str(step.call), "result": shortened(step.result.content, RESULT_CHARS)}
+                for step in steps
+                if step.turn == index
+            ],
+        }
+        for index, turn in enumerate(variant.turns)
     ]
-    messages = render("judge", turns=rows, problem=problem)
+    state = shortened(variant.world.get("initial_config", {}))
+    messages = render("judge", turns=rows, state=state, problem=problem)
     for number in range(ASKS):
         data = chat.ask("judge", messages, seed=seed + number, schema=JUDGEMENT).data
         if isinstance(data, dict) and all(isinstance(data.get(c), bool) for c in CRITERIA):

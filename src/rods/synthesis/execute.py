@@ -1,14 +1,13 @@
 """Stage 2, execute: arguments from the live world, checked, and real calls, turn by turn.
 
-Owns the request for arguments, their check against types and enumerations, the execution and the
-error critic, which patches the initial configuration or blocks a function. Never words a message.
+Owns the request for arguments, their check against the documentation, and the execution. What a
+failure teaches is the critic's business (`patching.py`). Never words a message.
 
-    turns = execute(chat, base, world, plan, seed=7, feedback=True)   # or a Rejection
+    turns = execute(chat, base, world, plan, seed=7)        # or a Rejection
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -18,6 +17,7 @@ from rods.synthesis.augment import Open, PlannedTurn
 from rods.synthesis.flow import Step, all_tools, owners, read_result, trace
 from rods.synthesis.phrases import Ask
 from rods.synthesis.plan import Chat, Plan
+from rods.synthesis.pointing import pointer
 from rods.synthesis.prompting import RESULT_CHARS, render, schema, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.sources import Argument, Source, sources
@@ -29,19 +29,10 @@ from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 FILLS = 3
 """Requests until the arguments of one call are valid."""
 ARGUMENTS = schema({"arguments": {"type": "object"}})
-CRITIC = schema(
-    {
-        "action": {"type": "string", "enum": ["patch", "block"]},
-        "path": {"type": "string"},
-        "value": {},
-        "hint": {"type": "string"},
-    },
-    ["action", "hint"],
-)
 
 
 def execute(
-    chat: Chat, base: Base, world: Readable, plan: Plan, seed: int, *, feedback: bool
+    chat: Chat, base: Base, world: Readable, plan: Plan, seed: int
 ) -> list[PlannedTurn] | Rejection:
     """Fill in and execute every call of a plan.
 
@@ -51,7 +42,6 @@ def execute(
         world: fresh, in a turn that offers everything.
         plan: functions by turn.
         seed: of the sampling.
-        feedback: whether the critic is asked when a call fails.
     """
     steps: list[Step] = []
     for index, functions in enumerate(plan.turns):
@@ -61,7 +51,9 @@ def execute(
                 return made
             call, result = made
             if result.failed:
-                return blame(chat, base, call, result.content, seed, feedback=feedback)
+                detail = f"{call} failed: {result.content[:200]}"
+                reason = ErrorClass.VM_EXEC_FAILED
+                return Rejection("execute", reason, detail, tool=call.name)
             steps.append(Step(index, call, result, *read_result(result.content)))
     return _planned(base, plan, steps)
 
@@ -128,76 +120,6 @@ def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
     return found + mistyped(spec, arguments)
 
 
-def blame(
-    chat: Chat, base: Base, call: ToolCall, error: str, seed: int, *, feedback: bool
-) -> Rejection:
-    """What a failed call teaches: a patch of the configuration, or a blocked function."""
-    detail = f"{call} failed: {error[:200]}"
-    if not feedback:
-        return Rejection("execute", ErrorClass.VM_EXEC_FAILED, detail)
-    owner = base.owners.get(call.name, "")
-    configuration = cast("Mapping[str, Json]", base.task.world.get("initial_config", {}))
-    messages = render(
-        "critic",
-        call=str(call),
-        error=error[:500],
-        owner=owner,
-        configuration=shortened(configuration.get(owner, {})),
-    )
-    data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
-    answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
-    hint = str(answer.get("hint") or f"avoid {call.name} here")[:200]
-    if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
-        path = f"{owner}.{str(answer['path']).removeprefix(owner + '.')}"
-        patch = {path: answer.get("value")}
-        if patched(base.task.world, patch) is not None:
-            return Rejection("execute", ErrorClass.VM_EXEC_FAILED, f"{detail}. {hint}", patch=patch)
-    return Rejection("execute", ErrorClass.VM_EXEC_FAILED, f"{detail}. {hint}", tool=call.name)
-
-
-def patched(world: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, Json] | None:
-    """A world with another initial configuration; None where a path or a type does not fit.
-
-    Args:
-        world: of a task; not changed.
-        patch: dotted paths below `initial_config`. Only fields that exist are set; a value keeps
-            its type; objects are merged, field by field, lists are replaced.
-    """
-    configuration = copy.deepcopy(world.get("initial_config", {}))
-    for path, value in patch.items():
-        *parents, last = path.split(".")
-        node: Any = configuration
-        for part in parents:
-            node = cast("dict[str, Any]", node).get(part) if isinstance(node, dict) else None
-        if not isinstance(node, dict) or last not in node:
-            return None
-        fields = cast("dict[str, Any]", node)
-        merged = _merged(fields[last], value)
-        if merged is None:
-            return None
-        fields[last] = merged[0]
-    return {**world, "initial_config": configuration}
-
-
-def _merged(old: Any, new: Any) -> tuple[Any] | None:
-    """The new value in the old one's type, in a tuple; None where they do not fit."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        result = dict(cast("dict[str, Any]", old))
-        for key, value in cast("dict[str, Any]", new).items():
-            if key not in result:
-                return None
-            inner = _merged(result[key], value)
-            if inner is None:
-                return None
-            result[key] = inner[0]
-        return (result,)
-    if isinstance(old, bool) or isinstance(new, bool):
-        return (new,) if isinstance(old, bool) and isinstance(new, bool) else None
-    if isinstance(old, float) and isinstance(new, int):
-        return (float(new),)
-    return (new,) if type(old) is type(new) else None
-
-
 def _planned(base: Base, plan: Plan, steps: Sequence[Step]) -> list[PlannedTurn]:
     """Calls by turn; arguments that only results show are marked."""
     turns: list[list[ToolCall]] = [[] for _ in plan.turns]
@@ -214,10 +136,15 @@ def _turns(
     specs: Mapping[str, ToolSpec],
     owned: Mapping[str, str],
 ) -> list[PlannedTurn]:
-    """The turns of a task that have calls; `shown` are arguments that only results show."""
+    """The turns of a task that have calls.
+
+    `shown` are arguments that only results show, where pointing at one can mean nothing else: the
+    others must be said.
+    """
     shown: dict[int, set[str]] = {}
     for argument in arguments:
-        if argument.source is Source.RESULT and not argument.path:
+        told = argument.source is Source.RESULT and not argument.path
+        if told and pointer(steps, argument.step, argument.name) is not None:
             shown.setdefault(argument.step, set()).add(argument.name)
     planned: list[PlannedTurn] = []
     for index in range(len(task.turns)):

@@ -14,12 +14,14 @@ from typing import Any, Protocol, cast
 
 from rods.synthesis.profile import Weights
 from rods.synthesis.prompting import render, schema, shortened, summary
-from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
 from rods.synthesis.walk import Base
 from rods.types import Json
 
 PARSES = 3
 """Requests until a plan can be parsed."""
+UNPARSED = "no answer could be parsed"
+"""What is wrong where nothing was planned at all: no other world could mend that."""
 MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
 
@@ -96,10 +98,11 @@ def make_plan(
         base: structure and tools.
         state: of the world at the start.
         settings: limits.
-        history: earlier attempts: their tools are blocked, their details are hints.
+        history: earlier attempts: their tools are blocked unless a patch mends them, their details
+            are hints.
         seed: of the sampling.
     """
-    blocked = sorted({failure.tool for failure in history if failure.tool})
+    blocked = sorted(blocked_by(history))
     hints = [failure.detail for failure in history if failure.detail][-3:]
     messages = render(
         "plan",
@@ -119,7 +122,7 @@ def make_plan(
         state=shortened(state),
         narrative=settings.narrative,
     )
-    problem = Rejection("plan", ErrorClass.DECOMPOSE_FAILED, "no answer could be parsed")
+    problem = Rejection("plan", ErrorClass.DECOMPOSE_FAILED, UNPARSED)
     for number in range(PARSES):
         answer = chat.ask("plan", messages, seed=seed + number, schema=SCHEMA)
         plan = parse_plan(answer.data)
@@ -155,8 +158,9 @@ def misfit(
         detail = f"there is no function {', '.join(unknown[:3])}"
         return Rejection("plan", ErrorClass.FUNC_SAMPLE_FAILED, detail)
     if blocked & set(names):
-        detail = f"{', '.join(sorted(blocked & set(names)))} failed before and must not be planned"
-        return Rejection("plan", ErrorClass.FUNC_SAMPLE_FAILED, detail)
+        again = sorted(blocked & set(names))
+        detail = f"{', '.join(again)} failed before and must not be planned"
+        return Rejection("plan", ErrorClass.FUNC_SAMPLE_FAILED, detail, tool=again[0])
     shape = [turn for turn in base.task.turns if turn.ground_truth]
     if not plan.turns or not all(plan.turns):
         return Rejection("plan", ErrorClass.DECOMPOSE_FAILED, "a turn without functions")

@@ -2,7 +2,7 @@
 
 Owns reading and rendering `prompts/*.jinja`. Never sends anything.
 
-    messages = render("judge", turns=[...], problem="")     # one user message
+    messages = render("judge", turns=[...], state="", problem="")   # one user message
     prompts_hash()                                           # part of every variant's provenance
 """
 
@@ -24,6 +24,8 @@ STATE_CHARS = 12_000
 TEXT_CHARS, ITEMS = 160, 40
 """Longest text, list and mapping inside a state; they are cut before the whole is."""
 RESULT_CHARS = 400
+POINTED_CHARS = 160
+"""Longest rendering of a result that a message may point at."""
 
 
 @functools.cache

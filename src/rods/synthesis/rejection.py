@@ -8,7 +8,7 @@ section on the error critic) and, beside them, the names of gates. Never raises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -55,8 +55,19 @@ class Rejection:
     recipe: str = ""
     """Recipe that made the proposal, where there was one."""
     tool: str = ""
-    """The tool to blame: not planned again in the next attempts at the same variant."""
+    """The tool to blame: not planned again in the next attempts, unless a patch comes with it."""
     patch: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """Dotted paths of the initial configuration to new values, for the next attempt."""
     base: int = 0
     """Number of the renamed world of the attempt: a patch fits the next one if it has it too."""
+
+
+def blocked_by(history: Sequence[Rejection]) -> frozenset[str]:
+    """Tools that failed and for which no later patch changed the world."""
+    blocked: set[str] = set()
+    for failure in history:
+        if failure.patch:
+            blocked.discard(failure.tool)
+        elif failure.tool:
+            blocked.add(failure.tool)
+    return frozenset(blocked)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from rods.synthesis.augment import PlannedTurn, Said
 from rods.synthesis.flow import leaves
-from rods.synthesis.phrases import Ask, noun
+from rods.synthesis.phrases import Ask, Phrases, noun
 from rods.synthesis.plan import Chat
+from rods.synthesis.pointing import Pointer, pointers
 from rods.synthesis.prompting import render, schema, summary
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.sources import numbers_in
@@ -29,7 +30,12 @@ _CODE = re.compile(r"[a-z]+_[a-z_]+|[a-z]+[A-Z]\w*")
 
 
 def write(
-    chat: Chat, planned: Sequence[PlannedTurn], narrative: str, seed: int, problem: str = ""
+    chat: Chat,
+    planned: Sequence[PlannedTurn],
+    narrative: str,
+    seed: int,
+    problem: str = "",
+    phrases: Phrases | None = None,
 ) -> list[Said] | Rejection:
     """One message for each planned turn.
 
@@ -39,10 +45,15 @@ def write(
         narrative: the story; empty: none.
         seed: of the sampling.
         problem: what a judge found wrong with an earlier wording.
+        phrases: templates, in whose words a planner without a model refers to results.
     """
     said: list[Said] = []
-    for turn in planned:
-        words = _message(chat, turn, narrative, said, seed, problem)
+    for index, turn in enumerate(planned):
+        asks = [
+            _row(ask, known)
+            for ask, known in zip(turn.worded, pointers(planned, index, phrases), strict=True)
+        ]
+        words = _message(chat, turn, asks, narrative, said, seed, problem)
         if isinstance(words, Rejection):
             return words
         said.append(words)
@@ -52,18 +63,20 @@ def write(
 def _message(
     chat: Chat,
     turn: PlannedTurn,
+    asks: Sequence[Mapping[str, Any]],
     narrative: str,
     said: Sequence[Said],
     seed: int,
     problem: str,
 ) -> Said | Rejection:
     problems = [problem] if problem else []
+    reason = ErrorClass.NO_PROMPTS
     for number in range(WRITES):
         messages = render(
             "rewrite",
             narrative=narrative,
             said=[s.text for s in said],
-            asks=[_row(ask) for ask in turn.worded],
+            asks=asks,
             problems=problems,
             open=_open(turn),
         )
@@ -72,20 +85,20 @@ def _message(
         if message is None or (turn.left_open is not None and not answer):
             problems = ["the message must stand between <message> and </message>"]
             continue
+        reason = ErrorClass.QUERY_GEN_FAILED
         words = Said(message, answer or "")
         problems = faults(turn, words, said)
         if not problems:
             return words
-    reason = ErrorClass.QUERY_GEN_FAILED
     return Rejection("rewrite", reason, problems[0] if problems else "no message")
 
 
-def _row(ask: Ask) -> dict[str, Any]:
+def _row(ask: Ask, known: Mapping[str, Pointer]) -> dict[str, Any]:
     arguments = [
         {
             "noun": noun(name),
             "value": json.dumps(value, ensure_ascii=False, default=str),
-            "shown": name in ask.shown,
+            "pointer": known.get(name),
             "open": name == ask.blurred,
         }
         for name, value in ask.call.arguments.items()

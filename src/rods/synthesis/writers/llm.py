@@ -24,8 +24,9 @@ from rods.synthesis.augment import PlannedTurn, Said, assemble, gap_of, with_gap
 from rods.synthesis.baton import Baton
 from rods.synthesis.chat import ChatClient, ChatSettings, Usage
 from rods.synthesis.critique import judge, repairable
-from rods.synthesis.execute import execute, patched, planned_of
-from rods.synthesis.plan import Answer, Chat, PlanSettings, make_plan
+from rods.synthesis.execute import execute, planned_of
+from rods.synthesis.patching import learnt, patched
+from rods.synthesis.plan import UNPARSED, Answer, Chat, PlanSettings, make_plan
 from rods.synthesis.prompting import prompts_hash
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.rewrite import cohere, write
@@ -151,18 +152,22 @@ class LlmWriter:
             state = world.public_state()
             plan = make_plan(self._chat, base, state, limits, history, sampling)
             if isinstance(plan, Rejection):
-                return plan, ""
-            planned = execute(
-                self._chat, base, world, plan, sampling, feedback=self._settings.feedback
-            )
+                return self._learnt(base, plan, sampling), ""
+            planned = execute(self._chat, base, world, plan, sampling)
         finally:
             world.close()
         if isinstance(planned, Rejection):
-            return planned, plan.narrative
+            return self._learnt(base, planned, sampling), plan.narrative
         gapped = self._gaps(base, planned, rng)
         if isinstance(gapped, Rejection):
             return gapped, plan.narrative
         return (renamed, gapped), plan.narrative
+
+    def _learnt(self, base: Base, failure: Rejection, sampling: int) -> Rejection:
+        """What the critic makes of a failure, where it is asked."""
+        if not self._settings.feedback or failure.detail == UNPARSED:
+            return failure
+        return learnt(self._chat, base, failure, sampling)
 
     def _gaps(
         self, base: Base, planned: Sequence[PlannedTurn], rng: random.Random
@@ -180,7 +185,8 @@ class LlmWriter:
     def _word(
         self, planned: Sequence[PlannedTurn], narrative: str, sampling: int, problem: str = ""
     ) -> list[Said] | Rejection:
-        said = write(self._chat, planned, narrative, sampling, problem)
+        phrases = self._graph.planner.phrases
+        said = write(self._chat, planned, narrative, sampling, problem, phrases)
         if isinstance(said, Rejection) or not self._settings.coherence:
             return said
         return cohere(self._chat, planned, said, narrative, sampling) or said
@@ -197,7 +203,7 @@ class LlmWriter:
             return Rejection("writer", reason, str(error)[:300], self._recipe)
 
     def _review(self, variant: Task, sampling: int) -> Task | Rejection:
-        verdict = judge(self._chat, variant, sampling)
+        verdict = judge(self._chat, self._environment, variant, sampling)
         if isinstance(verdict, Rejection):
             return dataclasses.replace(verdict, recipe=self._recipe)
         if verdict.accepted:
@@ -209,7 +215,7 @@ class LlmWriter:
         if isinstance(said, Rejection):
             return dataclasses.replace(said, recipe=self._recipe)
         refined = dataclasses.replace(variant, turns=assemble(planned, said))
-        again = judge(self._chat, refined, sampling + 2, verdict.problem)
+        again = judge(self._chat, self._environment, refined, sampling + 2, verdict.problem)
         if isinstance(again, Rejection):
             return dataclasses.replace(again, recipe=self._recipe)
         if not again.accepted:
