@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,52 @@ ATTACKS = [
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: ascii(attack[:20]))
 def test_what_was_not_worked_out_does_not_pay(name: str, attack: str) -> None:
     assert not pays(name, SUM, formed(attack))
+
+
+EVERYTHING = [
+    *("12, 13", "13, 12", r"\{12,13\}", "12 or 13", r"12 \text{ or } 13", "x=12, x=13", "12; 13"),
+    *(
+        "[12,14]",
+        "(12,14)",
+        r"\mathbb{R}",
+        r"12 \le x \le 14",
+        "13 = 12",
+        "13 13",
+        "12 13",
+        "12\n13",
+    ),
+    *(r"13\\12", r"\frac{13}{1}, 12", r"\pm 13", "x", r"13 \cup 12", "$12$ or $13$", "$12$ $13$"),
+    *(r"\begin{cases}12\\13\end{cases}", r"\begin{pmatrix}12&13\end{pmatrix}", "", "What is 6+7?"),
+    *(r"\text{13 or 12}", r"\boxed{13} \boxed{12}", r"x = 12 \text{ or } x = 13", "nan", "oo"),
+]
+
+
+@pytest.mark.parametrize("attack", EVERYTHING)
+def test_naming_every_answer_does_not_pay_as_mathematics(attack: str) -> None:
+    judged = judge_answer(question("13"), rf"So \boxed{{{attack}}}")
+    assert not judged.correct and not judged.gave_up
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_floods_take_linear_time(name: str) -> None:
+    pieces = ["\\boxed{", "<answer>", "</answer>", "answer ", "answer is ", "<code>", "```python"]
+    pieces += [
+        "\\boxed ",
+        "{",
+        "}",
+        "\\{",
+        " ",
+        "<answer>\\boxed{1",
+        "```",
+        "<think>",
+        "\ud800",
+        "9",
+    ]
+    for piece in pieces:
+        for task in (SUM, question("Okdal", "search")):
+            began = time.process_time()
+            assert not pays(name, task, piece * (50_000 // len(piece)))
+            assert time.process_time() - began < 1, piece
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
