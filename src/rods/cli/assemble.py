@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rods.config import RunConfig
+from rods.config import ModelSettings, RunConfig
 from rods.curriculum import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
@@ -36,6 +36,7 @@ from rods.synthesis.worker import SynthesisWorker, WorkerSettings
 from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.template import ChatTemplate
+from rods.trainers.checkpoint import ADAPTER
 from rods.trainers.loading import (
     load_model,
     load_tokenizer,
@@ -43,6 +44,7 @@ from rods.trainers.loading import (
     uses_bfloat16,
 )
 from rods.trainers.local import LocalTrainer
+from rods.trainers.prepare import load_adapters
 
 EVALUATION_SEED = 0
 """Chooses the held-out tasks; the same for every run, so that runs can be compared."""
@@ -165,14 +167,8 @@ def evaluation_of(
     """
     set_threads(config.model.threads)
     environment, sides = environment_of(config), sides_of(config)
-    settings = config.model
-    if run is not None:
-        checkpoint = RunDirectory.open(run).latest_checkpoint()
-        if checkpoint is None:
-            raise StoreError(f"{run}: the run has no checkpoint yet.")
-        settings = settings.model_copy(update={"name": str(checkpoint.path / "policy")})
-    model, tokenizer = load_model(settings)
-    dialect, template = get_dialect(settings.dialect), template_of(model, tokenizer)
+    model, tokenizer = _evaluated(config.model, run)
+    dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
     policy = engine_of(config, model, template)
 
@@ -182,6 +178,20 @@ def evaluation_of(
         return suite.run(environment, policy, dialect, template, config.rollout, progress)
 
     return play
+
+
+def _evaluated(settings: ModelSettings, run: Path | None) -> tuple[Any, Any]:
+    """Model and tokenizer by name, or those of a run's last checkpoint."""
+    if run is None:
+        return load_model(settings)
+    checkpoint = RunDirectory.open(run).latest_checkpoint()
+    if checkpoint is None:
+        raise StoreError(f"{run}: the run has no checkpoint yet.")
+    folder = checkpoint.path / "policy"
+    if not (folder / ADAPTER).is_file():
+        return load_model(settings.model_copy(update={"name": str(folder)}))
+    model, tokenizer = load_model(settings)
+    return load_adapters(model, folder), tokenizer
 
 
 def template_of(model: Any, tokenizer: Any) -> ChatTemplate:

@@ -262,7 +262,7 @@ class StaticKV:
         """Rotated queries and keys, and values; each (tokens, heads, head dim)."""
         w = self._w
         normed = F.rms_norm(hidden, layer.norm_in.shape, layer.norm_in, w.eps)
-        qkv = F.linear(normed, layer.qkv.weight, layer.qkv.bias).view(len(hidden), -1, w.head_dim)
+        qkv = layer.qkv(normed).view(len(hidden), -1, w.head_dim)
         both = w.heads + w.kv_heads
         qk = qkv[:, :both]
         if layer.norm_qk is not None:
@@ -272,12 +272,12 @@ class StaticKV:
 
     def _finish(self, layer: Layer, hidden: Tensor, mixed: Tensor) -> Tensor:
         """Output projection and feed-forward block with their residuals."""
-        hidden = hidden + F.linear(mixed, layer.out.weight, layer.out.bias)
+        hidden = hidden + layer.out(mixed)
         normed = F.rms_norm(hidden, layer.norm_mid.shape, layer.norm_mid, self._w.eps)
-        gate, up = F.linear(normed, layer.gate_up.weight, layer.gate_up.bias).chunk(2, -1)
-        return hidden + F.linear(F.silu(gate) * up, layer.down.weight, layer.down.bias)
+        gate, up = layer.gate_up(normed).chunk(2, -1)
+        return hidden + layer.down(F.silu(gate) * up)
 
     def _logits(self, hidden: Tensor) -> Tensor:
         w = self._w
         normed = F.rms_norm(hidden, w.norm_out.shape, w.norm_out, w.eps)
-        return F.linear(normed, w.head.weight, w.head.bias).float()
+        return w.head(normed).float()

@@ -22,7 +22,9 @@ import torch
 from torch.nn.functional import silu
 
 EVERY = 5.0
-"""Seconds between measurements; one takes about 0.1."""
+"""Seconds between measurements, which take about 0.1 on an idle machine."""
+SHARE = 0.02
+"""Largest share of the time that measurements take; on a busy machine they become rare."""
 MARGIN = 1.1
 """The least number of threads within this factor of the quickest is taken."""
 ROUNDS = 2
@@ -53,12 +55,13 @@ class Tuner:
 
     def tick(self) -> None:
         """Measure again if the last measurement is old."""
-        if self._clock() - self._measured >= EVERY:
+        if self._clock() >= self._due:
             place = self._numbers.index(self.threads)
             self._choose(self._numbers[max(0, place - 1) : place + 2])
 
     def _choose(self, numbers: list[int]) -> None:
         """Take the best of some numbers; set it."""
+        started = self._clock()
         spent = dict.fromkeys(numbers, 0.0)
         for _ in range(ROUNDS if len(numbers) > 1 else 0):
             for number in numbers:
@@ -66,7 +69,8 @@ class Tuner:
         bound = MARGIN * min(spent.values())
         self.threads = next(n for n in numbers if spent[n] <= bound)
         torch.set_num_threads(self.threads)
-        self._measured = self._clock()
+        ended = self._clock()
+        self._due = ended + max(EVERY, (ended - started) / SHARE)
 
 
 _tuner: Tuner | None = None

@@ -1,7 +1,7 @@
 """Weights of Qwen3, Qwen2, Llama and Mistral decoders, fused for fast forward passes.
 
-It copies what it needs (query, key and value in one matrix; gate and up in one) and reads LoRA
-adapters as if merged. It never changes the model and holds no cache.
+It copies what it needs (query, key and value in one matrix; gate and up in one), LoRA adapters
+included. It never changes the model and holds no cache.
 
     reason = unsupported(model)          # None, or why the fast path cannot take this model
     weights = Weights(model, "cpu", torch.float32)
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -57,44 +58,84 @@ def _strange_adapter(module: Any) -> bool:
     return not plain or any(getattr(module, "use_dora", {}).values())
 
 
-def _matrix(module: Any) -> Tensor:
-    """Weight of a linear layer with its active LoRA adapters added, shape (out, in)."""
-    if not hasattr(module, "base_layer"):
-        return module.weight
-    weight: Tensor = module.base_layer.weight
-    if module.merged or module.disable_adapters:
-        return weight
-    for adapter in module.active_adapters:
-        if adapter in module.lora_A:
-            weight = weight + module.get_delta_weight(adapter)
-    return weight
+def _adapters(module: Any) -> list[tuple[Tensor, Tensor]]:
+    """Active LoRA adapters of a linear layer: down (rank, in) and scaled up (out, rank)."""
+    if not hasattr(module, "base_layer") or module.merged or module.disable_adapters:
+        return []
+    return [
+        (module.lora_A[name].weight, module.lora_B[name].weight * module.scaling[name])
+        for name in module.active_adapters
+        if name in module.lora_A
+    ]
 
 
 class Fused:
-    """Several linear layers with the same input as one matrix."""
+    """Several linear layers with the same input as one matrix.
+
+    LoRA adapters are merged where the matrix is float32. Half precision would swallow them: its
+    weights lie on a grid far coarser than what a few updates at a small rate add. There they stay
+    apart, as further columns of the same product, whose sum is rounded once.
+    """
 
     def __init__(self, parts: Sequence[nn.Module], device: torch.device, dtype: torch.dtype):
-        self._parts = list(parts)
-        options: dict[str, Any] = {"device": device, "dtype": dtype}
+        self._parts = [getattr(part, "base_layer", part) for part in parts]
+        self._sources = list(parts)
+        self._options: dict[str, Any] = {"device": device, "dtype": dtype}
         biases = [self._bias(part) for part in self._parts]
-        rows = [int(_matrix(part).shape[0]) for part in self._parts]
+        rows = [len(part.weight) for part in self._parts]
         self._slices = [slice(sum(rows[:i]), sum(rows[: i + 1])) for i in range(len(rows))]
-        self.weight = torch.empty(sum(rows), int(_matrix(self._parts[0]).shape[1]), **options)
+        self._inputs = int(self._parts[0].weight.shape[1])
+        self._joined = torch.empty(sum(rows), self._inputs, **self._options)
+        self._down: Tensor | None = None
+        """All adapters' first matrices, (ranks, in); None: there is none, or they are merged."""
         self.bias = (
-            torch.zeros(sum(rows), **options) if any(b is not None for b in biases) else None
+            torch.zeros(sum(rows), **self._options) if any(b is not None for b in biases) else None
         )
 
     @staticmethod
     def _bias(part: Any) -> Tensor | None:
-        return getattr(getattr(part, "base_layer", part), "bias", None)
+        return getattr(part, "bias", None)
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrix, (out, in), without adapters that are kept apart."""
+        return self._joined[:, : self._inputs]
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """The layers' outputs side by side."""
+        if self._down is not None:
+            states = torch.cat([states, F.linear(states, self._down)], -1)
+        return F.linear(states, self._joined, self.bias)
 
     def sync(self) -> None:
         """Copy the current weights."""
-        for part, where in zip(self._parts, self._slices, strict=True):
-            self.weight[where].copy_(_matrix(part))
+        adapters = [_adapters(source) for source in self._sources]
+        apart = self._joined.dtype is not torch.float32
+        if apart:
+            self._make_room(sum(len(down) for some in adapters for down, _ in some))
+        at = 0
+        for part, some, where in zip(self._parts, adapters, self._slices, strict=True):
+            weight = part.weight
+            for down, up in some:
+                if self._down is None:
+                    weight = weight.float() + up.float() @ down.float()
+                    continue
+                self._down[at : at + len(down)].copy_(down)
+                columns = slice(self._inputs + at, self._inputs + at + len(down))
+                self._joined[where, columns].copy_(up)
+                at += len(down)
+            self.weight[where].copy_(weight)
             bias = self._bias(part)
             if self.bias is not None and bias is not None:
                 self.bias[where].copy_(bias)
+
+    def _make_room(self, ranks: int) -> None:
+        """Columns for adapters of so many ranks, all 0."""
+        rows = len(self._joined)
+        if self._joined.shape[1] != self._inputs + ranks:
+            self._joined = torch.zeros(rows, self._inputs + ranks, **self._options)
+        self._joined[:, self._inputs :] = 0
+        self._down = torch.zeros(ranks, self._inputs, **self._options) if ranks else None
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ model sees them. It never samples, draws tasks or judges them, and keeps no rand
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -34,7 +33,7 @@ from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
 from rods.trainers.optim import make_optimizer, rate
-from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
+from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import Tally, UpdateReport, make_report
 from rods.trainers.samples import Microbatch, Sample, loss_weights, minibatches, pack
 from rods.trainers.tree_attention import supports_trees
@@ -110,9 +109,7 @@ class LocalTrainer:
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
         elif settings.kl:
-            self._reference = copy.deepcopy(model).requires_grad_(False).eval()
-            if self._autocast:
-                cast("nn.Module", self._reference).to(torch.bfloat16)
+            self._reference = frozen_copy(model, half=self._autocast)
         if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
         self._parameters = [p for p in model.parameters() if p.requires_grad]

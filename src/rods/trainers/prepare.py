@@ -10,16 +10,18 @@ touches an optimiser.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from rods.errors import PrerequisiteError
+from rods.errors import PrerequisiteError, StoreError
 from rods.install import install_line
 from rods.trainers.tree_attention import tree_attention
 
@@ -40,6 +42,44 @@ def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
         warnings.simplefilter("ignore", FutureWarning)
         torch.manual_seed(seed)
         return cast("nn.Module", get_peft_model(model, config))
+
+
+def frozen_copy(model: PreTrainedModel, half: bool) -> PreTrainedModel:
+    """A copy that is never trained: the reference of the KL loss.
+
+    Args:
+        model: in float32.
+        half: keep the weights of linear layers in bfloat16, for use under autocast. Autocast rounds
+            exactly these in every forward pass, so the copy says what the model says. All else
+            keeps its precision: rounded rotary frequencies turn far positions by a radian.
+    """
+    frozen = copy.deepcopy(model).requires_grad_(False).eval()
+    modules = list(cast("nn.Module", frozen).modules())
+    tied = {id(m.weight) for m in modules if isinstance(m, nn.Embedding)}
+    for module in modules if half else ():
+        if isinstance(module, nn.Linear):
+            for parameter in module.parameters(recurse=False):
+                if id(parameter) not in tied:
+                    parameter.data = parameter.data.to(torch.bfloat16)
+    return frozen
+
+
+def load_adapters(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
+    """`model` with the LoRA adapters of a checkpoint in its layers; they are not trained on.
+
+    Raises:
+        StoreError: they do not belong to this model.
+    """
+    from peft import PeftModel
+
+    try:
+        found = PeftModel.from_pretrained(cast("Any", model), str(folder))
+    except (ValueError, RuntimeError, KeyError, OSError) as error:
+        raise StoreError(
+            f"{folder}: the adapters cannot be put into this model: {error}. They belong to "
+            "another one; model.name must be that of their run."
+        ) from error
+    return cast("PreTrainedModel", found.get_base_model()).eval()
 
 
 def prepare_checkpointing(model: PreTrainedModel) -> None:
