@@ -12,6 +12,7 @@ from rods.cli.common import overrides
 from rods.config import load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, PolicyError
+from rods.evaluation.template_check import TemplateReport, check_template
 from rods.store import RunDirectory, new_run_dir
 from rods.task import write_tasks
 from verbs import rods
@@ -170,3 +171,21 @@ def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(
     assert rods("train", "--resume", "mine", monkeypatch=monkeypatch) == 2
     assert "the weights are torn" in capsys.readouterr().err
     assert RunDirectory.open(folder / "mine").config.updates == 3
+
+
+def test_the_template_is_checked_in_a_dialect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def noted(tokenizer: object, dialect: str) -> TemplateReport:
+        asked.append(dialect)
+        return check_template(tokenizer, dialect)
+
+    monkeypatch.setattr("rods.evaluation.template_check.check_template", noted)
+    words = ["check", "--template", "tiny"]
+    assert rods(*words, "--dialect", "compact", monkeypatch=monkeypatch) == 0
+    assert rods(*words, "--dialect", "torl", monkeypatch=monkeypatch) == 2
+    assert "'torl' is inline" in capsys.readouterr().err
+    assert rods("check", "--dialect", "compact", monkeypatch=monkeypatch) == 2
+    assert asked == ["compact", "torl"]

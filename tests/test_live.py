@@ -97,6 +97,25 @@ def test_waiting_for_synthesis_is_on_the_line() -> None:
     assert "waited 3.2 s for synthesis" in first and "waited" not in second
 
 
+def test_the_line_says_what_turns_proposals_down_and_what_a_variant_costs() -> None:
+    shown = console(terminal=False)
+    synthesis = {
+        **{"tried": 96, "accepted": 64, "seconds_per_variant": 2.345, "suspended": "HTTP 500"},
+        "stages": {"gate": 20, "writer": 12},
+        "usage": {
+            "plan": {"prompt_tokens": 64_000, "completion_tokens": 6_400},
+            "judge": {"prompt_tokens": 64_000, "completion_tokens": 0},
+        },
+    }
+    with TrainDisplay("run", console=shown) as display:
+        display.step({**STEP, "synthesis": synthesis})
+    line = text(shown)
+    assert (
+        "64 accepted (67%); rejected gate 20, writer 12; 2,100 tokens and 2.3 s a variant" in line
+    )
+    assert "s a variant; paused |" in line
+
+
 def test_standard_output_is_never_written(capsys: pytest.CaptureFixture[str]) -> None:
     with TrainDisplay() as display:
         display.epoch(EPOCH)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from loopback import Loopback
-from rods.config import BoundarySettings, EnvSettings, SynthesisSettings
+from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError, SynthesisError, TaskError, WriterError
 from rods.settings import LlmWriterSettings
@@ -456,6 +456,31 @@ def test_seeds_of_a_log_make_the_data_set(
     assert [cell.strip() for cell in line.split("│")[1:-1]] == ["all", "5", "4", "1", "0", "0", "1"]
     made = list(read_tasks(folder / "v.jsonl"))
     assert len(made) == 2 and all(tasks[4].id in t.provenance.ancestors for t in made)
+
+
+def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rods.cli.assemble import sides_of
+
+    good = list(read_tasks(folder / SEED_FILE))
+    broken = with_calls(good[0], 0, (ToolCall("cd", {"folder": "no such folder"}),))
+    write_tasks(folder / "mixed.jsonl", [broken, *good])
+    words = ["synth", "--n", "1", "--writer", "resample", *SMALL]
+    asked = [*words, "--seeds", "mixed.jsonl", "--out", "v.jsonl"]
+    assert rods(*asked, monkeypatch=monkeypatch) == 0
+    said = capsys.readouterr().err
+    assert f"mixed.jsonl: task {broken.id} ({broken.provenance.origin}, turn 0) is skipped" in said
+    assert f"1 of {len(good) + 1} tasks are skipped" in said
+    write_tasks(folder / "bad.jsonl", [broken])
+    asked = [*words, "--seeds", "bad.jsonl", "--out", "w.jsonl"]
+    assert rods(*asked, monkeypatch=monkeypatch) == 2
+    assert f"none of 1 tasks replays, the first: task {broken.id}" in capsys.readouterr().err
+    write_tasks(folder / "all.jsonl", [*read_tasks(folder / POOL), broken])
+    config = load_config("rods", "quick", ["env.tasks=all.jsonl", "env.train_tasks=0"])
+    sides = sides_of(config, ENVIRONMENT)
+    assert broken.id not in {t.id for t in (*sides.train, *sides.originals, *sides.held_out)}
+    assert f"task {broken.id}" in capsys.readouterr().err
 
 
 def test_inspect_shows_variants_and_flags_a_broken_one(

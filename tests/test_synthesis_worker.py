@@ -108,6 +108,7 @@ def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:
         queue.record(current, 0, Outcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
     assert order == ["c", "b", "a"]
     assert queue.counts().rejected == {"novelty": 3}
+    assert queue.counts().stages == {"gate": 3}
     queue.close()
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from rods.cli.common import without_broken
 from rods.config import ModelSettings, RunConfig
 from rods.curriculum import stage_tasks
 from rods.dialects import get_dialect
@@ -74,11 +75,20 @@ def environment_of(config: RunConfig) -> Any:
     return environment
 
 
-def sides_of(config: RunConfig) -> Sides:
-    """The original tasks, parted."""
+def sides_of(config: RunConfig, environment: Any = None) -> Sides:
+    """The original tasks, parted.
+
+    Args:
+        config: settings.
+        environment: replays the tasks of `env.tasks`; those that do not are left out, counted.
+    """
     parted = parted_tasks(config.env)
-    originals = stratified(parted.train, config.env.train_tasks, config.seed)
-    return Sides(parted.train, originals, parted.held_out, parted.digest)
+    train, held_out = parted.train, parted.held_out
+    if environment is not None and config.env.tasks:
+        train = without_broken(train, environment, "env.tasks, training side")
+        held_out = without_broken(held_out, environment, "env.tasks, held-out side")
+    originals = stratified(train, config.env.train_tasks, config.seed)
+    return Sides(train, originals, held_out, parted.digest)
 
 
 def start_run(config: RunConfig, folder: str) -> RunDirectory:
@@ -123,7 +133,8 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
 def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     """Everything that the loop drives; the worker is stopped at the end."""
     set_threads(config.model.threads)
-    environment, sides = environment_of(config), sides_of(config)
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     trainer = LocalTrainer(
@@ -166,7 +177,8 @@ def evaluation_of(
         StoreError: the run has no checkpoint.
     """
     set_threads(config.model.threads)
-    environment, sides = environment_of(config), sides_of(config)
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
     model, tokenizer = _evaluated(config.model, run)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import EXTRA, out, overrides
+from rods.errors import ConfigError
 
 if TYPE_CHECKING:
     from rods.evaluation.check import CheckReport
@@ -31,6 +32,9 @@ def check(
     template: Annotated[
         str, typer.Option(help="Check the chat template of this model instead (`tiny`, a folder).")
     ] = "",
+    dialect: Annotated[
+        str, typer.Option(help="With --template: how the model writes calls. [default: hermes]")
+    ] = "",
     every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -39,8 +43,10 @@ def check(
     Your own environment: --env.name module:attribute --env.tasks FILE.
     """
     if template:
-        _template(template, as_json)
+        _template(template, dialect or "hermes", as_json)
         return
+    if dialect:
+        raise ConfigError("--dialect: is read with --template MODEL alone; tasks have no dialect.")
     from rods.config import load_config
     from rods.env import make_environment
     from rods.envs.originals import original_tasks
@@ -77,12 +83,12 @@ def _show(report: CheckReport, every: bool) -> None:
         console.print("An agent may have to guess in the ambiguous ones; --every lists them.")
 
 
-def _template(name: str, as_json: bool) -> None:
+def _template(name: str, dialect: str, as_json: bool) -> None:
     from rods.config import ModelSettings
     from rods.evaluation.template_check import check_template
     from rods.trainers.loading import load_tokenizer
 
-    report = check_template(load_tokenizer(ModelSettings(name=name)))
+    report = check_template(load_tokenizer(ModelSettings(name=name)), dialect)
     if as_json:
         out().print_json(data=report.to_json())
     else:

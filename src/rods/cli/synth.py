@@ -22,6 +22,7 @@ from rods.cli.common import (
     overrides,
     profile_of,
     say,
+    without_broken,
     writer_overrides,
     writers_of,
 )
@@ -139,10 +140,15 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     given = None if seeds is None else list(read_tasks(seeds))
     if given is not None and not given:
         raise TaskError(f"{seeds}: holds no task.")
+    if given:
+        given = without_broken(given, environment, str(seeds))
     if given and config.env.name != "bfcl" and not config.env.tasks:
         return Sources(environment, given, (), given)
     sides = parted_tasks(config.env)
-    return Sources(environment, sides.train, sides.held_out, given or sides.train)
+    train = sides.train
+    if config.env.tasks:
+        train = without_broken(train, environment, "env.tasks, training side")
+    return Sources(environment, train, sides.held_out, given or train)
 
 
 def _boundary_seeds(

@@ -114,6 +114,27 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
     return CheckReport(tuple(rows), count, calls, time.perf_counter() - start)
 
 
+def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Task], list[CheckRow]]:
+    """Tasks whose ground truth solves them, and the first fault of each that it does not.
+
+    Played once. Questions have no calls to replay: all of them are kept.
+    """
+    if isinstance(environment, QuestionSource):
+        return list(tasks), []
+    kept: list[Task] = []
+    faults: list[CheckRow] = []
+    for task in tasks:
+        try:
+            fault = next(_unreachable(task, _play(task, environment)), None)
+        except (TaskError, EnvError) as error:
+            fault = _row(Finding.UNREACHABLE, task, -1, str(error))
+        if fault is None:
+            kept.append(task)
+        else:
+            faults.append(fault)
+    return kept, faults
+
+
 def _row(finding: Finding, task: Task, turn: int, detail: str) -> CheckRow:
     return CheckRow(finding, task.id, task.provenance.origin, task.category, turn, detail)
 

@@ -229,9 +229,26 @@ class TrainDisplay:
         made = [
             cast("Mapping[str, Any]", r.get("synthesis") or {}) for r in (self._step, self._epoch)
         ]
-        tried, accepted = max((_whole(m, "tried"), _whole(m, "accepted")) for m in made)
+        newest = max(made, key=lambda m: (_whole(m, "tried"), _whole(m, "accepted")))
+        tried, accepted = _whole(newest, "tried"), _whole(newest, "accepted")
         share = f" ({accepted / tried:.0%})" if tried else ""
-        return f"{tried} tried, {accepted} accepted{share}"
+        parts = [f"{tried} tried, {accepted} accepted{share}"]
+        stages = sorted(_counts(newest, "stages").items(), key=lambda row: -row[1])
+        if stages:
+            parts.append("rejected " + ", ".join(f"{stage} {count}" for stage, count in stages))
+        if accepted:
+            tokens = _tokens(newest) / accepted
+            each = f"{tokens:,.0f} tokens and " if tokens else ""
+            seconds = _number(newest, "seconds_per_variant")
+            parts.append(f"{each}{seconds:.2g} s a variant")
+        return "; ".join([*parts, *(["paused"] if newest.get("suspended") else [])])
+
+
+def _tokens(synthesis: Mapping[str, Any]) -> float:
+    """Tokens that a chat server was asked and gave, over all stages."""
+    usage = cast("Mapping[str, Mapping[str, Any]]", synthesis.get("usage") or {})
+    kinds = ("prompt_tokens", "completion_tokens")
+    return sum(_number(row, kind) for row in usage.values() for kind in kinds)
 
 
 def _beside(bar: ProgressBar, text: Text) -> Table:

@@ -32,7 +32,7 @@ SCHEMA = (
     "seconds REAL NOT NULL, PRIMARY KEY (request, number))",
     "CREATE INDEX open_requests ON requests (done, epoch, priority)",
 )
-VERSION = 1
+VERSION = 2
 
 
 class Order(NamedTuple):
@@ -53,6 +53,8 @@ class Counts(NamedTuple):
     accepted: int
     rejected: Counter[str]
     """Reason to count."""
+    stages: Counter[str]
+    """The same rejections by the stage that turned down."""
     seconds: float
     """Time spent on all outcomes."""
     requests: int
@@ -103,7 +105,7 @@ class SynthesisQueue:
         """Store one outcome; the last one of a request finishes it. A second time is ignored."""
         variant = outcome.variant
         task = None if variant is None else json.dumps(variant.to_json(), ensure_ascii=False)
-        rejected = json.dumps([str(r.reason) for r in outcome.rejections])
+        rejected = json.dumps([[r.stage, str(r.reason)] for r in outcome.rejections])
         with self._db.atomic():
             self._db.run(
                 "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -168,9 +170,11 @@ class SynthesisQueue:
 
     def counts(self) -> Counts:
         """Totals over the whole file."""
-        rejected: Counter[str] = Counter()
-        for (reasons,) in self._db.rows("SELECT rejected FROM outcomes WHERE rejected != '[]'"):
-            rejected.update(json.loads(str(reasons)))
+        rejected, stages = Counter[str](), Counter[str]()
+        for (rows,) in self._db.rows("SELECT rejected FROM outcomes WHERE rejected != '[]'"):
+            for stage, reason in json.loads(str(rows)):
+                stages[stage] += 1
+                rejected[reason] += 1
         ((tried, accepted, seconds),) = self._db.rows(
             "SELECT COALESCE(SUM(tried), 0), COUNT(task), COALESCE(SUM(seconds), 0) FROM outcomes"
         )
@@ -178,6 +182,7 @@ class SynthesisQueue:
             tried=int(tried or 0),
             accepted=int(accepted or 0),
             rejected=rejected,
+            stages=stages,
             seconds=float(seconds or 0.0),
             requests=self._db.number("SELECT COUNT(*) FROM requests WHERE done = 0"),
             waiting=self.waiting(),

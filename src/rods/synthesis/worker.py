@@ -174,12 +174,13 @@ class SynthesisWorker:
         return True
 
     def state(self) -> Mapping[str, Json]:
-        """Counts so far: tried, accepted, rejected by reason, waiting, seconds; usage by stage."""
+        """Counts so far: tried, accepted, rejected (by reason, by stage), waiting, seconds; usage."""
         counts = self._queue.counts()
         return {
             "tried": counts.tried,
             "accepted": counts.accepted,
             "rejected": dict(counts.rejected),
+            "stages": dict(counts.stages),
             "seconds": round(counts.seconds, 3),
             "seconds_per_variant": round(counts.seconds / max(counts.accepted, 1), 4),
             "waiting": counts.waiting,
