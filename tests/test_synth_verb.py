@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from loopback import Loopback
+from pool_cases import original, trajectory
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError, SynthesisError, TaskError, WriterError
@@ -31,6 +32,7 @@ from rods.synthesis.seeds import choose_seeds, read_rewards
 from rods.synthesis.writers.llm import make_llm_writer
 from rods.synthesis.writers.resample import ResampleWriter
 from rods.task import Provenance, Task, Turn, read_tasks, write_tasks
+from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
 from synthesis_cases import ENVIRONMENT, sides, with_calls
 from verbs import rods
@@ -333,6 +335,28 @@ def test_parquet_logs_and_other_columns(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(TaskError, match="not a Parquet file"):
         read_rewards(tmp_path / "bad.parquet")
+
+
+def test_trajectories_of_our_own_runs_are_read(tmp_path: Path) -> None:
+    first, second = original(1), original(2)
+    older = [trajectory(first, i, solved=False) for i in range(2)]
+    older += [trajectory(second, i, solved=i > 0) for i in range(2)]
+    newer = [trajectory(first, 0, True), trajectory(first, 1, False)]
+    newer.append(trajectory(first, 2, False, failure="the world broke"))
+    (tmp_path / "trajectories").mkdir()
+    for step, rows in ((1, older), (2, newer)):
+        write_parquet(tmp_path / "trajectories" / f"step-{step:06d}.parquet", rows)
+    file = tmp_path / "trajectories" / "step-000002.parquet"
+    assert [row.reward for row in read_rewards(file)] == [1.0, 0.0, None]
+    for folder in (tmp_path, file.parent):
+        found = read_rewards(folder)
+        values = {t.id: [r.reward for r in found if r.task == t.id] for t in (first, second)}
+        assert values == {first.id: [1.0, 0.0, None], second.id: [0.0, 1.0]}
+    chosen = choose_seeds(read_rewards(tmp_path), [first, second], BoundarySettings(), 0)
+    assert {task.id for task in chosen.seeds} == {first.id, second.id}
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TaskError, match="no trajectories of a run here"):
+        read_rewards(tmp_path / "empty")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,9 @@ def synth(
     ] = "hermes",
     log: Annotated[
         Path | None,
-        typer.Option("--from-trajectories", help="Rollouts with rewards: seeds on the boundary."),
+        typer.Option(
+            "--from-trajectories", help="Rollouts with rewards (or a run): seeds on the boundary."
+        ),
     ] = None,
     task_key: Annotated[str, typer.Option(help="Its column of task ids.")] = "",
     reward_key: Annotated[str, typer.Option(help="Its column of rewards.")] = "",
@@ -157,6 +159,14 @@ def _boundary_seeds(
     from rods.synthesis.seeds import choose_seeds, read_rewards
 
     rewards = read_rewards(log, task_key, reward_key)
+    if log.is_dir():  # a run trains on variants of its own too
+        known = {task.id for task in tasks}
+        rows, rewards = rewards, [row for row in rewards if row.task in known]
+        if len(rewards) < len(rows):
+            others = len({row.task for row in rows} - known)
+            say(f"{log}: {others} tasks are not among the seeds (variants); they are left out.")
+        if not rewards:
+            raise TaskError(f"{log}: no task of this run is among the seeds. Name them: --seeds.")
     choice = choose_seeds(rewards, tasks, config.boundary, seed)
     out().print(_regions(choice))
     if not choice.seeds:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from rods.boundary import EDGE, Judgement, judge, select_seeds
 from rods.config import BoundarySettings
+from rods.env import TurnVerdict
 from rods.errors import PrerequisiteError, TaskError
 from rods.install import install_line
 from rods.reward import Score
@@ -29,6 +30,8 @@ TASK_KEYS = ("task_id", "id", "uid", "origin")
 """Columns that may name the task; the first that a row has counts."""
 REWARD_KEYS = ("reward", "score", "progress")
 """Columns that may hold the reward."""
+_OWN = frozenset(("verdicts", "n_turns", "failure"))
+"""Columns of our own trajectories."""
 MIN_GROUP = 2
 """One trajectory says nothing about a boundary."""
 
@@ -56,10 +59,13 @@ class SeedChoice(NamedTuple):
 
 
 def read_rewards(path: Path, task_key: str = "", reward_key: str = "") -> list[Logged]:
-    """Rows of a log, JSON lines or Parquet (by the name's ending).
+    """Rows of a log, JSON lines or Parquet (by the name's ending), or of a run of our own.
+
+    Our own trajectories have verdicts instead of a reward: the share of turns solved counts. Of a
+    run's folder the newest group of each task is read.
 
     Args:
-        path: The file.
+        path: The file, or a run's folder.
         task_key: Column of the task's id or origin; empty: the first of `TASK_KEYS`.
         reward_key: Column of the reward; empty: the first of `REWARD_KEYS`.
 
@@ -68,6 +74,8 @@ def read_rewards(path: Path, task_key: str = "", reward_key: str = "") -> list[L
             [0, 1]; the message names file and line.
         PrerequisiteError: a Parquet file, and pyarrow is not installed.
     """
+    if path.is_dir():
+        return _run_rewards(path, task_key, reward_key)
     if not path.is_file():
         raise TaskError(f"{path}: there is no such file of rollouts.")
     rows = _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
@@ -76,7 +84,9 @@ def read_rewards(path: Path, task_key: str = "", reward_key: str = "") -> list[L
     found = [
         Logged(
             str(_column(row, tasks, "--task-key", where)),
-            _reward(_column(row, rewards, "--reward-key", where), where),
+            _progress(row, where)
+            if not reward_key and _OWN.issubset(row)
+            else _reward(_column(row, rewards, "--reward-key", where), where),
             where,
         )
         for where, row in rows
@@ -84,6 +94,31 @@ def read_rewards(path: Path, task_key: str = "", reward_key: str = "") -> list[L
     if not found:
         raise TaskError(f"{path}: holds no rollouts.")
     return found
+
+
+def _run_rewards(folder: Path, task_key: str, reward_key: str) -> list[Logged]:
+    files = sorted(folder.glob("step-*.parquet")) or sorted(folder.glob("trajectories/*.parquet"))
+    newest: dict[str, list[Logged]] = {}
+    for file in files:
+        rows = read_rewards(file, task_key, reward_key)
+        for task in {row.task for row in rows}:
+            newest[task] = [row for row in rows if row.task == task]
+    if not newest:
+        raise TaskError(f"{folder}: there are no trajectories of a run here (step-*.parquet).")
+    return [row for group in newest.values() for row in group]
+
+
+def _progress(row: Mapping[str, Any], where: str) -> float | None:
+    """The share of turns solved; None where the trajectory is invalid."""
+    if row["failure"] is not None:
+        return None
+    try:
+        raw = row["verdicts"]
+        verdicts = cast("list[dict[str, Any]]", json.loads(raw) if isinstance(raw, str) else raw)
+        solved = sum(TurnVerdict(**verdict).solved for verdict in verdicts)
+        return solved / int(row["n_turns"])
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise TaskError(f"{where}: not a trajectory of a run: {error}.") from error
 
 
 def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -174,7 +174,7 @@ class SynthesisWorker:
         return True
 
     def state(self) -> Mapping[str, Json]:
-        """Counts so far: tried, accepted, rejected (by reason, by stage), waiting, seconds; usage."""
+        """Counts so far: tried, accepted, rejected (by reason, by stage), seconds, usage."""
         counts = self._queue.counts()
         return {
             "tried": counts.tried,
