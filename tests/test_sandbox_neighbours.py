@@ -111,7 +111,7 @@ import fcntl, os
 file = open('x', 'w')
 for n in range(1000):
     fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 2 * n)
-    fcntl.fcntl(file, 37, bytes(8) + (2 * n).to_bytes(8, 'little') + b'\\1' + bytes(15))
+    fcntl.fcntl(file, 37, b'\\1' + bytes(7) + (2 * n).to_bytes(8, 'little') + b'\\1' + bytes(15))
 found = os.fstat(file.fileno())
 print(f'{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}')
 """
