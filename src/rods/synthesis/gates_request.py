@@ -68,7 +68,8 @@ _GOOD = re.compile(
 """What is negated and still wants it done."""
 _BEGINS = re.compile(
     r"(?:^|[.!?:;,\n-] *|\b(?:and|then|but|so|also|to|now|next|first|just|therefore|\w+ly) )"
-    r"(?=(\w+))"
+    r"(?=(\w+))",
+    re.I,
 )
 """The first word of a sentence or a clause."""
 
