@@ -78,7 +78,7 @@ class Fused:
     """
 
     def __init__(self, parts: Sequence[nn.Module], device: torch.device, dtype: torch.dtype):
-        self._parts = [getattr(part, "base_layer", part) for part in parts]
+        self._parts: list[Any] = [getattr(part, "base_layer", part) for part in parts]
         self._sources = list(parts)
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
         biases = [self._bias(part) for part in self._parts]

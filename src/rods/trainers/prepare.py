@@ -73,7 +73,7 @@ def load_adapters(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     from peft import PeftModel
 
     try:
-        found = PeftModel.from_pretrained(cast("Any", model), str(folder))
+        found = cast("Any", PeftModel).from_pretrained(model, str(folder))
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         raise StoreError(
             f"{folder}: the adapters cannot be put into this model: {error}. They belong to "
