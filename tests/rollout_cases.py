@@ -105,6 +105,7 @@ class NoisySession:
         max_tokens: int,
         temperature: float,
         stops: Sequence[str] = (),
+        top_p: float = 1.0,
     ) -> Completion:
         for _ in range(self._waits.randrange(6) if self._waits else 0):
             await asyncio.sleep(0)

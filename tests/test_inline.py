@@ -23,6 +23,7 @@ from rods.errors import ConfigError, EnvError, PolicyError, TaskError
 from rods.loop import preflight
 from rods.policies.tokenizer import train_tokenizer
 from rods.policy import Completion, ScriptedPolicy, Session
+from rods.rewards.reading import ending
 from rods.rollout import run_episode
 from rods.task import Task, Turn
 from rods.template import ChatTemplate
@@ -119,8 +120,9 @@ class ListeningSession:
         max_tokens: int,
         temperature: float,
         stops: Sequence[str] = (),
+        top_p: float = 1.0,
     ) -> Completion:
-        completion = await self._inner.generate(new_ids, max_tokens, temperature, stops)
+        completion = await self._inner.generate(new_ids, max_tokens, temperature, stops, top_p)
         self._policy.seen += [*new_ids, *completion.ids]
         self._policy.stops.append(tuple(stops))
         return completion
@@ -177,6 +179,42 @@ def test_invariant_1_no_environment_token_carries_loss(name: str, calls: int) ->
     given = "".join(template().raw_decode(s.ids) for s in trajectory.spans if not s.sampled)
     assert given.count("ran print") == calls
     assert sum(step.tokens for step in trajectory.steps) == trajectory.ledger.generated
+
+
+@pytest.mark.parametrize("calls", [0, 2])
+def test_an_answer_ends_where_the_settings_say_and_a_base_model_writes_on(calls: int) -> None:
+    programs = [program("zerotir", number) for number in range(calls)]
+    wordy = "It is <answer>\\boxed{13244}</answer>\nUser: And \\boxed{1}? <answer>2</answer>"
+    free = Listening(*programs, wordy)
+    played = play("zerotir", free)
+    assert "User: And" in played.steps[-1].text
+    policy = Listening(*programs, wordy, closed=False)
+    played = play("zerotir", policy, stop=("</answer>",))
+    last = played.steps[-1]
+    assert played.stop is StopReason.DONE and played.failure is None
+    assert last.verdict is ParseVerdict.ANSWER and last.text.count("</answer>") == 1
+    assert "User" not in last.text and last.finish is FinishReason.STOP_STRING
+    assert [len(step.calls) for step in played.steps] == [1] * calls + [0]
+    assert played.ledger.ids == policy.seen and played.verdicts[0].answered
+    assert ending(played) == "finished"
+
+
+def test_the_settings_sampling_reaches_the_policy() -> None:
+    class Noting(Listening):
+        def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> ListeningSession:
+            session = super().open(seed, shared_prompt)
+            generate = session.generate
+
+            async def noted(*args: Any) -> Completion:
+                asked.append(args[4])
+                return await generate(*args)
+
+            session.generate = noted  # type: ignore[method-assign]
+            return session
+
+    asked: list[float] = []
+    play("torl", Noting(ANSWER["torl"]), top_p=0.7)
+    assert asked == [0.7]
 
 
 @pytest.mark.parametrize("blocking", [True, False])

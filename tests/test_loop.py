@@ -61,6 +61,7 @@ class LearnerSession:
         max_tokens: int,
         temperature: float,
         stops: Sequence[str] = (),
+        top_p: float = 1.0,
     ) -> Completion:
         await asyncio.sleep(0)
         read = TEMPLATE.tokenizer.decode(new_ids, skip_special_tokens=False)

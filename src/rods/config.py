@@ -124,6 +124,10 @@ class RunConfig(Settings):
             raise ValueError("replay.retire: its first number must be below its second")
         if not self.stages:
             raise ValueError("stages: at least one stage is needed")
+        if not self.env.held_out and not self.evaluation.files:
+            raise ValueError(
+                "env.held_out = 0 leaves nothing to evaluate on; name files in evaluation.files"
+            )
         self._consistent_train()
         names = [s.name for s in self.stages]
         if len(set(names)) < len(names):

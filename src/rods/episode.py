@@ -222,7 +222,7 @@ class Episode:
                 )
             if stop:
                 return stop
-            completion = await self._generate(ids)
+            completion = await self._generate(ids, self._rig.settings.stop)
             parsed, text = self._parse(completion)
             shown = parsed.calls if parsed.verdict is ParseVerdict.CALLS else ()
             self._messages.append(Message("assistant", text, shown))
@@ -261,7 +261,10 @@ class Episode:
         self._pending.clear()
         self._usage.context = len(self._ledger)
         budget = self._limits.step_budget(self._usage)
-        completion = await self._session.generate(ids, budget, self._rig.temperature, stops)
+        rig = self._rig
+        completion = await self._session.generate(
+            ids, budget, rig.temperature, stops, rig.settings.top_p
+        )
         self._ledger.add_sampled(completion.ids, completion.logprobs)
         self._usage.context = len(self._ledger)
         self._usage.generated += len(completion.ids)

@@ -5,8 +5,9 @@ is run, its result is appended as context, and the policy writes on in the same 
 sampled stays as sampled: an insertion is encoded once, by itself, and nothing is tokenised again.
 
 Each program is one step. When the budget of calls is spent no stop string is set any more and the
-policy just writes on; `rollout.steps_per_turn` does not apply. A generation that meets a limit of
-tokens ends the response. The prompt is raw text, there is one turn.
+policy just writes on, until it ends or writes one of `rollout.stop`; `rollout.steps_per_turn` does
+not apply. A generation that meets a limit of tokens ends the response. The prompt is raw text,
+there is one turn.
 
     trajectory = await InlineEpisode(rig, task, member=0, noise=0).play()
 """
@@ -69,7 +70,7 @@ class InlineEpisode(Episode):
                 return stop
             completion = await self._generate(ids, self._stops())
             self._segment += completion.ids
-            if completion.finish is not FinishReason.STOP_STRING:
+            if completion.finish is not FinishReason.STOP_STRING or self._ends(completion):
                 self._close(index, completion)
                 return self._exceeded(tokens=1, context=1) if _cut(completion) else None
             parsed = self._fences.read(self._text())
@@ -90,10 +91,19 @@ class InlineEpisode(Episode):
         return known
 
     def _stops(self) -> tuple[str, ...]:
-        """Stop strings of the next generation; none when no call is left."""
+        """Stop strings of the next generation: ends of the answer, and of programs if calls are left."""
+        ends = self._rig.settings.stop
         if self._usage.calls >= self._limits.calls:
-            return ()
-        return self._fences.stops(self._text())
+            return ends
+        return (*self._fences.stops(self._text()), *ends)
+
+    def _ends(self, completion: Completion) -> bool:
+        """Whether what stopped the generation ends the answer."""
+        ends = self._rig.settings.stop
+        if not ends:
+            return False
+        text = self._rig.template.decode(completion.ids)
+        return any(end in text for end in ends)
 
     def _text(self) -> str:
         return self._rig.template.decode(self._segment)
@@ -121,7 +131,7 @@ class InlineEpisode(Episode):
         return shown
 
     def _close(self, index: int, completion: Completion) -> None:
-        """The response ended, by its end-of-turn token or at a limit."""
+        """The response ended: by its end-of-turn token, by `rollout.stop`, or at a limit."""
         cut = _cut(completion)
         verdict = ParseVerdict.TRUNCATED if cut else ParseVerdict.ANSWER
         parsed = Parsed(verdict, answer="" if cut else self._text())

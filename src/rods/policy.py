@@ -50,6 +50,7 @@ class Session(Protocol):
         max_tokens: int,
         temperature: float,
         stops: Sequence[str] = (),
+        top_p: float = 1.0,
     ) -> Completion:
         """Append `new_ids` to the context, then sample until the end-of-turn token or the limit.
 
@@ -60,6 +61,8 @@ class Session(Protocol):
             temperature: 0 is greedy; otherwise logits are divided by it.
             stops: the generation also ends as soon as its own text holds one of these; the token
                 that completes it is kept whole.
+            top_p: sample among the most probable tokens that together have this probability; the
+                log-probabilities stay those of the whole distribution.
 
         Raises:
             PolicyError: the context is full, or the engine failed.
@@ -140,6 +143,7 @@ class _ScriptedSession:
         max_tokens: int,
         temperature: float,
         stops: Sequence[str] = (),
+        top_p: float = 1.0,
     ) -> Completion:
         """The next part of the script, cut at a stop string or `max_tokens`, or whole (`STOP`)."""
         if self._closed or not (new_ids or self._stopped) or max_tokens < 1:

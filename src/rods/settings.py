@@ -110,9 +110,9 @@ class EnvSettings(Settings):
     tasks: tuple[str, ...] = ()
     """Files of original tasks: JSON lines of ours, or for `python_tool` and `search` published
     data sets (JSON, JSON lines or Parquet); empty: those of the benchmark, or generated ones."""
-    held_out: float = Field(default=0.25, gt=0, lt=1)
-    """Share of the scenarios in `tasks`, or of generated questions, that is held out; the
-    benchmark's is a half."""
+    held_out: float = Field(default=0.25, ge=0, lt=1)
+    """Share of the scenarios in `tasks`, or of generated questions, that is held out; 0: none, all
+    is trained on and `evaluation.files` is evaluated on. The benchmark's is a half."""
     train_tasks: int = Field(default=0, ge=0)
     """Original tasks to train on, stratified by category; 0: all of the training side."""
     bfcl: BfclSettings = BfclSettings()
@@ -153,6 +153,12 @@ class RolloutSettings(Settings):
     tasks_per_step: int = Field(default=32, ge=1)
     """Groups of one update."""
     temperature: float = Field(default=1.0, ge=0.0, le=5.0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Sample among the most probable tokens that together have this probability, in training and
+    evaluation. Log-probabilities stay those of the whole distribution."""
+    stop: tuple[str, ...] = ()
+    """Texts that end the answer where the policy writes them, such as `</answer>`: a base model
+    would write on. What it wrote up to there is kept whole."""
     turns: int = Field(default=100, ge=1)
     """Budget of turns (user messages) of a trajectory."""
     calls: int = Field(default=200, ge=0)
@@ -176,6 +182,11 @@ class RolloutSettings(Settings):
     """False: go on although not one call of the first step could be parsed."""
     max_invalid: float = Field(default=0.25, ge=0, le=1)
     """Largest share of invalid trajectories in a step; above it the run stops."""
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return one_or_many(value)
 
 
 class ThompsonSettings(Settings):
@@ -405,6 +416,9 @@ class EvaluationSettings(Settings):
 
     tasks: int = Field(default=0, ge=0)
     """Original held-out tasks, stratified; 0: all."""
+    files: tuple[str, ...] = ()
+    """Files of evaluation tasks (AIME, MATH500), read as `env.tasks` are, in place of the held-out
+    side. A training task that stands in them too is left out, and counted in a warning."""
     variants: int = Field(default=0, ge=0)
     """Variants of held-out scenarios, made once with their own seed and never trained on."""
     greedy: bool = True
@@ -424,3 +438,8 @@ class EvaluationSettings(Settings):
         if not (self.greedy or self.samples):
             raise ValueError("greedy = false leaves nothing to evaluate with samples = 0")
         return self
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return one_or_many(value)

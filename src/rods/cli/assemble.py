@@ -82,7 +82,7 @@ def sides_of(config: RunConfig, environment: Any = None) -> Sides:
         config: settings.
         environment: replays the tasks of `env.tasks`; those that do not are left out, counted.
     """
-    parted = parted_tasks(config.env)
+    parted = parted_tasks(config.env, config.evaluation.files)
     train, held_out = parted.train, parted.held_out
     if environment is not None and config.env.tasks:
         train = without_broken(train, environment, "env.tasks, training side")

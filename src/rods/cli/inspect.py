@@ -74,7 +74,7 @@ def inspect(
     if given and config.env.name != "bfcl" and not config.env.tasks:
         training, held_out = given, []
     else:
-        sides = parted_tasks(config.env)
+        sides = parted_tasks(config.env, config.evaluation.files)
         training, held_out = list(sides.train), list(sides.held_out)
     keeper = Gatekeeper(environment, training, held_out, config.synthesis.max_distance)
     known = {t.id: t for t in (*training, *given, *variants)}

@@ -146,7 +146,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
         given = without_broken(given, environment, str(seeds))
     if given and config.env.name != "bfcl" and not config.env.tasks:
         return Sources(environment, given, (), given)
-    sides = parted_tasks(config.env)
+    sides = parted_tasks(config.env, config.evaluation.files)
     train = sides.train
     if config.env.tasks:
         train = without_broken(train, environment, "env.tasks, training side")

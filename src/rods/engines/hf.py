@@ -142,6 +142,7 @@ class HFSession:
         max_tokens: int,
         temperature: float,
         stops: Sequence[str] = (),
+        top_p: float = 1.0,
     ) -> Completion:
         """Append `new_ids` and sample; see `rods.policy.Session.generate`.
 
@@ -158,7 +159,9 @@ class HFSession:
         room = self._max_context - len(ids) - len(new_ids)
         ids.extend(new_ids)
         self._state = "generating"
-        request = self._scheduler.submit(self._context, min(max_tokens, room), temperature, wanted)
+        request = self._scheduler.submit(
+            self._context, min(max_tokens, room), temperature, wanted, top_p
+        )
         try:
             completion = await request.future
         except (asyncio.CancelledError, PolicyError):

@@ -38,7 +38,10 @@ class Noise:
 
 
 def draw(
-    logits: Tensor, temperatures: Sequence[float], uniforms: Sequence[float]
+    logits: Tensor,
+    temperatures: Sequence[float],
+    uniforms: Sequence[float],
+    top_ps: Sequence[float] = (),
 ) -> tuple[list[int], list[float]]:
     """One id for each row of logits.
 
@@ -46,10 +49,12 @@ def draw(
         logits: float32, shape (rows, vocabulary).
         temperatures: one a row, at least 0; 0 takes the most probable id.
         uniforms: one a row, in [0, 1).
+        top_ps: one a row, in (0, 1]: draw among the most probable ids that together have this
+            probability; none: among all.
 
     Returns:
-        ids and their natural log-probabilities after the temperature. Greedy rows report the
-        log-probability at temperature 1, because the one at 0 would always be 0.
+        ids and their natural log-probabilities after the temperature, before `top_ps`. Greedy rows
+        report the log-probability at temperature 1, because the one at 0 would always be 0.
     """
     greedy = [t == 0 for t in temperatures]
     if any(t not in (0.0, 1.0) for t in temperatures):
@@ -59,7 +64,10 @@ def draw(
     if all(greedy):
         ids = logprobs.argmax(-1, keepdim=True)
     else:
-        cdf = logprobs.exp().cumsum(-1, dtype=torch.float64)
+        probs = logprobs.exp()
+        if any(p < 1 for p in top_ps):
+            probs = _nucleus(probs, torch.tensor(top_ps, device=logits.device)[:, None])
+        cdf = probs.cumsum(-1, dtype=torch.float64)
         noise = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)[:, None]
         ids = torch.searchsorted(cdf, noise * cdf[:, -1:], right=True)
         ids = ids.clamp_(max=logits.shape[-1] - 1)
@@ -69,3 +77,11 @@ def draw(
     sampled: Any = ids[:, 0]
     taken: Any = logprobs.gather(1, ids)[:, 0]
     return sampled.tolist(), taken.tolist()
+
+
+def _nucleus(probs: Tensor, top_ps: Tensor) -> Tensor:
+    """The probabilities with all but each row's most probable ids set to 0."""
+    ordered, places = probs.sort(-1, descending=True)
+    before = ordered.cumsum(-1) - ordered  # what the more probable ids have together
+    ordered = ordered.masked_fill((before >= top_ps) & (top_ps < 1), 0.0)
+    return torch.zeros_like(probs).scatter(-1, places, ordered)

@@ -42,6 +42,7 @@ class Request:
     temperature: float
     future: asyncio.Future[Completion]
     stops: StopStrings | None = None
+    top_p: float = 1.0
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     age: int = 0
@@ -95,11 +96,16 @@ class Scheduler:
             self._rows.forget()
 
     def submit(
-        self, context: Context, limit: int, temperature: float, stops: StopStrings | None = None
+        self,
+        context: Context,
+        limit: int,
+        temperature: float,
+        stops: StopStrings | None = None,
+        top_p: float = 1.0,
     ) -> Request:
         """Queue a generation and make sure that somebody drives the backend."""
         loop = asyncio.get_running_loop()
-        request = Request(context, limit, temperature, loop.create_future(), stops)
+        request = Request(context, limit, temperature, loop.create_future(), stops, top_p)
         self._waiting.append(request)
         if self._driver is None or self._driver.done():
             self._driver = loop.create_task(self._drive())
@@ -244,7 +250,10 @@ class Scheduler:
         started = time.perf_counter()
         contexts = [r.context for r in batch]
         ids, logprobs = draw(
-            logits, [r.temperature for r in batch], [c.noise.at(len(c.ids)) for c in contexts]
+            logits,
+            [r.temperature for r in batch],
+            [c.noise.at(len(c.ids)) for c in contexts],
+            [r.top_p for r in batch],
         )
         for request, token, logprob in zip(batch, ids, logprobs, strict=True):
             request.context.used = self._pass

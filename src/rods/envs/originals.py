@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from rods.envs.questions.files import load_question_tasks
 from rods.errors import ConfigError
 from rods.rewards.answers import leniently, require_judges
 from rods.task import Task, read_tasks
+
+_LOG = logging.getLogger(__name__)
 
 GENERATED = ("python_tool", "search")
 """Environments that make their own questions and read published data sets."""
@@ -93,17 +96,39 @@ def _asks(task: Task) -> str:
     return json.dumps([task.turns[0].user, world.get("answer"), world.get("aliases")])
 
 
-def parted_tasks(settings: EnvSettings) -> Split:
+def parted_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
     """Original tasks, parted into a training and a held-out side.
+
+    Args:
+        settings: what they come from.
+        evaluation: files whose tasks are the held-out side (`evaluation.files`); a task of the
+            training side that stands in them is left out, with a warning.
 
     Raises:
         ConfigError: so few scenarios (or tasks) that a side would be empty.
     """
+    parted = _parted(settings)
+    if not evaluation:
+        return parted
+    held_out = tasks_of_files(settings, evaluation, "evaluation.files")
+    theirs = {task.provenance.scenario for task in held_out}
+    train = tuple(t for t in parted.train if t.provenance.scenario not in theirs)
+    if len(train) < len(parted.train):
+        left = len(parted.train) - len(train)
+        _LOG.warning("%d training tasks stand in evaluation.files too and are left out", left)
+    if not train:
+        raise ConfigError("evaluation.files: they hold all tasks of the training side.")
+    return _split(train, tuple(held_out))
+
+
+def _parted(settings: EnvSettings) -> Split:
     if not settings.tasks and settings.name in GENERATED:
         return _generated(settings)
     tasks = original_tasks(settings)
     if not settings.tasks:
         return split(tasks, settings.bfcl.split)
+    if not settings.held_out:
+        return _split(tuple(tasks), ())
     parted = split(tasks, settings.bfcl.split, held_out_share=settings.held_out)
     if not (parted.train and parted.held_out):
         scenarios = len({task.provenance.scenario for task in tasks})
@@ -118,15 +143,18 @@ def parted_tasks(settings: EnvSettings) -> Split:
 def _generated(settings: EnvSettings) -> Split:
     """Generated questions, the same in every run; no text stands on both sides."""
     train, held_out = (tuple(_questions(settings, held_out=side)) for side in (False, True))
+    return _split(train, held_out)
+
+
+def _split(train: tuple[Task, ...], held_out: tuple[Task, ...]) -> Split:
     ids = json.dumps([[task.id for task in side] for side in (train, held_out)])
     return Split(train, held_out, hashlib.sha256(ids.encode()).hexdigest()[:16])
 
 
 def _questions(settings: EnvSettings, held_out: bool) -> list[Task]:
-    out = min(
-        settings.questions.count - 1, max(1, round(settings.questions.count * settings.held_out))
-    )
-    count = out if held_out else settings.questions.count - out
+    whole = settings.questions.count
+    out = min(whole - 1, max(1, round(whole * settings.held_out))) if settings.held_out else 0
+    count = out if held_out else whole - out
     if settings.name == "search":
         from rods.envs.search.hops import search_tasks
 
