@@ -27,6 +27,7 @@ from rods.settings import (
     EvaluationSettings,
     ModelSettings,
     ReplaySettings,
+    RewardSettings,
     RolloutSettings,
     Settings,
     StageSettings,
@@ -42,6 +43,7 @@ __all__ = [
     "EvaluationSettings",
     "ModelSettings",
     "ReplaySettings",
+    "RewardSettings",
     "RolloutSettings",
     "RunConfig",
     "StageSettings",
@@ -59,10 +61,10 @@ SMALL = "small"
 """Stands for a recipe's first profile, the one that runs on a laptop."""
 OWN = (
     *("env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
-    *("synthesis.resample", "synthesis.llm", "boundary.thompson"),
+    *("synthesis.resample", "synthesis.llm", "boundary.thompson", "rewards.otc"),
     *("train.gae", "train.filtering", "train.local"),
 )
-"""Sections of one environment, writer, way of choosing seeds or way of training."""
+"""Sections of one environment, writer, reward, way of choosing seeds or way of training."""
 
 
 def _moved(section: str, to: str, names: str) -> dict[str, str]:
@@ -114,6 +116,7 @@ class RunConfig(Settings):
     synthesis: SynthesisSettings = SynthesisSettings()
     train: TrainSettings = TrainSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    rewards: RewardSettings = RewardSettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
 
     @model_validator(mode="after")
@@ -148,6 +151,8 @@ class RunConfig(Settings):
                 'train.credit = "turn" spreads advantages of groups over sampled tokens; it needs '
                 "train.mask_env_tokens and another train.advantage than gae"
             )
+        if train.credit == "turn" and train.kl and train.kl_in == "reward":
+            raise ValueError('train.credit = "turn" reads turns alone; train.kl_in must be "loss"')
         if train.advantage != "gae":
             return
         if train.loss == "gspo":

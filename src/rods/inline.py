@@ -91,7 +91,7 @@ class InlineEpisode(Episode):
         return known
 
     def _stops(self) -> tuple[str, ...]:
-        """Stop strings of the next generation: ends of the answer, and of programs if calls are left."""
+        """Stop strings of the next generation: of the answer, of programs while calls are left."""
         ends = self._rig.settings.stop
         if self._usage.calls >= self._limits.calls:
             return ends

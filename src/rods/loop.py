@@ -28,6 +28,7 @@ from rods.errors import Interrupted, PolicyError
 from rods.journal import EpochReport
 from rods.parts import Display, Parts, Trainer
 from rods.records import epoch_figures, judgement_figures, rollout_figures
+from rods.reward import Score
 from rods.rollout import run_groups
 from rods.store import RunDirectory
 from rods.task import Task
@@ -70,12 +71,8 @@ def _step(
     """Draw tasks, roll out, score, judge, update: one line of the log."""
     config, stage, epoch = run.config, curriculum.stage, curriculum.epoch
     started = time.perf_counter()
-    tasks = curriculum.next_tasks(config.rollout.tasks_per_step)
-    groups = asyncio.run(_roll_out(parts, config, tasks, display))
+    groups, scores = _scored(parts, config, display, curriculum)
     rolled = time.perf_counter()
-    if parts.trainer.step == 0 and config.rollout.preflight:
-        preflight(groups)
-    scores = [parts.rewards.score_group(stage.reward, group) for group in groups]
     judged = [curriculum.observe(group, s) for group, s in zip(groups, scores, strict=True)]
     report = parts.trainer.update(groups, scores)
     parts.policy.sync()
@@ -96,6 +93,25 @@ def _step(
         "synthesis": dict(parts.synthesis.state()) if parts.synthesis else {},
         "total_steps": config.updates,
     }
+
+
+def _scored(
+    parts: Parts, config: RunConfig, display: Display, curriculum: OnlineCurriculum
+) -> tuple[list[Group], list[list[Score]]]:
+    """A step's groups with their scores; for those that a filter drops, tasks are drawn anew."""
+    groups: list[Group] = []
+    scores: list[list[Score]] = []
+    for _ in range(1 + config.train.filtering.redraw):
+        missing = config.rollout.tasks_per_step - sum(parts.trains(row) for row in scores)
+        tasks = curriculum.next_tasks(missing) if missing else []
+        if not tasks:
+            break
+        new = asyncio.run(_roll_out(parts, config, tasks, display))
+        if parts.trainer.step == 0 and config.rollout.preflight and not groups:
+            preflight(new)
+        groups += new
+        scores += [parts.rewards.score_group(curriculum.stage.reward, group) for group in new]
+    return groups, scores
 
 
 def preflight(groups: Sequence[Group]) -> None:

@@ -95,6 +95,11 @@ def no_meters(groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> dic
     return {}
 
 
+def every_group(scores: Sequence[Score]) -> bool:
+    """Without a filter."""
+    return True
+
+
 @dataclass
 class Parts:
     """Everything that the loop drives."""
@@ -108,5 +113,7 @@ class Parts:
     synthesis: Synthesis | None
     evaluate: Evaluation
     meters: Meters = no_meters
+    trains: Callable[[Sequence[Score]], bool] = every_group
+    """Whether a group with these scores passes the filter."""
     rewards: Rewards = field(default_factory=Rewards)
     """Those of this run; what they remember is saved with its checkpoints."""

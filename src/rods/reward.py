@@ -69,7 +69,8 @@ class GroupReward(Protocol):
 
 
 _REWARDS: dict[str, Reward] = {}
-_GROUP_REWARDS: dict[str, Callable[[], GroupReward]] = {}
+_MAKERS: dict[str, Callable[..., Reward]] = {}
+"""What makes a reward that remembers, or has constants (`rewards.NAME` of the configuration)."""
 
 
 def reward(name: str) -> Callable[[Reward], Reward]:
@@ -95,14 +96,30 @@ def group_reward(
     """Register what makes a `GroupReward` under a short name."""
 
     def register(make: Callable[[], GroupReward]) -> Callable[[], GroupReward]:
-        _GROUP_REWARDS[name] = make
+        _MAKERS[name] = make
         return make
 
     return register
 
 
-def get_reward(name: str) -> Reward:
+def reward_maker(
+    name: str,
+) -> Callable[[Callable[..., Reward]], Callable[..., Reward]]:
+    """Register what makes a reward from constants, such as a dataclass, under a short name."""
+
+    def register(make: Callable[..., Reward]) -> Callable[..., Reward]:
+        _MAKERS[name] = make
+        return make
+
+    return register
+
+
+def get_reward(name: str, constants: Mapping[str, float] | None = None) -> Reward:
     """A reward by its short name or `module:attribute`; a class is called for a new object.
+
+    Args:
+        name: of the reward.
+        constants: its own, where it has any; others are its defaults.
 
     Raises:
         RewardError: there is none of this name; the message lists the nearest ones.
@@ -110,8 +127,8 @@ def get_reward(name: str) -> Reward:
     importlib.import_module("rods.rewards")
     if name in _REWARDS:
         return _REWARDS[name]
-    if name in _GROUP_REWARDS:
-        return _GROUP_REWARDS[name]()
+    if name in _MAKERS:
+        return _MAKERS[name](**(constants or {}))
     module, _, attribute = name.partition(":")
     if attribute:
         try:
@@ -119,7 +136,7 @@ def get_reward(name: str) -> Reward:
         except (ImportError, AttributeError) as error:
             raise RewardError(f"reward {name!r} cannot be imported: {error}.") from error
         return cast("Reward", found() if isinstance(found, type) else found)
-    names = sorted({*_REWARDS, *_GROUP_REWARDS})
+    names = sorted({*_REWARDS, *_MAKERS})
     near = difflib.get_close_matches(name, names, 1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise RewardError(f"there is no reward {name!r}.{hint} Known: {', '.join(names)}.")
@@ -151,7 +168,9 @@ def score_group(function: Reward, group: Group) -> list[Score]:
 class Rewards:
     """The rewards of one run, each made once, so that what they remember lasts and is saved."""
 
-    def __init__(self) -> None:
+    def __init__(self, constants: Mapping[str, Mapping[str, float]] | None = None) -> None:
+        """Make none yet; `constants`: by the first word of the names of those that have some."""
+        self._constants = constants or {}
         self._made: dict[str, Reward] = {}
 
     def score_group(self, name: str, group: Group) -> list[Score]:
@@ -178,5 +197,6 @@ class Rewards:
 
     def _get(self, name: str) -> Reward:
         if name not in self._made:
-            self._made[name] = get_reward(name)
+            constants = self._constants.get(name.partition("_")[0])
+            self._made[name] = get_reward(name, constants)
         return self._made[name]

@@ -323,6 +323,11 @@ class FilterSettings(Settings):
 
     window: tuple[float, float] = (0.05, 0.8)
     """A group trains if its mean accuracy lies strictly between."""
+    max_perplexity: float = Field(default=0.0, ge=0)
+    """Samples whose perplexity under the frozen start is higher carry no loss; 0: not looked at."""
+    redraw: int = Field(default=0, ge=0)
+    """Rounds in which a step draws further tasks for groups that the filter dropped, until
+    `rollout.tasks_per_step` of them train or the epoch has no more."""
 
 
 class LocalSettings(Settings):
@@ -356,9 +361,9 @@ class TrainSettings(Settings):
     gae: GaeSettings = GaeSettings()
     filter: Literal["none", "zerotir"] = "none"
     """`zerotir`: leave out groups whose accuracy is outside `filtering.window` or whose scores
-    mostly failed, and samples that are cut and wrong, odd, made up or repetitive. All are
-    counted. Needs a reward that logs `correct`. The perplexity under a base model is not looked
-    at."""
+    mostly failed, and samples that are cut and wrong, odd, made up, repetitive or (by
+    `filtering.max_perplexity`) too unlikely under the base model. All are counted. Needs a reward
+    that logs `correct`."""
     filtering: FilterSettings = FilterSettings()
     credit: Literal["trajectory", "turn"] = "trajectory"
     """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the
@@ -370,7 +375,10 @@ class TrainSettings(Settings):
     dual_clip: float = Field(default=10.0, ge=0)
     """For negative advantages the loss is at most this times -advantage; 0: off."""
     kl: float = Field(default=0.01, ge=0)
-    """Coefficient of the k3 KL loss against the frozen start; 0: no reference model is kept."""
+    """Coefficient of the KL divergence from the frozen start; 0: none is measured."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    """`loss`: k3 beside the surrogate. `reward`: k1, the log-ratio of each sampled token, is taken
+    from the reward: from that of its token under `gae`, else their sum from the trajectory's."""
     entropy: float = Field(default=0.001, ge=0)
     """Coefficient of the entropy bonus."""
     aggregation: Literal["token", "sequence", "constant"] = "token"
@@ -443,3 +451,18 @@ class EvaluationSettings(Settings):
     @classmethod
     def _one_or_many(cls, value: object) -> object:
         return one_or_many(value)
+
+
+class OtcSettings(Settings):
+    """The rewards `otc_...`."""
+
+    alpha: float = Field(default=1.0, gt=0)
+    """Weight of tool productivity."""
+    c: float = Field(default=1.0, gt=0)
+    """How productivity falls with the calls: cos(m pi / (2m + c))."""
+
+
+class RewardSettings(Settings):
+    """Constants of rewards; each stage's `reward` says which one scores."""
+
+    otc: OtcSettings = OtcSettings()

@@ -29,7 +29,9 @@ from rods.envs.originals import parted_tasks
 from rods.errors import StoreError
 from rods.evaluation.suite import Suite, stratified
 from rods.evaluation.tool_metrics import meters
-from rods.parts import Parts
+from rods.parts import Parts, every_group
+from rods.reward import Rewards, Score
+from rods.rewards.filters import group_fault
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.gates import Gatekeeper
 from rods.synthesis.pipeline import synthesize
@@ -165,6 +167,8 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
             synthesis=synthesis,
             evaluate=evaluate,
             meters=meters,
+            trains=_filter(config),
+            rewards=Rewards(config.rewards.model_dump()),
         )
 
 
@@ -243,6 +247,13 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
 def _grows(config: RunConfig) -> bool:
     """Whether variants join the pool of tasks."""
     return config.curriculum != "static" and any(s.expand for s in config.stages)
+
+
+def _filter(config: RunConfig) -> Callable[[Sequence[Score]], bool]:
+    """Whether a group trains under the run's filter."""
+    if config.train.filter == "none":
+        return every_group
+    return lambda scores: group_fault(scores, config.train.filtering.window) is None
 
 
 @contextmanager

@@ -66,7 +66,10 @@ def group_fault(
 
 
 def sample_faults(
-    group: Group, scores: Sequence[Score], perplexities: Sequence[float] | None = None
+    group: Group,
+    scores: Sequence[Score],
+    perplexities: Sequence[float] | None = None,
+    max_perplexity: float = MAX_PERPLEXITY,
 ) -> list[SampleFault | None]:
     """Why each member of a group gets no loss; None: it trains.
 
@@ -74,6 +77,7 @@ def sample_faults(
         group: the trajectories.
         scores: one for each, from `zerotir` (the mask needs `correct` and `well_formed`).
         perplexities: of each response under the base model, where the trainer knows them.
+        max_perplexity: above it a response gets no loss.
 
     Raises:
         RewardError: the lengths differ, or the scores lack a part.
@@ -86,13 +90,16 @@ def sample_faults(
             f"and {len(known)} perplexities; expected one for each."
         )
     return [
-        sample_fault(t, s, p) if s.valid else None
+        sample_fault(t, s, p, max_perplexity) if s.valid else None
         for t, s, p in zip(members, scores, known, strict=True)
     ]
 
 
 def sample_fault(
-    trajectory: Trajectory, score: Score, perplexity: float = 0.0
+    trajectory: Trajectory,
+    score: Score,
+    perplexity: float = 0.0,
+    max_perplexity: float = MAX_PERPLEXITY,
 ) -> SampleFault | None:
     """Why one response gets no loss, in this order:
 
@@ -100,7 +107,7 @@ def sample_fault(
     * `odd_finish`: neither finished nor truncated
     * `shortcut`: right, but programs and outputs do not match (an output was made up)
     * `unbalanced`: well formed, some program ran, and they do not match
-    * `perplexity`: above 5 under the base model
+    * `perplexity`: above `max_perplexity` under the base model
     * `repetition`: badly formed and repeating itself
     """
     right = accuracy_of(score) > 0
@@ -115,7 +122,7 @@ def sample_fault(
         return "shortcut"
     if formed and not matched and any(not r.failed for r in executed(trajectory)):
         return "unbalanced"
-    if perplexity > MAX_PERPLEXITY:
+    if perplexity > max_perplexity:
         return "perplexity"
     return "repetition" if not formed and _repeats(sampled(trajectory)) else None
 

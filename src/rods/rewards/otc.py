@@ -9,8 +9,9 @@ least m of any right answer to this question so far, r_phi is 1 for a right answ
                 sin(f pi / 2n) otherwise, f = 2nm / (m + n)
     ..._additive    r_phi + alpha * r_tool instead: the form that the paper found unstable
 
-alpha = c = 1 are not confirmed by the paper. `otc_grpo` looks at whole groups and remembers n over
-epochs: one object belongs to one run, which saves it with its checkpoints (`rods.reward.Rewards`).
+alpha and c are settings (`rewards.otc`); 1 is not confirmed by the paper. `otc_grpo` looks at whole
+groups and remembers n over epochs: one object belongs to one run, which saves it with its
+checkpoints (`rods.reward.Rewards`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from rods.errors import RewardError
-from rods.reward import Score, group_reward, reward, score
+from rods.reward import Score, reward_maker, score
 from rods.rewards.answers import BOXED, judge_answer, judge_of, judged_parts
 from rods.rewards.reading import executed, prose
 from rods.task import Task
@@ -110,17 +112,23 @@ class CallMinima:
 # -- OTC-PPO -------------------------------------------------------------------------------------
 
 
-@reward("otc_ppo")
-def otc_ppo(task: Task, trajectory: Trajectory) -> Score:
+@dataclass(frozen=True)
+class OtcPpo:
     """alpha * r_phi * cos(m pi / (2m + c)), in [0, alpha]."""
-    return _worth(_right(task, trajectory), ppo_productivity(len(executed(trajectory))))
+
+    alpha: float = ALPHA
+    c: float = SMOOTH
+    additive: bool = False
+    """r_phi + alpha * the cosine instead: wrong answers are paid for not calling too."""
+
+    def __call__(self, task: Task, trajectory: Trajectory) -> Score:
+        """The score of one trajectory."""
+        tool = ppo_productivity(len(executed(trajectory)), self.c)
+        return _worth(_right(task, trajectory), tool, self.alpha, self.additive)
 
 
-@reward("otc_ppo_additive")
-def otc_ppo_additive(task: Task, trajectory: Trajectory) -> Score:
-    """r_phi + alpha * cos(m pi / (2m + c)): wrong answers are paid for not calling too."""
-    right = _right(task, trajectory)
-    return _worth(right, ppo_productivity(len(executed(trajectory))), additive=True)
+reward_maker("otc_ppo")(OtcPpo)
+reward_maker("otc_ppo_additive")(partial(OtcPpo, additive=True))
 
 
 # -- OTC-GRPO ------------------------------------------------------------------------------------
@@ -131,7 +139,7 @@ class OtcGrpo:
     """OTC-GRPO over whole groups; remembers the running minimum of each question."""
 
     alpha: float = ALPHA
-    smooth: float = SMOOTH
+    c: float = SMOOTH
     additive: bool = False
     minima: CallMinima = field(default_factory=CallMinima)
 
@@ -154,7 +162,7 @@ class OtcGrpo:
     def _score(self, right: Score, calls: int, fewest: int | None) -> Score:
         if not right.valid:
             return right
-        tool = 0.0 if fewest is None else grpo_productivity(calls, fewest, self.smooth)
+        tool = 0.0 if fewest is None else grpo_productivity(calls, fewest, self.c)
         return _worth(right, tool, self.alpha, self.additive)
 
     def state_dict(self) -> dict[str, Json]:
@@ -166,13 +174,10 @@ class OtcGrpo:
         self.minima.load_state_dict(state)
 
 
-group_reward("otc_grpo")(OtcGrpo)
+reward_maker("otc_grpo")(OtcGrpo)
 
 
-@group_reward("otc_grpo_additive")
-def otc_grpo_additive() -> OtcGrpo:
-    """`otc_grpo` in the additive form."""
-    return OtcGrpo(additive=True)
+reward_maker("otc_grpo_additive")(partial(OtcGrpo, additive=True))
 
 
 def _right(task: Task, trajectory: Trajectory) -> Score:
@@ -182,6 +187,6 @@ def _right(task: Task, trajectory: Trajectory) -> Score:
     return Score(float(judged.correct), {**judged_parts(judged), "calls": calls})
 
 
-def _worth(right: Score, tool: float, alpha: float = ALPHA, additive: bool = False) -> Score:
+def _worth(right: Score, tool: float, alpha: float, additive: bool) -> Score:
     value = right.value + alpha * tool if additive else alpha * tool * right.value
     return Score(value, {**right.parts, "productivity": tool})

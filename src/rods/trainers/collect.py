@@ -33,6 +33,8 @@ class Filters(NamedTuple):
     """`none` or `zerotir`."""
     window: tuple[float, float] = WINDOW
     """Mean accuracies between which a group is kept."""
+    max_perplexity: float = 0.0
+    """Of a sample under the base model; 0: not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ def collect(
     mask_env_tokens: bool = True,
     filters: Filters | None = None,
     by_turn: bool = False,
+    perplexities: Sequence[Sequence[float]] | None = None,
 ) -> Batch:
     """Advantages of all groups, samples of the informative ones.
 
@@ -85,6 +88,7 @@ def collect(
         mask_env_tokens: see `to_sample`.
         filters: what else is left out; default: nothing.
         by_turn: whether advantages are those of turns, where the reward is a sum over turns.
+        perplexities: of each trajectory under the base model, where the filter looks at them.
 
     Raises:
         TrainError: the shapes of `groups` and `scores` differ, or the filter has no such name.
@@ -99,7 +103,8 @@ def collect(
     rewards = [[s.value if s.valid else None for s in row] for row in known]
     sieve = _Sieve(filters or Filters())
     kept = [i for i, row in enumerate(known) if sieve.keeps(row)]
-    faults = {i: sieve.faults(groups[i], known[i]) for i in kept}
+    unlikely = perplexities or [None] * len(groups)
+    faults = {i: sieve.faults(groups[i], known[i], unlikely[i]) for i in kept}
     # What a filter masks has no token with loss, so it weighs nothing where tokens weigh.
     tokens = [
         [loss_tokens(t, mask_env_tokens) if f is None else 0
@@ -190,7 +195,8 @@ class _Sieve:
         self._on = filters.name == "zerotir"
         self._window = filters.window
         self.dropped: dict[str, int] = dict.fromkeys(get_args(GroupFault), 0) if self._on else {}
-        looked_for = [fault for fault in get_args(SampleFault) if fault != "perplexity"]
+        self._most = filters.max_perplexity
+        looked_for = [f for f in get_args(SampleFault) if f != "perplexity" or self._most]
         self.masked: dict[str, int] = dict.fromkeys(looked_for, 0) if self._on else {}
 
     def keeps(self, scores: Sequence[Score]) -> bool:
@@ -199,10 +205,12 @@ class _Sieve:
             self.dropped[fault] += 1
         return fault is None
 
-    def faults(self, group: Group, scores: Sequence[Score]) -> Sequence[SampleFault | None]:
+    def faults(
+        self, group: Group, scores: Sequence[Score], perplexities: Sequence[float] | None
+    ) -> Sequence[SampleFault | None]:
         if not self._on:
             return [None] * len(scores)
-        return sample_faults(group, scores)
+        return sample_faults(group, scores, perplexities, self._most)
 
     def count(self, faults: Sequence[SampleFault | None]) -> None:
         for fault in faults:

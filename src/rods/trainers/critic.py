@@ -90,7 +90,9 @@ class Critic:
                 parts = np.split(values, np.cumsum([s.sampled for s in micro.samples])[:-1])
                 found |= {id(s): part for s, part in zip(micro.samples, parts, strict=True)}
         values = [found[id(s)] for s in samples]
-        return with_estimates(samples, values, self.settings.gae.gamma, self.settings.gae.lam)
+        gae = self.settings.gae
+        paid = self.settings.kl if self.settings.kl_in == "reward" else 0.0
+        return with_estimates(samples, values, gae.gamma, gae.lam, paid)
 
     @contextmanager
     def training(self, lr: float) -> Generator[None]:

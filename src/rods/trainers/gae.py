@@ -17,22 +17,29 @@ import numpy as np
 
 from rods.errors import TrainError
 from rods.trainers.advantages import EPSILON, EQUAL, Array
+from rods.trainers.penalty import log_ratio
 from rods.trainers.samples import Estimates, Floats, Sample
 
 
 def token_advantages(
-    values: Sequence[float], reward: float, gamma: float, lam: float
+    values: Sequence[float],
+    reward: float,
+    gamma: float,
+    lam: float,
+    costs: Sequence[float] = (),
 ) -> list[float]:
     """A_t = d_t + gamma lam A_{t+1} with d_t = r_t + gamma V_{t+1} - V_t; V is 0 after the end.
 
     Args:
         values: V_t, what was expected before each sampled token.
         reward: r of the last token; all others earn 0.
+        costs: taken from the r of each token; empty: none.
         gamma: discount of one token.
         lam: 1: return minus value; 0: d_t alone.
     """
     after = [gamma * v for v in values[1:]] + [reward]
-    errors = [b - a for a, b in zip(values, after, strict=True)]
+    paid = costs or [0.0] * len(after)
+    errors = [b - c - a for a, b, c in zip(values, after, paid, strict=True)]
     return list(accumulate(reversed(errors), lambda later, d: d + gamma * lam * later))[::-1]
 
 
@@ -56,9 +63,20 @@ def explained_variance(returns: Array, values: Array) -> float | None:
 
 
 def with_estimates(
-    samples: Sequence[Sample], values: Sequence[Floats], gamma: float, lam: float
+    samples: Sequence[Sample],
+    values: Sequence[Floats],
+    gamma: float,
+    lam: float,
+    kl: float = 0.0,
 ) -> list[Sample]:
     """The samples with advantages, whitened over all their tokens, returns and values.
+
+    Args:
+        samples: with what their trajectories earned, and where `kl` is not 0 their reference.
+        values: of each sampled token.
+        gamma: discount of one token.
+        lam: GAE's lambda.
+        kl: what each token pays for its log-ratio to the reference (k1).
 
     Raises:
         TrainError: a value is not finite, or they are not one for each sampled token.
@@ -72,13 +90,17 @@ def with_estimates(
             )
     exact = [np.asarray(v, dtype=np.float64) for v in values]
     raw = [
-        np.array(token_advantages(v.tolist(), s.reward, gamma, lam))
+        np.array(token_advantages(v.tolist(), s.reward, gamma, lam, _costs(s, kl)))
         for s, v in zip(samples, exact, strict=True)
     ]
     return [
         replace(s, estimates=Estimates(_single(white), _single(a + v), _single(v)))
         for s, white, a, v in zip(samples, whiten(raw), raw, exact, strict=True)
     ]
+
+
+def _costs(sample: Sample, kl: float) -> list[float]:
+    return (kl * log_ratio(sample)).tolist() if kl else []
 
 
 def _single(values: Array) -> Floats:

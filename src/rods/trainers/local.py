@@ -33,11 +33,27 @@ from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
 from rods.trainers.optim import make_optimizer, rate
+from rods.trainers.penalty import penalised, perplexity
 from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import Tally, UpdateReport, make_report
-from rods.trainers.samples import Microbatch, Sample, loss_weights, minibatches, pack
+from rods.trainers.samples import (
+    Floats,
+    Microbatch,
+    Sample,
+    loss_weights,
+    minibatches,
+    pack,
+    to_sample,
+)
 from rods.trainers.tree_attention import supports_trees
 from rods.trajectory import Group
+
+_Known = dict[tuple[bytes, bytes], Floats]
+"""Log-probabilities under the start of what was looked at in an update, by ids and mask."""
+
+
+def _key(sample: Sample) -> tuple[bytes, bytes]:
+    return sample.ids.tobytes(), sample.mask.tobytes()
 
 
 class LocalTrainer:
@@ -108,7 +124,7 @@ class LocalTrainer:
             self.critic = Critic(model, settings, model_settings, seed)
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
-        elif settings.kl:
+        elif self._compares:
             self._reference = frozen_copy(model, half=self._autocast)
         if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
@@ -133,10 +149,19 @@ class LocalTrainer:
         """
         started = time.perf_counter()
         settings = self.settings
-        filters = Filters(settings.filter, settings.filtering.window)
+        known = _Known()
+        scores, perplexities = self._compared(groups, scores, known)
+        limit = settings.filtering.max_perplexity
+        filters = Filters(settings.filter, settings.filtering.window, limit)
         by_turn = settings.credit == "turn"
         batch = collect(
-            groups, scores, settings.advantage, settings.mask_env_tokens, filters, by_turn
+            groups,
+            scores,
+            settings.advantage,
+            settings.mask_env_tokens,
+            filters,
+            by_turn,
+            perplexities,
         )
         lr = rate(settings, self.step, self.total_steps)
         tally = Tally()
@@ -144,7 +169,9 @@ class LocalTrainer:
         if batch.samples:
             for part in self._optimizer.param_groups:
                 part["lr"] = lr
-            samples = batch.samples if warming else self._with_references(batch.samples)
+            samples = batch.samples
+            if settings.kl and (not warming or settings.kl_in == "reward"):
+                samples = self._with_references(samples, known)
             if self.critic is None:
                 self._pass(samples, tally, None)
             else:
@@ -239,20 +266,53 @@ class LocalTrainer:
         )
         return objective(new, entropy, inputs, self.settings)
 
-    def _with_references(self, samples: list[Sample]) -> list[Sample]:
-        """The samples with log-probabilities under the reference, if there is a KL loss."""
-        if not self.settings.kl:
-            return samples
+    @property
+    def _compares(self) -> bool:
+        """Whether anything asks for the start's log-probabilities."""
+        return bool(self.settings.kl or self._masks_unlikely)
+
+    @property
+    def _masks_unlikely(self) -> bool:
+        return self.settings.filter != "none" and self.settings.filtering.max_perplexity > 0
+
+    def _compared(
+        self, groups: Sequence[Group], scores: Sequence[Sequence[Score]], known: _Known
+    ) -> tuple[Sequence[Sequence[Score]], list[list[float]] | None]:
+        """Scores less what KL costs, and perplexities, where the settings ask for them."""
+        paid = bool(self.settings.kl) and self.settings.kl_in == "reward" and self.critic is None
+        if not (paid or self._masks_unlikely):
+            return scores, None
+        rows = [
+            [to_sample(t, 0.0) if t.valid and t.ledger.generated else None for t in g.trajectories]
+            for g in groups
+        ]
+        found = iter(self._with_references([s for row in rows for s in row if s], known))
+        members = [[None if s is None else next(found) for s in row] for row in rows]
+        if paid:
+            scores = penalised(scores, members, self.settings.kl)
+        if not self._masks_unlikely:
+            return scores, None
+        return scores, [[perplexity(s) for s in row] for row in members]
+
+    def _with_references(self, samples: list[Sample], known: _Known) -> list[Sample]:
+        """The samples with log-probabilities under the start; each is computed once an update."""
+        new = [s for s in samples if _key(s) not in known]
+        known |= {_key(s): part for s, part in zip(new, self._references(new), strict=True)}
+        return [replace(s, reference=known[_key(s)]) for s in samples]
+
+    def _references(self, samples: list[Sample]) -> list[Floats]:
+        if not samples:
+            return []
         adapter = cast("Any", self._saved)
         off = nullcontext() if self._reference is not None else adapter.disable_adapter()
         model = self._reference if self._reference is not None else self.model
-        found: dict[int, Sample] = {}
+        found: dict[int, Floats] = {}
         with torch.no_grad(), off, self._precision():
             for micro in pack(samples, self.settings.local.microbatch_tokens, None, self._trees):
                 scores = token_scores(model, micro, False)[0].cpu().numpy()
                 parts = np.split(scores, np.cumsum([s.sampled for s in micro.samples])[:-1])
                 for sample, part in zip(micro.samples, parts, strict=True):
-                    found[id(sample)] = replace(sample, reference=part)
+                    found[id(sample)] = part
         return [found[id(s)] for s in samples]
 
     def _check(self, value: Tensor, what: str, samples: Sequence[Sample]) -> None:

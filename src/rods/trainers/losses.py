@@ -171,5 +171,6 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
     if inputs.reference is not None:
         divergence = (k3(new, inputs.reference) * weights).sum()
         sums["kl"] = divergence.detach()
-        loss = loss + settings.kl * divergence
+        if settings.kl_in == "loss":
+            loss = loss + settings.kl * divergence
     return Terms(loss, sums, part.ratio.max())
