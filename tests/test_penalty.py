@@ -130,7 +130,7 @@ def test_unlikely_samples_are_masked_and_counted(limit, masked, monkeypatch):
 @pytest.mark.parametrize(("rounds", "asked"), [(0, [4]), (1, [4, 2]), (5, [4, 2, 1])])
 def test_groups_that_a_filter_drops_are_drawn_anew(rounds, asked, monkeypatch):
     config = load_config("zerotir", "smoke", [f"train.filtering.redraw={rounds}"])
-    config = with_overrides(config, ["rollout.tasks_per_step=4", "rollout.preflight=false"])
+    config = with_overrides(config, ["rollout.tasks_per_step=4"])
     left, seen = list(range(100, 110)), []
     trains = [False, True, False, True, True, False, True]  # by the order of being drawn
 

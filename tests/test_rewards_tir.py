@@ -549,7 +549,7 @@ def test_otc_grpo_scales_and_adds() -> None:
     added = OtcGrpo(alpha=0.5, additive=True)
     assert values(added, calls(1, WRONG)) == [0.0], "no minimum is known"
     assert values(added, calls(1), calls(1, WRONG), calls(0, WRONG)) == [1.5, 0.5, 0.0]
-    assert values(OtcGrpo(smooth=2.0), calls(0), calls(1)) == [1.0, math.cos(math.pi / 4)]
+    assert values(OtcGrpo(c=2.0), calls(0), calls(1)) == [1.0, math.cos(math.pi / 4)]
 
 
 def test_otc_grpo_never_counts_an_invalid_member() -> None:

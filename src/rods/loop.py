@@ -107,7 +107,7 @@ def _scored(
         if not tasks:
             break
         new = asyncio.run(_roll_out(parts, config, tasks, display))
-        if parts.trainer.step == 0 and config.rollout.preflight and not groups:
+        if parts.trainer.step == 0 and not groups:
             preflight(new)
         groups += new
         scores += [parts.rewards.score_group(curriculum.stage.reward, group) for group in new]

@@ -178,8 +178,6 @@ class RolloutSettings(Settings):
     """Longer tool results are shortened with a visible notice, and counted; 0: never."""
     concurrency: int = Field(default=256, ge=1)
     """Trajectories in flight at once."""
-    preflight: bool = True
-    """False: go on although not one call of the first step could be parsed."""
     max_invalid: float = Field(default=0.25, ge=0, le=1)
     """Largest share of invalid trajectories in a step; above it the run stops."""
 
