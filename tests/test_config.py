@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,19 @@ def test_small_is_the_first_profile_of_a_recipe(tmp_path: Path) -> None:
     bare = tmp_path / "bare.toml"
     bare.write_text("seed = 7\n")
     assert load_config(str(bare), "small").seed == 7  # no profile: its top level
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
+def test_every_line_of_a_recipe_s_full_setting_has_its_source(path: Path) -> None:
+    full = path.read_text().partition("\n[profile")[0]
+    lines = [line for line in full.splitlines() if re.match(r"\w+ = ", line)]
+    bare = [line for line in lines if not re.search(r"#\s*[PCSD]\b", line)]
+    assert lines and not bare, "P paper, C released code, S the inherited system, D ours"
+
+
+def test_zerotir_s_full_setting_is_its_code_s() -> None:
+    full = load_config("zerotir")
+    assert full.rollout.stop == ("</answer>",)
+    filtering = full.train.filtering
+    assert (filtering.window, filtering.max_perplexity) == ((0.05, 0.8), 5.0)
+    assert filtering.redraw and load_config("otc_ppo").train.kl_in == "reward"
