@@ -1,9 +1,9 @@
 """Which earlier call a message may point back to without being misunderstood.
 
 Owns the conditions under which "that order" has one meaning: the result shows one such value, no
-later call or result has another one, and it was seen in this turn or the one before; "the order
-you placed" wants that only one was placed. A reference that repeats what was asked for ("the
-airport nearest to Rome") needs none of that. Never words.
+later call or result has another one, and it was seen in this turn or the one before. "The order
+you placed" wants that only one was placed, "that order" that its turn placed no other. A reference
+that repeats what was asked for ("the airport nearest to Rome") needs none of that. Never words.
 
     clear_giver(steps, [0, 2], call, "order_id", phrases, domains)  # Giver(place_order(...))
 """
@@ -52,7 +52,11 @@ def clear_giver(
         made = steps[number].call
         alone = any(len(_values(steps[number], field)) == 1 for field in fields)
         named = phrases.names_its_giver(call, name, made)
-        only = sum(step.call.name == made.name for step in steps) == 1
+        alike = [n for n, step in enumerate(steps) if step.call.name == made.name and n != number]
+        turn = max((first for first in began if first <= number), default=0)
+        if not named and any(n >= turn for n in alike):
+            return None
+        only = not alike
         giver = Giver(made, "" if alone or named else place_of(steps[number], value), only)
         if not phrases.can_refer(call, name, giver):
             return None

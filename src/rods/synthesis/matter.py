@@ -21,7 +21,7 @@ from rods.types import Json, ToolSpec, Value
 
 OPTIONAL = 0.35
 """How often an optional argument is given of a tool that no training task calls."""
-TOGETHER = 0.9
+TOGETHER = 0.98
 """How often a call goes on with all that an earlier one was about: a flight, its day, its class."""
 SAME = 0.7
 """How often a call is about what an earlier one was about."""

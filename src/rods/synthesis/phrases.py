@@ -236,7 +236,7 @@ def _filled(ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
         if meant:
             return rng.choice(meant)
     asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
-    if asides and len(str(value)) < LONG_VALUE and rng.random() < ASIDE:
+    if asides and name not in ask.used and len(str(value)) < LONG_VALUE and rng.random() < ASIDE:
         return rng.choice(asides)
     return rng.choice(wording.texts(name, value))
 

@@ -12,19 +12,19 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol, TypeGuard, cast
 
 from rods.env import Environment, World
 from rods.synthesis.apigraph import ApiGraph
 from rods.synthesis.augment import PlannedTurn, gap_of, with_gap
 from rods.synthesis.clarity import clear_giver
-from rods.synthesis.flow import Step, all_tools, owners, read_result, trace
+from rods.synthesis.flow import Scalar, Step, all_tools, leaves, owners, read_result, trace
 from rods.synthesis.ground import Grounder
 from rods.synthesis.live import Live
 from rods.synthesis.matter import PASSING
 from rods.synthesis.phrases import Ask, Giver, Phrases
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.sources import Argument, Source, sources
+from rods.synthesis.sources import Argument, Source, normal, sources
 from rods.synthesis.writers import recombine
 from rods.synthesis.writers.analysis import Knowledge, analyse
 from rods.synthesis.writers.assign import Materials
@@ -43,8 +43,8 @@ KEEP_LINKED = 0.9
 """The same for a call that gives a value to another one, or takes one."""
 REFER = 0.6
 """How often a value that a result has just shown is meant without being said."""
-LONG_NUMBER = 9
-"""Letters of a value that nobody would say who can point at it."""
+LONG_NUMBER = 8
+"""Letters of a number that is pointed at or not used at all."""
 LONGEST = 200
 """Letters of a value that nobody would type."""
 AMOUNTS = NUMERIC - {"id"}
@@ -259,7 +259,17 @@ class Walk:
         made = self._made[number]
         spec = self._base.specs[made.call.name]
         last = self._made[number - 1].call if number else None
-        return Ask(made.call, spec, frozenset(made.givers), givers=made.givers, last=last)
+        before = self._made[:number]
+        known = {normal(leaf.value) for m in before for leaf in (*m.step.leaves, *leaves(m.call))}
+        used = {n for n, v in made.call.arguments.items() if _scalar(v) and normal(v) in known}
+        return Ask(
+            made.call,
+            spec,
+            frozenset(made.givers),
+            givers=made.givers,
+            used=frozenset(used),
+            last=last,
+        )
 
     def _givers(self, call: ToolCall, *, kept: bool) -> dict[str, Giver]:
         """What can be meant by words: arguments whose value one earlier result shows clearly."""
@@ -268,13 +278,16 @@ class Walk:
         for name in call.arguments:
             planner = self._planner
             giver = clear_giver(steps, self._began, call, name, planner.phrases, planner.domains)
-            long = len(str(call.arguments[name])) > LONG_NUMBER
-            if giver is not None and (kept or long or self._rng.random() < REFER):
+            always = kept or _long(call.arguments[name])
+            if giver is not None and (always or self._rng.random() < REFER):
                 found[name] = giver
         return found
 
     def _execute(self, call: ToolCall, *, kept: bool) -> _Made | None:
         """Run the call; None if it fails, or tells and changes nothing new."""
+        givers = self._givers(call, kept=kept)
+        if any(_long(value) and name not in givers for name, value in call.arguments.items()):
+            return None
         before = self._world.snapshot()
         result = self._world.call(call)
         if result.failed:
@@ -284,4 +297,13 @@ class Walk:
         told = told or all(leaf.value in ("", None) for leaf in step.leaves)
         if told and self._world.snapshot() == before:
             return None
-        return _Made(call, step, kept, self._givers(call, kept=kept))
+        return _Made(call, step, kept, givers)
+
+
+def _scalar(value: Value) -> TypeGuard[Scalar]:
+    return not isinstance(value, list | dict | ToolCall)
+
+
+def _long(value: Value) -> bool:
+    """Whether it is a number with more digits than anybody would say."""
+    return isinstance(value, float) and len(str(value)) > LONG_NUMBER

@@ -47,6 +47,8 @@ class Ask(NamedTuple):
     """An argument that the message leaves open on purpose."""
     givers: Mapping[str, Giver] = {}
     """The calls whose results show them, where they are known."""
+    used: frozenset[str] = frozenset()
+    """Arguments whose values were said or shown before: nobody introduces them again."""
     last: ToolCall | None = None
     """The call right before this one: only its results were `just` seen."""
 

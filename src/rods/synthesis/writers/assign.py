@@ -18,6 +18,7 @@ from rods.synthesis.writers.entities import RUNS
 from rods.synthesis.writers.numbers import assign_numbers
 from rods.synthesis.writers.places import assign_places
 from rods.synthesis.writers.sketch import New, Sketch
+from rods.synthesis.writers.usage import says
 from rods.synthesis.writers.vocabulary import Vocabulary, phrases
 
 KEEP_WORD = 0.04
@@ -121,6 +122,8 @@ def _word(state: _State, kind: str, word: str) -> str:
         if kind == "person":
             name = vocabulary.first_name(rng) if rng.random() < 0.6 else vocabulary.surname(rng)
             new = name.lower()
+        elif says(word, state.sketch.found.prose):
+            new = vocabulary.plain(rng)
         else:
             new = vocabulary.word(rng)
         if new not in state.used and new not in state.words:

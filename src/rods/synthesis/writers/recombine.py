@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from rods.synthesis.sources import Argument, Source
@@ -112,9 +112,22 @@ def gaps(task: Task) -> int:
 class Partners:
     """Finds tasks whose turns fit into another task."""
 
-    def __init__(self, pool: Sequence[Task], facts_of: Callable[[Task], Facts]):
+    def __init__(
+        self,
+        pool: Sequence[Task],
+        facts_of: Callable[[Task], Facts],
+        places: Collection[str] = (),
+    ):
+        """Prepare.
+
+        Args:
+            pool: tasks of the training side.
+            facts_of: analyses one.
+            places: names of cities, airports and firms: a turn that says one goes on with a story.
+        """
         self._facts_of = facts_of
         self._pool = pool
+        self._places = tuple(places)
         self._known: dict[str, Facts] = {}
         self._donors: dict[tuple[str, str], list[Task]] | None = None
 
@@ -151,6 +164,8 @@ class Partners:
         parts = [(seed, unit) for unit in units if old not in unit.classes]
         parts[at:at] = [(donor, unit) for unit in given]
         swap = {old: (wanted, donor)}
+        if not self._fits(given, donor, rest):
+            return None
         task = _assemble(seed, parts, swap)
         return self._checked(seed, task, "recombine", donor)
 
@@ -164,9 +179,17 @@ class Partners:
             return None
         given = _separable(donor, self.facts(donor))[wanted]
         units = self.facts(seed).units
+        if not self._fits(given[:1], donor, _classes(seed)):
+            return None
         parts = [(seed, unit) for unit in units] + [(donor, unit) for unit in given[:1]]
         task = _assemble(seed, parts, {"": (wanted, donor)})
         return self._checked(seed, task, "extend", donor)
+
+    def _fits(self, units: Sequence[Unit], donor: Task, rest: Collection[str]) -> bool:
+        """Whether the donor's turns stood beside such classes and tell nothing of its own story."""
+        texts = [donor.turns[n].user for u in units for n in range(u.first, u.last + 1)]
+        told = any(name in text for text in texts for name in self._places)
+        return bool(_classes(donor).intersection(rest)) and not told
 
     def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> Recombination | None:
         if gaps(task) != gaps(seed) or not 1 <= len(task.turns) <= MAX_TURNS:

@@ -109,7 +109,10 @@ class ResampleWriter:
         self.materials = Materials(
             Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
         )
-        self._partners = recombine.Partners(self._pool, self._facts)
+        known = self._domains
+        places = {*known.airports, *known.airports.values(), *known.companies, *known.aliases}
+        places |= {*known.companies.values(), *known.zips}
+        self._partners = recombine.Partners(self._pool, self._facts, sorted(places))
         self._prepared: dict[str, Prepared | Rejection] = {}
 
     def propose(

@@ -298,7 +298,13 @@ class _Renderer:
         return self.text(self._sketch.value_template(kind, key))
 
     def text(self, template: tuple[Piece, ...]) -> str:
-        return "".join(p if isinstance(p, str) else self._ref(p) for p in template)
+        parts: list[str] = []
+        for piece in template:
+            text = piece if isinstance(piece, str) else self._ref(piece)
+            if parts and isinstance(piece, Ref) and text != piece.model:
+                parts[-1] = _with_article(parts[-1], text)
+            parts.append(text)
+        return "".join(parts)
 
     def _ref(self, ref: Ref) -> str:
         new = None if self._dry else self._values[ref.slot]
@@ -316,6 +322,13 @@ class _Renderer:
         if ref.model == key or not ref.model.isalpha():
             return new
         return new.lower() if ref.model.islower() else new.upper() if ref.model.isupper() else new
+
+
+def _with_article(before: str, noun: str) -> str:
+    """A text whose last word, where it is an article, fits the noun that follows."""
+    if not re.search(r"(?<!\w)an? $", before) or not noun[:1].isalpha():
+        return before
+    return re.sub(r"an? $", "an " if noun[0].lower() in "aeiou" else "a ", before)
 
 
 def _opening(new: str, model: str) -> str:

@@ -47,6 +47,11 @@ def is_name(word: str, prose: str) -> bool:
     return all(_nominal(*around) for around in _places(word, prose))
 
 
+def says(word: str, prose: str) -> bool:
+    """Whether these texts say a word (in lower case) outside of quotes and of names."""
+    return any(not glued for _, _, glued in _places(word, prose))
+
+
 def _places(word: str, prose: str) -> Iterator[tuple[str, str, bool]]:
     """What stands before and after each place, and whether it is quoted or part of a name."""
     spaced = re.compile(rf"(?<![A-Za-z0-9]){re.escape(word)}(?![A-Za-z0-9])", re.I)

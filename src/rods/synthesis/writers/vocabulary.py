@@ -90,6 +90,10 @@ class Vocabulary:
             return rng.choice(self._lists.nouns)
         return self.coined(rng)
 
+    def plain(self, rng: random.Random) -> str:
+        """One word that stands in a list, in lower case: what people may say in a sentence."""
+        return rng.choice(self._corpus if rng.random() < 0.5 else self._lists.nouns)
+
     def noun(self, rng: random.Random) -> str:
         """One plain noun in lower case."""
         return rng.choice(self._lists.nouns)
