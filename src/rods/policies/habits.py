@@ -30,7 +30,7 @@ class Habits:
     """How often the agent takes the worse way where there is a choice."""
 
     stop: float = 0.0
-    """Share of the turns with several calls that end after some of them."""
+    """Share of the turns with calls that end too early, after none or some of them."""
     guess: float = 0.0
     """Share of the turns with something missing in which a call is tried."""
 
@@ -62,7 +62,7 @@ def agent_texts(
             texts += [_abstention(task, index)] if guess is None else [dialect.write([guess]), DONE]
             continue
         kept = len(turn.ground_truth)
-        if kept > 1 and rng.random() < habits.stop:
+        if rng.random() < habits.stop:
             kept = _stop(task, index, played, known, rng)
         left = kept
         for step in steps(turn, played.results, known):
@@ -85,7 +85,7 @@ def _stop(task: Task, index: int, played: TurnReplay, known: str, rng: random.Ra
     Else the agent would be shown to say what it never read.
     """
     calls = task.turns[index].ground_truth
-    kept = rng.randrange(1, len(calls))
+    kept = rng.randrange(len(calls))
     heard = known + "".join("\n" + r.content for r in played.results[:kept])
     unheard = "".join("\n" + r.content for r in played.results[kept:])
     for turn in task.turns[index + 1 :]:
