@@ -129,3 +129,17 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
     other = load_config("rods", "quick", [*told, *alone])
     assert held_out_tasks(other, environment, sides) == plain
     assert {t.provenance.recipe.partition(":")[0] for t in plain[1:]} == {"graph", "resample"}
+
+
+def test_the_tuning_side_is_cut_out_of_the_training_side() -> None:
+    from rods.cli.assemble import sides_of
+
+    whole = sides_of(load_config("rods", "quick"))
+    cut = sides_of(load_config("rods", "quick", ["env.bfcl.split=tuning"]))
+    of = {t.id for t in whole.train}
+    assert {t.id for t in cut.train} | {t.id for t in cut.held_out} == of
+    assert not {t.id for t in whole.held_out} & {t.id for t in cut.held_out}
+    tuned, trained = ({t.provenance.scenario for t in s} for s in (cut.held_out, cut.train))
+    assert len(tuned) == 20 and len(trained) == 80 and not tuned & trained
+    assert {t.id for t in cut.originals} <= {t.id for t in cut.train}
+    assert cut.digest != whole.digest

@@ -61,8 +61,10 @@ class BfclSettings(Settings):
 
     wheel: str = ""
     """Path of the benchmark's wheel; empty: an installed package, or the package index."""
-    split: Literal["grouped", "paper"] = "grouped"
-    """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks)."""
+    split: Literal["grouped", "paper", "tuning"] = "grouped"
+    """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks). `tuning`:
+    a fifth of the training side's scenarios is evaluated in the held-out side's place, which stays
+    untouched while settings are chosen."""
 
 
 class SearchSettings(Settings):

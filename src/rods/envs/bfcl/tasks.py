@@ -25,7 +25,9 @@ from rods.errors import ConfigError, TaskError
 from rods.task import Provenance, Task, Turn
 from rods.types import Json, ToolSpec
 
-SplitKind = Literal["grouped", "paper"]
+SplitKind = Literal["grouped", "paper", "tuning"]
+TUNING_SHARE = 0.2
+"""Share of the training side's scenarios that `tuning` evaluates in the held-out side's place."""
 
 _TYPES = {
     "dict": "object",
@@ -207,10 +209,14 @@ def split(
         tasks: Original tasks, or any tasks with provenance.
         kind: `grouped`: whole scenarios, so that nothing leaks (the four categories of a scenario
             share texts and ground truth). `paper`: half of each category at random, as the papers
-            do; scenarios then stand on both sides.
+            do; scenarios then stand on both sides. `tuning`: the training side of `grouped` alone,
+            parted once more, so that the held-out side is not touched while settings are chosen.
         seed: Same seed, same split, whatever the order of `tasks`.
         held_out_share: Share of the scenarios (or of a category's tasks) that is held out.
     """
+    if kind == "tuning":
+        train = split(tasks, "grouped", seed, held_out_share).train
+        return split(train, "grouped", seed, TUNING_SHARE)
     share = 1 - held_out_share
     ordered = sorted(tasks, key=lambda t: (t.category, t.provenance.origin, t.id))
     rng = random.Random(f"rods-split-{kind}-{seed}")
@@ -224,7 +230,7 @@ def split(
             ids = [t.id for t in ordered if t.category == category]
             trained.update(rng.sample(ids, int(len(ids) * share)))
     else:
-        raise ConfigError(f"split: expected 'grouped' or 'paper', got {kind!r}.")
+        raise ConfigError(f"split: expected 'grouped', 'paper' or 'tuning', got {kind!r}.")
     train = tuple(t for t in tasks if t.id in trained)
     held_out = tuple(t for t in tasks if t.id not in trained)
     text = json.dumps([kind, seed, sorted(t.id for t in train), sorted(t.id for t in held_out)])
