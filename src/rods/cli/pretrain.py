@@ -32,7 +32,7 @@ HELD_OUT = 120
 CORPUS = 2_000
 """Variants whose texts train the tokenizer."""
 OPEN = Habits(stop=0.6, guess=0.3)
-"""Habits of the second part. It stops too early more often than not, so that greedily it does, too."""
+"""Habits of the second part: a turn ends too early more often than not, so it does greedily."""
 DATA = (
     "Verified variants of the training scenarios of BFCL multi-turn (grouped split, 400 of 800 "
     "tasks), made by the graph and the resample writers; the oracle's calls, a fixed answer, a "
