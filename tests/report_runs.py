@@ -41,7 +41,7 @@ def write_run(
             "env": {"name": "bfcl", "bfcl": {"split": "grouped"}},
             "rollout": {"k": 8, "tasks_per_step": 16},
             "boundary": {"low": 0.2, "high": 0.85},
-            "evaluation": {"greedy": True, "samples": 2, "temperature": 1.0},
+            "evaluation": {"samples": 2, "temperature": 1.0},
             "stages": [{"name": "format", "epochs": 1}, {"name": "all", "epochs": 5}],
         },
     }

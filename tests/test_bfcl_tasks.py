@@ -105,7 +105,7 @@ def test_paper_split_takes_half_of_each_category():
     assert {t.id for t in train} | {t.id for t in held_out} == {t.id for t in tasks}
     assert {t.provenance.scenario for t in train} & {t.provenance.scenario for t in held_out}
     assert split(tasks, "paper", seed=3).digest == digest
-    with pytest.raises(ConfigError, match="'grouped' or 'paper'"):
+    with pytest.raises(ConfigError, match="'grouped', 'paper' or 'tuning'"):
         split(tasks, "random")  # pyright: ignore[reportArgumentType]
 
 

@@ -32,7 +32,6 @@ def test_a_row_has_a_value_for_each_valid_sample() -> None:
     assert row["greedy_progress"] == [1.0] and row["greedy_solved"] == [True]
     alone = row_of(greedy, None)
     assert alone["greedy_progress"] == [1.0] and "progress" not in alone
-    assert "greedy_progress" not in row_of(None, played)
 
 
 def test_worlds_that_judge_answers_have_no_parity() -> None:
@@ -41,7 +40,7 @@ def test_worlds_that_judge_answers_have_no_parity() -> None:
         replace(t, verdicts=(replace(t.verdicts[0], correct=said),))
         for t, said in zip(played.trajectories, (True, False), strict=True)
     )
-    row = row_of(None, Group(played.task, [right, wrong], 0))
+    row = row_of(played, Group(played.task, [right, wrong], 0))
     assert row["solved"] == [True, False]
     assert row["parity"] == []
 
@@ -62,7 +61,7 @@ class SureWhenGreedy:
             self._policy, self._said = policy, 0
 
         async def generate(
-            self, new_ids: Sequence[int], max_tokens: int, temperature: float, stops: Any = ()
+            self, new_ids: Sequence[int], max_tokens: int, temperature: float, *how: Any
         ) -> Completion:
             await asyncio.sleep(0)
             self._said += 1
@@ -98,23 +97,14 @@ def test_every_task_is_played_greedily_and_sampled_at_once() -> None:
     assert seen[-1] == (8, 8) and policy.version == 7
 
 
-def test_one_way_of_playing_can_be_left_out() -> None:
+def test_samples_can_be_left_out() -> None:
     (row, _), _, seen = evaluated(samples=0)
     assert row["greedy_progress"] == [1.0] and "progress" not in row and seen[-1] == (2, 2)
-    (row, _), _, seen = evaluated(samples=2, greedy=False)
-    assert row["progress"] == [0.0] * 2 and "greedy_progress" not in row and seen[-1] == (4, 4)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (["evaluation.temperature=0"], "for greedy alone set evaluation.samples = 0"),
-        (["evaluation.greedy=false", "evaluation.samples=0"], "nothing to evaluate"),
-    ],
-)
-def test_an_evaluation_of_nothing_is_refused(settings: list[str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        load_config("rods", "quick", settings)
+def test_samples_at_temperature_0_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"for greedy alone set evaluation\.samples = 0"):
+        load_config("rods", "quick", ["evaluation.temperature=0"])
 
 
 @pytest.mark.slow

@@ -62,9 +62,9 @@ class BfclSettings(Settings):
     wheel: str = ""
     """Path of the benchmark's wheel; empty: an installed package, or the package index."""
     split: Literal["grouped", "paper", "tuning"] = "grouped"
-    """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks). `tuning`:
-    a fifth of the training side's scenarios is evaluated in the held-out side's place, which stays
-    untouched while settings are chosen."""
+    """`grouped`: by scenario, leak-free. `paper`: half of each category at random (leaks).
+    `tuning`: a fifth of the training side's scenarios is evaluated in the held-out side's place,
+    which stays untouched while settings are chosen."""
 
 
 class SearchSettings(Settings):
@@ -429,10 +429,8 @@ class EvaluationSettings(Settings):
     side. A training task that stands in them too is left out, and counted in a warning."""
     variants: int = Field(default=0, ge=0)
     """Variants of held-out scenarios, made once with their own seed and never trained on."""
-    greedy: bool = True
-    """Whether each task is also played once greedily, at temperature 0."""
     samples: int = Field(default=1, ge=0)
-    """Samples of a task at `temperature`, averaged; 0: greedy alone."""
+    """Samples of a task at `temperature`, averaged, beside one greedy trajectory; 0: that alone."""
     temperature: float = Field(default=1.0, le=5.0)
     """Of the samples."""
 
@@ -441,10 +439,8 @@ class EvaluationSettings(Settings):
         if self.temperature <= 0:
             raise ValueError(
                 f"temperature: samples need one above 0, got {self.temperature:g}; "
-                "for greedy alone set evaluation.samples = 0 (evaluation.greedy is on by default)"
+                "for greedy alone set evaluation.samples = 0"
             )
-        if not (self.greedy or self.samples):
-            raise ValueError("greedy = false leaves nothing to evaluate with samples = 0")
         return self
 
     @field_validator("files", mode="before")

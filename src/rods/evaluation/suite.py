@@ -76,7 +76,7 @@ class Suite:
             EnvError: too many trajectories failed for reasons of infrastructure.
         """
         settings, done = self.settings, 0
-        total = (settings.greedy + settings.samples) * len(self.tasks)
+        total = (1 + settings.samples) * len(self.tasks)
 
         def count(_: Trajectory) -> None:
             nonlocal done
@@ -103,7 +103,7 @@ class Suite:
         version, policy.version = policy.version, 0
         # Side by side, so that the engine has one large batch and computes each prompt once.
         passes = [
-            asyncio.create_task(play(0.0, int(settings.greedy))),
+            asyncio.create_task(play(0.0, 1)),
             asyncio.create_task(play(settings.temperature, settings.samples)),
         ]
         try:
@@ -117,21 +117,21 @@ class Suite:
         return [row_of(one, many) for one, many in both]
 
 
-def row_of(greedy: Group | None, sampled: Group | None) -> dict[str, Json]:
+def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:
     """One task of the evaluation: a value for each valid trajectory.
 
     `progress`, `solved` and `parity` are those of the samples, `greedy_progress` and so on those of
-    the greedy trajectory; a way that was not played has no keys.
+    the greedy trajectory. Without samples their keys are missing.
     """
-    played = [group for group in (greedy, sampled) if group is not None]
-    task = played[0].task
+    played = [greedy, *([sampled] if sampled else [])]
+    task = greedy.task
     return {
         "task_id": task.id,
         "category": task.category,
         "scenario": task.provenance.scenario,
         "set": "original" if task.is_original else "variant",
         "recipe": task.provenance.recipe,
-        **({f"{GREEDY}{name}": v for name, v in _values(greedy).items()} if greedy else {}),
+        **{f"{GREEDY}{name}": v for name, v in _values(greedy).items()},
         **(_values(sampled) if sampled else {}),
         "invalid": sum(not t.valid for group in played for t in group.trajectories),
     }

@@ -44,7 +44,7 @@ class PretrainSettings:
     context: int = 4096
     rope_theta: float = 1e6
     """So large that the slower half of the frequencies can match contents at any distance."""
-    tokens: int = 4_800_000
+    tokens: int = 3_200_000
     """Tokens to train on, context included, before the second part."""
     batch_tokens: int = 3_072
     """Tokens of one update, padding included."""
