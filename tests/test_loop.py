@@ -10,6 +10,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +19,9 @@ import pytest
 
 from pool_cases import config as small_config
 from rods.config import RunConfig
+from rods.curriculum import OnlineCurriculum
 from rods.dialects import get_dialect
-from rods.errors import Interrupted, PolicyError
+from rods.errors import Interrupted, PolicyError, TaskError
 from rods.loop import train
 from rods.parts import Parts
 from rods.policy import Completion, ScriptedPolicy
@@ -280,6 +282,32 @@ def test_a_fixed_pool_gets_the_same_budget_and_no_variants(tmp_path: Path) -> No
     assert counts == {"rods": 8, "static": 8}
     judged = [j for r in rows["static"] if r["kind"] == "step" for j in r["judgements"]]
     assert judged and all(j["origin"] == "original" for j in judged)
+
+
+def test_a_budget_of_trajectories_ends_a_run_resumed_or_not(tmp_path: Path) -> None:
+    config = settings(trajectories=50)
+    with pytest.raises(Killed):
+        run(tmp_path / "run", config, Screen(2, kill))
+    run(tmp_path / "run", config)
+    steps = [r for r in RunDirectory.open(tmp_path / "run").metrics() if r["kind"] == "step"]
+    spent = [sum(int(r["trajectories"]) for r in steps[: i + 1]) for i in range(len(steps))]
+    assert spent[-1] >= 50 > spent[-2]
+
+
+def test_variants_made_before_stand_in_a_fixed_pool_alone(tmp_path: Path) -> None:
+    fixed = parts("static")
+    made = [
+        replace(v, provenance=replace(v.provenance, ancestors=(t.id,)))
+        for v, t in zip(map(task_of, (100, 101)), fixed.originals, strict=False)
+    ]
+    pool = [*fixed.originals, *made]
+    config = settings(curriculum="static")
+    with closing(OnlineCurriculum(config, pool, tmp_path / "fixed.sqlite")) as curriculum:
+        curriculum.start_epoch()
+        drawn = {t.id for t in curriculum.next_tasks(100)}
+    assert drawn == {t.id for t in pool}
+    with pytest.raises(TaskError, match="is a variant"):
+        OnlineCurriculum(settings(), pool, tmp_path / "grows.sqlite", Queue())
 
 
 def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path: Path) -> None:

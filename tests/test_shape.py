@@ -21,7 +21,7 @@ ROWS: list[set[str]] = [
     {"reward"},
     {"boundary", "replay", "journal"},
     {"synthesis"},
-    {"curriculum", "loop", "store", "parts", "records"},
+    {"curriculum", "loop", "store", "parts", "records", "interrupt"},
     {
         "rewards",
         "envs",

@@ -31,6 +31,7 @@ from rods.settings import (
     RolloutSettings,
     Settings,
     StageSettings,
+    StaticSettings,
     SynthesisSettings,
     TrainSettings,
 )
@@ -62,7 +63,7 @@ SMALL = "small"
 OWN = (
     *("env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "boundary.thompson", "rewards.otc"),
-    *("train.gae", "train.filtering", "train.local"),
+    *("train.gae", "train.filtering", "train.local", "static"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training."""
 
@@ -106,8 +107,11 @@ class RunConfig(Settings):
     updates: int = Field(default=0, ge=0)
     """Stop after this many updates, so that two curricula get the same budget; 0: play all
     stages."""
+    trajectories: int = Field(default=0, ge=0)
+    """Stop after the update by which so many trajectories were sampled; 0: no such limit."""
     curriculum: Literal["rods", "static"] = "rods"
     """`static`: the fixed pool, same budget, no synthesis."""
+    static: StaticSettings = StaticSettings()
     model: ModelSettings = ModelSettings()
     env: EnvSettings = EnvSettings()
     rollout: RolloutSettings = RolloutSettings()
@@ -125,6 +129,8 @@ class RunConfig(Settings):
             raise ValueError("boundary.low must be below boundary.high")
         if self.replay.retire and self.replay.retire[0] >= self.replay.retire[1]:
             raise ValueError("replay.retire: its first number must be below its second")
+        if self.curriculum != "static" and self.static != StaticSettings():
+            raise ValueError('static: its settings belong to a fixed pool; curriculum = "static"')
         if not self.stages:
             raise ValueError("stages: at least one stage is needed")
         if not self.env.held_out and not self.evaluation.files:

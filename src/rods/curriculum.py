@@ -110,7 +110,7 @@ class OnlineCurriculum:
         if snapshot is not None:
             put_snapshot(snapshot, buffer_path)
         self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
-        self.buffer.add_originals(originals)
+        self.buffer.add_originals(originals, fixed=config.curriculum == "static")
         self._submit(self.buffer.journal.open_requests())
 
     def _expands(self, stage: StageSettings) -> bool:

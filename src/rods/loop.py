@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rods.config import RunConfig
 from rods.curriculum import OnlineCurriculum
 from rods.errors import Interrupted, PolicyError
+from rods.interrupt import ctrl_c
 from rods.journal import EpochReport
 from rods.parts import Display, Parts, Trainer
 from rods.records import epoch_figures, judgement_figures, rollout_figures
@@ -47,12 +46,14 @@ def train(parts: Parts, run: RunDirectory, display: Display) -> None:
         if run.latest_checkpoint() is None:
             _evaluate(parts, run, display, "before", step=0)
             _checkpoint(parts, run, curriculum, force=True)
-        while not _finished(config, curriculum, parts.trainer):
+        sampled = sum(_sampled(record) for record in run.metrics())
+        while not _finished(config, curriculum, parts.trainer, sampled):
             if curriculum.epoch_done:
                 _log_epoch(parts, run, display, curriculum, curriculum.start_epoch())
             record = _step(parts, run, display, curriculum)
             run.log(record)
             display.step(record)
+            sampled += _sampled(record)
             _checkpoint(parts, run, curriculum, force=stopped())
             if stopped():
                 raise Interrupted(f"stopped after update {parts.trainer.step}.")
@@ -61,8 +62,15 @@ def train(parts: Parts, run: RunDirectory, display: Display) -> None:
     run.finish()
 
 
-def _finished(config: RunConfig, curriculum: OnlineCurriculum, trainer: Trainer) -> bool:
-    return curriculum.done or 0 < config.updates <= trainer.step
+def _finished(
+    config: RunConfig, curriculum: OnlineCurriculum, trainer: Trainer, sampled: int
+) -> bool:
+    spent = 0 < config.updates <= trainer.step or 0 < config.trajectories <= sampled
+    return curriculum.done or spent
+
+
+def _sampled(record: Mapping[str, Json]) -> int:
+    return int(str(record.get("trajectories", 0)))
 
 
 def _step(
@@ -235,20 +243,3 @@ def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator
         yield curriculum
     finally:
         curriculum.close()
-
-
-@contextmanager
-def ctrl_c() -> Generator[Any]:
-    """The first Ctrl-C asks for a stop at the step boundary, the second one stops at once."""
-    pressed: list[int] = []
-
-    def note(number: int, _frame: Any) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
-    former = signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: bool(pressed)
-    finally:
-        signal.signal(signal.SIGINT, former)

@@ -29,6 +29,7 @@ def rollout_figures(
     return {
         "reward_mean": statistics.fmean(values) if values else 0.0,
         "reward_std": statistics.pstdev(values) if values else 0.0,
+        "trajectories": len(trajectories),
         "progress_mean": statistics.fmean(progress) if progress else 0.0,
         "invalid": sum(not t.valid for t in trajectories),
         "cut_results": sum(t.cut_results for t in trajectories),

@@ -106,8 +106,12 @@ class ReplayBuffer:
 
     # -- what enters ------------------------------------------------------------------------
 
-    def add_originals(self, tasks: Sequence[Task]) -> None:
+    def add_originals(self, tasks: Sequence[Task], fixed: bool = False) -> None:
         """Make the human tasks known. On a buffer that has some already they must be the same.
+
+        Args:
+            tasks: they stay for ever.
+            fixed: the pool never changes, so that variants made before may stand among them.
 
         Raises:
             TaskError: a task is a variant or stands twice.
@@ -118,7 +122,7 @@ class ReplayBuffer:
             double = next(i for i in ids if ids.count(i) > 1)
             raise TaskError(f"task {double} stands twice among the original tasks; remove one.")
         for task in tasks:
-            if not task.is_original:
+            if not (fixed or task.is_original):
                 raise TaskError(f"task {task.id} is a variant; only original tasks stay for ever.")
         with self._db.atomic():
             known = {str(r[0]) for r in self._db.rows("SELECT id FROM tasks WHERE generated = 0")}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 
 class Settings(BaseModel):
@@ -359,11 +359,12 @@ class TrainSettings(Settings):
     do; with `_by_trajectory` over its trajectories. `gae`: PPO with a critic, an advantage for each
     token, whitened over the batch; groups play no part, so that equal rewards teach too."""
     gae: GaeSettings = GaeSettings()
-    filter: Literal["none", "zerotir"] = "none"
-    """`zerotir`: leave out groups whose accuracy is outside `filtering.window` or whose scores
-    mostly failed, and samples that are cut and wrong, odd, made up, repetitive or (by
-    `filtering.max_perplexity`) too unlikely under the base model. All are counted. Needs a reward
-    that logs `correct`."""
+    filter: Literal["none", "zerotir", "dapo"] = "none"
+    """`dapo`: groups whose scores are all equal do not count, so that `filtering.redraw` draws
+    others for them (dynamic sampling). `zerotir`: leave out groups whose accuracy is outside
+    `filtering.window` or whose scores mostly failed, and samples that are cut and wrong, odd, made
+    up, repetitive or (by `filtering.max_perplexity`) too unlikely under the base model. All are
+    counted. Needs a reward that logs `correct`."""
     filtering: FilterSettings = FilterSettings()
     credit: Literal["trajectory", "turn"] = "trajectory"
     """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the
@@ -401,6 +402,18 @@ class TrainSettings(Settings):
     local: LocalSettings = LocalSettings()
 
 
+class StaticSettings(Settings):
+    """`curriculum = "static"`."""
+
+    variants: tuple[str, ...] = ()
+    """Files of variants made once (`rods synth`) that the pool holds beside the original tasks."""
+
+    @field_validator("variants", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return one_or_many(value)
+
+
 class StageSettings(Settings):
     """One stage of the curriculum."""
 
@@ -434,14 +447,14 @@ class EvaluationSettings(Settings):
     temperature: float = Field(default=1.0, le=5.0)
     """Of the samples."""
 
-    @model_validator(mode="after")
-    def _measures_something(self) -> EvaluationSettings:
-        if self.temperature <= 0:
+    @field_validator("temperature")
+    @classmethod
+    def _above_zero(cls, value: float) -> float:
+        if value <= 0:
             raise ValueError(
-                f"temperature: samples need one above 0, got {self.temperature:g}; "
-                "for greedy alone set evaluation.samples = 0"
+                "samples need one above 0; for greedy alone set evaluation.samples = 0"
             )
-        return self
+        return value
 
     @field_validator("files", mode="before")
     @classmethod

@@ -25,13 +25,13 @@ from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
 from rods.engines.threads import set_threads
 from rods.env import make_environment
-from rods.envs.originals import parted_tasks
-from rods.errors import StoreError
+from rods.envs.originals import parted_tasks, tasks_of_files
+from rods.errors import ConfigError, StoreError
 from rods.evaluation.suite import Suite, stratified
 from rods.evaluation.tool_metrics import meters
 from rods.parts import Parts, every_group
 from rods.reward import Rewards, Score
-from rods.rewards.filters import group_fault
+from rods.rewards.filters import group_fault, has_variance
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.gates import Gatekeeper
 from rods.synthesis.pipeline import synthesize
@@ -90,7 +90,26 @@ def sides_of(config: RunConfig, environment: Any = None) -> Sides:
         train = without_broken(train, environment, "env.tasks, training side")
         held_out = without_broken(held_out, environment, "env.tasks, held-out side")
     originals = stratified(train, config.env.train_tasks, config.seed)
+    if config.static.variants:
+        originals = [*originals, *_made_before(config, held_out)]
     return Sides(train, originals, held_out, parted.digest)
+
+
+def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
+    """The variants of `static.variants`.
+
+    Raises:
+        ConfigError: one of them is of a held-out scenario.
+    """
+    variants = tasks_of_files(config.env, config.static.variants, "static.variants")
+    theirs = {task.provenance.scenario for task in held_out}
+    for task in variants:
+        if task.provenance.scenario in theirs:
+            raise ConfigError(
+                f"static.variants: task {task.id} is of scenario {task.provenance.scenario}, which "
+                "is held out. Make variants of the training side: rods synth."
+            )
+    return variants
 
 
 def start_run(config: RunConfig, folder: str) -> RunDirectory:
@@ -253,6 +272,8 @@ def _filter(config: RunConfig) -> Callable[[Sequence[Score]], bool]:
     """Whether a group trains under the run's filter."""
     if config.train.filter == "none":
         return every_group
+    if config.train.filter == "dapo":
+        return has_variance
     return lambda scores: group_fault(scores, config.train.filtering.window) is None
 
 

@@ -165,7 +165,7 @@ def _open(manifest: dict[str, Any]) -> tuple[School, Examples]:
 
 def _learn(folder: Path, school: School, every: int) -> list[dict[str, Any]]:
     """The updates that are left; returns the log of all."""
-    from rods.loop import ctrl_c
+    from rods.interrupt import ctrl_c
 
     log = folder / METRICS
     figures = _kept(log, school.step)

@@ -148,19 +148,21 @@ def write_comparison(comparison: Comparison, out: Path) -> Path:
         "comparison": comparison,
         "colours": colours,
         "identities": [dict(identity(run)) for run in comparison.runs],
-        "curves": overlays(comparison, colours),
+        "curves": overlays(comparison.runs, comparison.labels, colours),
     }
     return write_page(out, render("compare.html.j2", context))
 
 
-def overlays(comparison: Comparison, colours: Sequence[str]) -> list[Figure]:
+def overlays(
+    runs: Sequence[RunData], labels: Sequence[str], colours: Sequence[str]
+) -> list[Figure]:
     """The learning curves of all runs in common charts."""
     figures: list[Figure] = []
     for title, caption, curves, share in (*CURVES, *TOOL_CURVES):
         for curve in curves:
             series = [
                 found
-                for run, label, css in zip(comparison.runs, comparison.labels, colours, strict=True)
+                for run, label, css in zip(runs, labels, colours, strict=True)
                 if (found := step_series(run.steps, curve.key, label, css))
             ]
             if not series:

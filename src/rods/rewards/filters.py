@@ -62,6 +62,11 @@ def group_fault(
     return None if mean < window[1] - SLACK else "too_easy"
 
 
+def has_variance(scores: Sequence[Score]) -> bool:
+    """DAPO's condition (arXiv 2503.14476, equation 11): valid scores differ within the group."""
+    return len({score.value for score in scores if score.valid}) > 1
+
+
 # -- which samples carry loss --------------------------------------------------------------------
 
 

@@ -30,11 +30,14 @@ class Filters(NamedTuple):
     """What is left out of an update although it is valid; see `rods.rewards.filters`."""
 
     name: str = "none"
-    """`none` or `zerotir`."""
+    """One of `FILTERS`; `dapo` decides what is drawn, not what is trained."""
     window: tuple[float, float] = WINDOW
     """Mean accuracies between which a group is kept."""
     max_perplexity: float = 0.0
     """Of a sample under the base model; 0: not looked at."""
+
+
+FILTERS = ("none", "zerotir", "dapo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +193,9 @@ class _Sieve:
     """Applies a filter and counts what it holds back."""
 
     def __init__(self, filters: Filters) -> None:
-        if filters.name not in ("none", "zerotir"):
-            raise TrainError(f"there is no filter {filters.name!r}. Known: none, zerotir.")
+        if filters.name not in FILTERS:
+            known = ", ".join(FILTERS)
+            raise TrainError(f"there is no filter {filters.name!r}. Known: {known}.")
         self._on = filters.name == "zerotir"
         self._window = filters.window
         self.dropped: dict[str, int] = dict.fromkeys(get_args(GroupFault), 0) if self._on else {}

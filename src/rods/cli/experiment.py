@@ -1,0 +1,163 @@
+"""`rods experiment`: a grid of arms x seeds, resumable, with one table and one page."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rods.cli.common import EXTRA, out, overrides, say
+from rods.errors import ConfigError, Interrupted, RodsError, StoreError
+
+if TYPE_CHECKING:
+    from rods.evaluation.grid import Cell, Grid
+
+THREADS, VARIANTS = "model.threads", "static.variants"
+
+
+def add(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command("experiment", context_settings=EXTRA)(experiment)
+
+
+def experiment(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(help="A bundled experiment, or a .toml file.")] = "bfcl",
+    folder: Annotated[
+        str, typer.Option("--out", help="Where the runs go. [default: runs/NAME]")
+    ] = "",
+    parallel: Annotated[int, typer.Option(min=1, help="Runs at once, a thread each.")] = 1,
+    seeds: Annotated[str, typer.Option(help="Other seeds than the file's: 0,1,2")] = "",
+    arms: Annotated[str, typer.Option(help="Only these arms: fixed,rods")] = "",
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is done.")] = False,
+) -> None:
+    """Run every arm with every seed (finished runs are kept, others go on), then compare them.
+
+    Any setting, for all arms: --section.key VALUE.
+    """
+    from rods.evaluation.grid import load_grid
+    from rods.report.experiment import Experiment
+
+    numbers = _numbers(seeds)
+    grid = load_grid(file, numbers, [a for a in arms.split(",") if a], overrides(context.args))
+    where = Path(folder or f"runs/{grid.name}")
+    failed = [] if show else _play(grid, where, parallel)
+    found = Experiment.of(grid, where)
+    out().print(found.table())
+    for note in found.notes:
+        say(f"note: {note}")
+    say(f"page: {found.write(where / 'experiment.html')}")
+    if failed:
+        raise RodsError("; ".join(failed) + ". The same command goes on with what is missing.")
+
+
+def _numbers(seeds: str) -> list[int]:
+    try:
+        return [int(text) for text in seeds.split(",") if text.strip()]
+    except ValueError as error:
+        raise ConfigError(f"--seeds {seeds!r}: expected whole numbers, as in 0,1,2.") from error
+
+
+def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
+    """All runs that are not finished; what failed, in words."""
+    where.mkdir(parents=True, exist_ok=True)
+    waiting = [cell for cell in grid.cells if not _finished(grid, cell, where)]
+    say(f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already.")
+    failed: list[str] = []
+    with ThreadPoolExecutor(parallel) as pool:
+        running: dict[Future[int], Cell] = {
+            pool.submit(_one, grid, cell, where, parallel > 1): cell for cell in waiting
+        }
+        try:
+            for done in as_completed(running):
+                cell, status = running[done], done.result()
+                say(f"{cell.name}: {'finished' if not status else f'ended with {status}'}")
+                if status:
+                    failed.append(f"{cell.name} ended with {status}, see {_log(where, cell)}")
+        except KeyboardInterrupt as stop:
+            # The runs got the signal too: each stops at its next step, saved.
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise Interrupted("interrupted; the same command goes on.") from stop
+    return failed
+
+
+def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
+    """Whether a run is there to its end; one that was made with other settings is refused."""
+    from rods.store import MANIFEST, MAY_CHANGE, RunDirectory
+
+    path = where / cell.name
+    if not (path / MANIFEST).is_file():
+        return False
+    run = RunDirectory.open(path)
+    config = grid.config(_with_variants(cell, where))
+    free = MAY_CHANGE | {VARIANTS}  # its folder may have moved
+    changed = [t for t in run.config.changed(config) if t.partition(":")[0] not in free]
+    if changed:
+        raise StoreError(
+            f"{path}: was made with other settings than the experiment says now: "
+            f"{'; '.join(changed)}. Take another --out, or remove that run."
+        )
+    return bool(run.manifest["finished"])
+
+
+def _one(grid: Grid, cell: Cell, where: Path, alone: bool) -> int:
+    """One run in a process of its own; its words go to a log beside it."""
+    path = where / cell.name
+    told = [*_with_variants(cell, where).arm.overrides]
+    if alone and not any(text.startswith(f"{THREADS}=") for text in told):
+        told.append(f"{THREADS}=1")
+    with _log(where, cell).open("a", encoding="utf-8") as log:
+
+        def rods(*words: str) -> int:
+            command = [sys.executable, "-m", "rods.cli.main", *words]
+            return subprocess.run(command, stdout=log, stderr=log, check=False).returncode
+
+        if (path / "manifest.json").is_file():
+            return rods("train", "--resume", str(path))
+        if cell.arm.static_variants and (status := _synthesise(grid, cell, where, rods)):
+            return status
+        recipe = ["--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)]
+        return rods("train", *recipe, "--out", str(path), *(f"--{text}" for text in told))
+
+
+def _synthesise(grid: Grid, cell: Cell, where: Path, rods: Callable[..., int]) -> int:
+    """Variants of the run's original tasks, made once by `rods synth`."""
+    from rods.cli.assemble import sides_of
+    from rods.task import write_tasks
+
+    target, seeds = _variants(cell, where), where / f"{cell.name}.originals.jsonl"
+    if target.exists():
+        return 0
+    originals = sides_of(grid.config(cell)).originals
+    write_tasks(seeds, originals)
+    number = max(1, round(cell.arm.static_variants * len(originals)))
+    started = target.with_name(f"{target.name}.journal").exists()
+    return rods(
+        *("synth", "--out", str(target), "--seeds", str(seeds), "--n", str(number)),
+        *("--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)),
+        *(["--resume"] if started else []),
+        *(f"--{text}" for text in cell.arm.overrides),
+    )
+
+
+def _with_variants(cell: Cell, where: Path) -> Cell:
+    """The cell whose run reads the variants that are made for it."""
+    if not cell.arm.static_variants:
+        return cell
+    files = json.dumps([str(_variants(cell, where).resolve())])
+    arm = cell.arm._replace(overrides=(*cell.arm.overrides, f"{VARIANTS}={files}"))
+    return cell._replace(arm=arm)
+
+
+def _variants(cell: Cell, where: Path) -> Path:
+    return where / f"{cell.name}.variants.jsonl"
+
+
+def _log(where: Path, cell: Cell) -> Path:
+    return where / f"{cell.name}.log"

@@ -1,0 +1,190 @@
+"""A grid of runs: arms x seeds, read from one TOML file.
+
+Owns what the file may say and which run folder each arm and seed has. It starts nothing and reads
+no run.
+
+    grid = load_grid("bfcl", seeds=(0, 1), arms=("fixed", "rods"))
+    for cell in grid.cells: ...        # an arm and a seed
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from rods.config import RunConfig, load_config
+from rods.dotted import nearest
+from rods.errors import ConfigError
+from rods.settings import Settings
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiments"
+OFFLINE = "static_variants"
+"""Key of an arm that is no setting: variants made once before training, as a multiple of the
+original tasks of the run."""
+
+
+class Arm(NamedTuple):
+    """One way of training."""
+
+    name: str
+    overrides: tuple[str, ...]
+    """Settings, `section.key=value`."""
+    static_variants: float = 0.0
+
+
+class Cell(NamedTuple):
+    """One run."""
+
+    arm: Arm
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return f"{self.arm.name}-{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What is to be run and compared."""
+
+    name: str
+    recipe: str
+    profile: str
+    seeds: tuple[int, ...]
+    baseline: str
+    """The arm that the others are compared with."""
+    arms: tuple[Arm, ...]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All runs; a seed's arms stand together, so that an unfinished grid compares fairly."""
+        return [Cell(arm, seed) for seed in self.seeds for arm in self.arms]
+
+    def config(self, cell: Cell) -> RunConfig:
+        """The settings of one run.
+
+        Raises:
+            ConfigError: a setting is wrong; the message names the arm.
+        """
+        overrides = [*cell.arm.overrides, f"seed={cell.seed}"]
+        try:
+            return load_config(self.recipe, self.profile, overrides)
+        except ConfigError as error:
+            raise ConfigError(f"experiment {self.name}, arm {cell.arm.name!r}: {error}") from error
+
+
+class _File(Settings):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    recipe: str = "rods"
+    profile: str = "small"
+    seeds: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1)
+    baseline: str = ""
+    settings: dict[str, Any] = Field(default_factory=dict[str, Any])
+    arms: dict[str, dict[str, Any]] = Field(min_length=1)
+
+
+def load_grid(
+    file: str,
+    seeds: Sequence[int] = (),
+    arms: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+) -> Grid:
+    """Read an experiment.
+
+    Args:
+        file: short name of a bundled one, or path of a .toml file.
+        seeds: instead of the file's.
+        arms: only these; empty: all.
+        overrides: settings of every arm, stronger than the file's.
+
+    Raises:
+        ConfigError: the file is missing or wrong, or an arm is not known.
+    """
+    path = Path(file) if file.endswith(".toml") else EXPERIMENTS / f"{file}.toml"
+    if not path.is_file():
+        known = sorted(p.stem for p in EXPERIMENTS.glob("*.toml"))
+        raise ConfigError(
+            f"there is no experiment {file!r}.{nearest(file, known)} Known: {', '.join(known)}; "
+            "or give the path of a .toml file."
+        )
+    try:
+        found = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise ConfigError(f"{path}: {'; '.join(faults)}.") from error
+    shared = _overrides(found.settings)
+    known = {name: _arm(path, name, table, shared, overrides) for name, table in found.arms.items()}
+    baseline = found.baseline or next(iter(known))
+    for name in (baseline, *arms):
+        if name not in known:
+            raise ConfigError(
+                f"{path}: there is no arm {name!r}.{nearest(name, list(known))} "
+                f"Known: {', '.join(known)}."
+            )
+    chosen = [arm for name, arm in known.items() if not arms or name in arms]
+    if baseline not in [arm.name for arm in chosen]:
+        baseline = chosen[0].name
+    grid = Grid(
+        path.stem,
+        _beside(path, found.recipe),
+        found.profile,
+        tuple(dict.fromkeys(seeds or found.seeds)),
+        baseline,
+        tuple(chosen),
+    )
+    for arm in grid.arms:  # before hours of training, not in the middle of them
+        grid.config(Cell(arm, grid.seeds[0]))
+    return grid
+
+
+def _arm(
+    path: Path,
+    name: str,
+    table: Mapping[str, Any],
+    shared: Sequence[str],
+    overrides: Sequence[str],
+) -> Arm:
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(f"{path}: arm {name!r}: expected letters, digits, - and _.")
+    settings = dict(table)
+    times = settings.pop(OFFLINE, 0.0)
+    if isinstance(times, bool) or not isinstance(times, int | float) or times < 0:
+        raise ConfigError(f"{path}: arm {name!r}: {OFFLINE} {times!r}: expected a number from 0.")
+    return Arm(name, (*shared, *_overrides(settings), *overrides), float(times))
+
+
+def _beside(path: Path, recipe: str) -> str:
+    """A recipe's file is looked for beside the experiment's."""
+    near = path.parent / recipe
+    return str(near) if recipe.endswith(".toml") and near.is_file() else recipe
+
+
+def _overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Nested tables as `section.key=value`."""
+    found: list[str] = []
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            found += _overrides(cast("dict[str, Any]", value), f"{prefix}{key}.")
+        else:
+            found.append(f"{prefix}{key}={_toml(value)}")
+    return found
+
+
+def _toml(value: Any) -> str:
+    """A value of a TOML file, written again in one line."""
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in items) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in cast("list[Any]", value)) + "]"
+    return json.dumps(value)

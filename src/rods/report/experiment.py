@@ -1,0 +1,325 @@
+"""An experiment's finished runs as one table and one page.
+
+Owns how seeds are pooled: every task's value is averaged over an arm's seeds, then tasks are paired
+and clustered by scenario as in every other table. An arm is set against the baseline over the seeds
+that both have finished. How often it is ahead, seed by seed, stands beside it, because the interval
+speaks of other scenarios, not of other seeds.
+
+    found = Experiment.of(grid, Path("runs/bfcl"))
+    Console().print(found.table())
+    found.write(Path("runs/bfcl/experiment.html"))
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from rods.errors import StoreError
+from rods.evaluation.grid import Grid
+from rods.evaluation.stats import Difference, Interval
+from rods.report.build import render, span, write_page
+from rods.report.compare import COLOURS, FAIR, overlays
+from rods.report.heldout import (
+    LEADING,
+    METRICS,
+    SETS,
+    WRITERS_SAID,
+    Cell,
+    Part,
+    measured,
+    result_rows,
+)
+from rods.report.results import change, mean
+from rods.report.run_data import EvalRow, Evaluation, RunData, StepRow, load_run
+
+
+@dataclass(frozen=True, slots=True)
+class ArmCell:
+    """One metric of one arm on one part of the held-out tasks."""
+
+    after: Interval | None
+    gain: Difference | None
+    """After minus before."""
+    against: Difference | None
+    """This arm after training minus the baseline after training; `None` for the baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArmResult:
+    """One arm's finished runs."""
+
+    name: str
+    overrides: tuple[str, ...]
+    runs: Mapping[int, RunData]
+    """By seed."""
+    cells: Mapping[tuple[Part, str], ArmCell]
+    ahead: str
+    """In how many of the common seeds its greedy (else sampled) progress on variants (else
+    originals) ends above the baseline's."""
+
+    @property
+    def budget(self) -> list[tuple[str, str]]:
+        """What a run spent, and what came of it: name and mean over seeds with its range."""
+        figures: list[tuple[str, Callable[[RunData], float | None]]] = [
+            ("updates", lambda run: len(run.steps)),
+            ("trajectories", lambda run: run.total("trajectories")),
+            ("tokens", lambda run: run.total("tokens_generated")),
+            ("no variance", _flat_at_the_end),
+            ("injected", lambda run: sum(e.injected for e in run.epochs)),
+            ("retired", lambda run: sum(sum(e.retired.values()) for e in run.epochs)),
+        ]
+        found = [(name, _range([of(run) for run in self.runs.values()])) for name, of in figures]
+        took = [run.seconds for run in self.runs.values() if run.seconds is not None]
+        return [*found, ("time", span(statistics.fmean(took)) if took else "-")]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """All arms that have finished runs."""
+
+    name: str
+    baseline: str
+    arms: tuple[ArmResult, ...]
+    notes: tuple[str, ...]
+    """What is missing or not fair, in sentences."""
+
+    @classmethod
+    def of(cls, grid: Grid, folder: Path) -> Experiment:
+        """Read the finished runs of a grid.
+
+        Raises:
+            StoreError: none is finished.
+        """
+        runs: dict[str, dict[int, RunData]] = {arm.name: {} for arm in grid.arms}
+        missing: list[str] = []
+        for cell in grid.cells:
+            path = folder / cell.name
+            run = load_run(path) if (path / "manifest.json").is_file() else None
+            if run is not None and run.manifest.get("finished") and run.evaluation("after"):
+                runs[cell.arm.name][cell.seed] = run
+            else:
+                missing.append(cell.name)
+        if not any(runs.values()):
+            raise StoreError(f"{folder}: no run of the experiment {grid.name!r} is finished yet.")
+        base = runs[grid.baseline]
+        arms = tuple(
+            ArmResult(
+                arm.name,
+                arm.overrides,
+                runs[arm.name],
+                _cells(runs[arm.name], base if arm.name != grid.baseline else {}),
+                _ahead(runs[arm.name], base) if arm.name != grid.baseline else "",
+            )
+            for arm in grid.arms
+            if runs[arm.name]
+        )
+        notes = [f"not finished, and left out: {', '.join(missing)}."] if missing else []
+        return cls(grid.name, grid.baseline, arms, (*notes, *_unfair(arms)))
+
+    @property
+    def parts(self) -> list[Part]:
+        """Parts of the held-out tasks that any arm has values of, in their order."""
+        return list(dict.fromkeys(part for arm in self.arms for part, _ in arm.cells))
+
+    @property
+    def metrics(self) -> list[str]:
+        """What was measured, of those that tables lead with."""
+        known = {metric for arm in self.arms for _, metric in arm.cells}
+        return [metric for metric in LEADING if metric in known]
+
+    def table(self) -> Group:
+        """Results and budgets for a terminal, 80 columns."""
+        return Group(_results(self), _budgets(self))
+
+    def write(self, out: Path) -> Path:
+        """Write the page, self-contained.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        curves = [_mean_run(arm) for arm in self.arms]
+        colours = [COLOURS[i % len(COLOURS)] for i in range(len(curves))]
+        context = {
+            "experiment": self,
+            "curves": overlays(curves, [arm.name for arm in self.arms], colours),
+            "writers_said": WRITERS_SAID if any(p.by == "writer" for p in self.parts) else "",
+        }
+        return write_page(out, render("experiment.html.j2", context))
+
+
+# -- pooling -------------------------------------------------------------------------------------
+
+
+def pooled(runs: Sequence[RunData], when: str) -> Evaluation:
+    """One evaluation of several runs: each task's values averaged over those that all runs have."""
+    found = [e for run in runs if (e := run.evaluation(when))]
+    by_run = [{(row.set, row.task_id): row for row in e.rows} for e in found]
+    rows: list[EvalRow] = []
+    for key, first in by_run[0].items() if by_run else ():
+        same = [rows[key] for rows in by_run if key in rows]
+        if len(same) == len(runs):
+            shared = [m for m in first.values if all(m in row.values for row in same)]
+            values = {m: math.fsum(row.values[m] for row in same) / len(same) for m in shared}
+            rows.append(replace(first, values=values, samples=sum(r.samples for r in same)))
+    return Evaluation(when, tuple(rows))
+
+
+def _cells(
+    mine: Mapping[int, RunData], base: Mapping[int, RunData]
+) -> dict[tuple[Part, str], ArmCell]:
+    if not mine:
+        return {}
+    own = result_rows(pooled([*mine.values()], "before"), pooled([*mine.values()], "after"))
+    common = sorted(mine.keys() & base.keys())
+    other: dict[tuple[Part, str], Cell] = {}
+    if common:
+        against = result_rows(
+            pooled([base[seed] for seed in common], "after"),
+            pooled([mine[seed] for seed in common], "after"),
+        )
+        other = {(row.part, m): cell for row in against for m, cell in row.cells.items()}
+    found: dict[tuple[Part, str], ArmCell] = {}
+    for row in own:
+        for metric in measured(own):
+            cell, pair = row.cells[metric], other.get((row.part, metric))
+            against_it = pair.difference if pair else None
+            found[row.part, metric] = ArmCell(cell.after, cell.difference, against_it)
+    return found
+
+
+def _ahead(mine: Mapping[int, RunData], base: Mapping[int, RunData]) -> str:
+    common = sorted(mine.keys() & base.keys())
+    better = counted = 0
+    for seed in common:
+        rows = result_rows(base[seed].evaluation("after"), mine[seed].evaluation("after"))
+        metric = next(iter(measured(rows)), "")
+        for row in rows[:1]:
+            cell = row.cells.get(metric)
+            if cell and cell.before and cell.after:
+                counted += 1
+                better += cell.after.mean > cell.before.mean
+    return f"{better} of {counted}" if counted else "-"
+
+
+def _mean_run(arm: ArmResult) -> RunData:
+    """The arm's seeds as one run whose numbers are their means, step by step, for its curves."""
+    steps: dict[int, list[StepRow]] = {}
+    for run in arm.runs.values():
+        for row in run.steps:
+            steps.setdefault(row.step, []).append(row)
+    first = next(iter(arm.runs.values()))
+    whole = [rows for _, rows in sorted(steps.items()) if len(rows) == len(arm.runs)]
+    return RunData(first.path, first.manifest, tuple(_mean_step(rows) for rows in whole))
+
+
+def _mean_step(rows: Sequence[StepRow]) -> StepRow:
+    shared = set[str](rows[0].numbers).intersection(*(row.numbers for row in rows))
+    numbers = {k: math.fsum(row.numbers[k] for row in rows) / len(rows) for k in sorted(shared)}
+    return replace(rows[0], numbers=numbers)
+
+
+def _flat_at_the_end(run: RunData) -> float | None:
+    values = [r.numbers["zero_variance"] for r in run.steps if "zero_variance" in r.numbers]
+    return statistics.fmean(values[-max(1, len(values) // 4) :]) if values else None
+
+
+def _range(values: Sequence[float | None]) -> str:
+    """`2016`, or with seeds that differ `2016 (1984 to 2048)`."""
+    known = [v for v in values if v is not None]
+    if not known:
+        return "-"
+    form = ".2f" if any(v != int(v) for v in known) else ".0f"
+    middle = f"{statistics.fmean(known):{form}}"
+    low, high = min(known), max(known)
+    return middle if low == high else f"{middle} ({low:{form}} to {high:{form}})"
+
+
+def _unfair(arms: Sequence[ArmResult]) -> list[str]:
+    found: list[str] = []
+    for what, key in (("trajectories", "trajectories"), ("generated tokens", "tokens_generated")):
+        means = {a.name: statistics.fmean(r.total(key) for r in a.runs.values()) for a in arms}
+        if max(means.values()) > (1 + FAIR) * min(means.values()):
+            listed = ", ".join(f"{name} {value:.0f}" for name, value in means.items())
+            found.append(f"the arms spent different budgets of {what}: {listed}.")
+    runs = [run for arm in arms for run in arm.runs.values()]
+    for when, what in (
+        ("before", "the runs did not start from the same policy, or were evaluated differently"),
+        ("after", "the runs were not evaluated on the same held-out tasks"),
+    ):
+        seen = [e for run in runs if (e := run.evaluation(when))]
+        keys = [{(row.set, row.task_id) for row in e.rows} for e in seen]
+        same = all(k == keys[0] for k in keys)
+        if same and when == "before":
+            values = [{r.task_id: sorted(r.values.items()) for r in e.rows} for e in seen]
+            same = all(v == values[0] for v in values)
+        if not same:
+            found.append(f"{what}.")
+    seeds = {arm.name: len(arm.runs) for arm in arms}
+    if len(set(seeds.values())) > 1:
+        listed = ", ".join(f"{name} {n}" for name, n in seeds.items())
+        found.append(f"the arms have different numbers of finished seeds: {listed}.")
+    return found
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+
+def _results(found: Experiment) -> Table:
+    table = Table(
+        title=f"Held-out results of {found.name}, after training",
+        caption="Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by "
+        "scenario, each task averaged over seeds.",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0,
+    )
+    table.add_column("", max_width=24)
+    for metric in found.metrics:
+        what, way = METRICS[metric]
+        table.add_column(f"{what.split()[-1].lower()}\n{way}", justify="right", no_wrap=True)
+    for part in (part for part in found.parts if not part.by):
+        table.add_section()
+        table.add_row(Text(SETS.get(part.set, part.set)), style="bold")
+        for arm in found.arms:
+            cells = [arm.cells.get((part, metric)) for metric in found.metrics]
+            compared = ["  gain", f"  to {found.baseline}"] if arm.ahead else ["  gain"]
+            texts = [_cell(cell, arm.ahead != "") for cell in cells]
+            table.add_row(Text("\n").join(map(Text, [arm.name, *compared])), *texts)
+    return table
+
+
+def _cell(cell: ArmCell | None, compared: bool) -> Text:
+    if cell is None:
+        return Text("-")
+    lines = [Text(mean(cell.after)), change(cell.gain)]
+    return Text("\n").join([*lines, change(cell.against)] if compared else lines)
+
+
+def _budgets(found: Experiment) -> Table:
+    table = Table(
+        title="Budgets, mean over seeds",
+        caption=f"No variance: share of such groups in the last quarter. Ahead: seeds that end "
+        f"above {found.baseline}.",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0,
+    )
+    names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
+    for name in ("", "seeds", *names, "ahead"):
+        table.add_column(name, justify="right" if name else "left")
+    for arm in found.arms:
+        figures = dict(arm.budget)
+        texts = [figures[name].partition(" (")[0] for name in names]
+        table.add_row(Text(arm.name), str(len(arm.runs)), *texts, arm.ahead or "-")
+    return table

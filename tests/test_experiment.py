@@ -1,0 +1,229 @@
+"""A grid of arms and seeds: what its file says, what is run again, and how seeds are pooled."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from report_runs import write_run
+from rods.cli import experiment as verb
+from rods.cli.main import app
+from rods.errors import ConfigError, StoreError
+from rods.evaluation.grid import EXPERIMENTS, Cell, Grid, load_grid
+from rods.evaluation.stats import paired_difference
+from rods.report.experiment import Experiment, pooled
+from rods.report.heldout import Part
+from rods.report.run_data import load_run
+
+FILE = """
+profile = "quick"
+seeds = [0, 1]
+baseline = "fixed"
+
+[settings]
+evaluation.variants = 7
+stages = [{name = "all", expand = true, epochs = 3}]
+
+[arms.fixed]
+curriculum = "static"
+
+[arms.rods]
+boundary.priority = "random"
+"""
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Grid:
+    (tmp_path / "small.toml").write_text(FILE)
+    return load_grid(str(tmp_path / "small.toml"))
+
+
+@pytest.fixture
+def runs(tmp_path: Path, grid: Grid) -> Path:
+    """Finished runs of every arm and seed; their held-out tasks are the same."""
+    for cell in grid.cells:
+        curriculum = "static" if cell.arm.name == "fixed" else "rods"
+        write_run(tmp_path / "runs" / cell.name, cell.seed, 12, curriculum=curriculum)
+    return tmp_path / "runs"
+
+
+def text_of(found: Experiment, width: int = 80) -> str:
+    out = io.StringIO()
+    Console(width=width, file=out).print(found.table())
+    return out.getvalue()
+
+
+# -- the file ------------------------------------------------------------------------------------
+
+
+def test_an_arm_is_the_recipe_the_shared_settings_and_its_own(grid: Grid) -> None:
+    assert [cell.name for cell in grid.cells] == ["fixed-0", "rods-0", "fixed-1", "rods-1"]
+    fixed, rods = (grid.config(cell) for cell in grid.cells[2:])
+    assert (fixed.curriculum, rods.curriculum) == ("static", "rods")
+    assert rods.boundary.priority == "random" and rods.seed == fixed.seed == 1
+    assert rods.evaluation.variants == fixed.evaluation.variants == 7
+    assert rods.stages[0].epochs == 3 and rods.model.name == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('baseline = "fixed"', 'baseline = "fixt"'), "no arm 'fixt'.*Did you mean 'fixed'"),
+        (("boundary.priority", "boundary.priorty"), "arm 'rods'.*boundary.priority"),
+        (('profile = "quick"', "speed = 1"), "speed"),
+        (('curriculum = "static"', "static_variants = -1"), "expected a number from 0"),
+        (("[arms.rods]", '[arms."a/b"]'), "letters, digits"),
+        (("seeds = [0, 1]", "seeds = []"), "seeds"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_anything_runs(
+    change: tuple[str, str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "wrong.toml").write_text(FILE.replace(*change))
+    with pytest.raises(ConfigError, match=f"(?s){said}"):
+        load_grid(str(tmp_path / "wrong.toml"))
+
+
+@pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
+def test_bundled_experiments_are_valid(path: Path) -> None:
+    grid = load_grid(path.stem)
+    budgets = {grid.config(Cell(arm, 0)).trajectories for arm in grid.arms}
+    assert len(budgets) == 1 and budgets.pop() > 0  # equal budgets
+    only = load_grid(path.stem, seeds=[4], arms=[grid.arms[1].name])
+    assert [c.seed for c in only.cells] == [4] and only.baseline == grid.arms[1].name
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def test_finished_runs_are_kept_and_others_are_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.toml").write_text(FILE)
+    played: list[str] = []
+
+    def one(grid: Grid, cell: Cell, where: Path, alone: bool) -> int:
+        played.append(cell.name)
+        path = write_run(where / cell.name, cell.seed, 6)
+        manifest = json.loads((path / "manifest.json").read_text())
+        manifest |= {"rods": "0.1.0", "config": grid.config(cell).model_dump(mode="json")}
+        (path / "manifest.json").write_text(json.dumps(manifest))
+        return 3 if cell.name == "rods-1" and len(played) < 5 else 0
+
+    monkeypatch.setattr(verb, "_one", one)
+    words = ["experiment", str(tmp_path / "small.toml"), "--out", str(tmp_path / "runs")]
+    first = CliRunner().invoke(app, words)
+    assert played == ["fixed-0", "rods-0", "fixed-1", "rods-1"]
+    assert first.exit_code and "rods-1 ended with 3" in str(first.exception)
+    shutil.rmtree(tmp_path / "runs" / "fixed-1")
+    again = CliRunner().invoke(app, words)
+    assert again.exit_code == 0, again.output
+    assert played[4:] == ["fixed-1"]
+    assert (tmp_path / "runs" / "experiment.html").is_file()
+    other = CliRunner().invoke(app, [*words, "--train.lr", "0.5"])
+    assert isinstance(other.exception, StoreError) and "train.lr" in str(other.exception)
+    assert len(played) == 5
+
+
+@pytest.mark.slow
+def test_an_arm_of_static_variants_makes_them_once_and_trains_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = FILE.replace('curriculum = "static"', 'curriculum = "static"\nstatic_variants = 5')
+    (tmp_path / "small.toml").write_text(text)
+    grid = load_grid(str(tmp_path / "small.toml"))
+    commands: list[list[str]] = []
+
+    class Done:
+        returncode = 0
+
+    def run(command: list[str], **_: Any) -> Done:
+        commands.append(command[3:])
+        return Done()
+
+    monkeypatch.setattr(verb.subprocess, "run", run)
+    assert verb._one(grid, grid.cells[0], tmp_path, True) == 0
+    synth, train = commands
+    assert synth[0] == "synth" and synth[synth.index("--n") + 1] == str(5 * 24)
+    target = tmp_path / "fixed-0.variants.jsonl"
+    assert synth[synth.index("--out") + 1] == str(target)
+    assert train[0] == "train" and f'--static.variants=["{target}"]' in train
+    assert "--model.threads=1" in train
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def test_tasks_are_averaged_over_seeds_and_paired_by_scenario(grid: Grid, runs: Path) -> None:
+    found = Experiment.of(grid, runs)
+    assert [arm.name for arm in found.arms] == ["fixed", "rods"] and found.notes == ()
+    ends = {
+        name: [load_run(runs / f"{name}-{seed}").evaluation("after") for seed in (0, 1)]
+        for name in ("fixed", "rods")
+    }
+    rows = [r for r in ends["rods"][0].rows if r.set == "variant"]  # type: ignore[union-attr]
+
+    def averaged(name: str) -> list[float]:
+        by_task = [{r.task_id: r for r in e.rows} for e in ends[name]]  # type: ignore[union-attr]
+        values = [[rows[row.task_id].values["greedy_progress"] for rows in by_task] for row in rows]
+        return [sum(v) / len(v) for v in values]
+
+    expected = paired_difference(
+        averaged("fixed"), averaged("rods"), [row.scenario for row in rows]
+    )
+    cell = found.arms[1].cells[Part("variant"), "greedy_progress"]
+    assert cell.against == expected and expected is not None and expected.clusters == 30
+    assert found.arms[0].cells[Part("variant"), "greedy_progress"].against is None
+    assert found.arms[1].ahead == "2 of 2"
+
+
+def test_pooled_values_are_means_of_the_tasks_that_all_seeds_have(runs: Path) -> None:
+    one, other = load_run(runs / "rods-0"), load_run(runs / "fixed-0")
+    rows = pooled([one, other], "after").rows
+    mine = one.evaluation("after")
+    theirs = other.evaluation("after")
+    assert mine is not None and theirs is not None
+    for row, a, b in zip(rows, mine.rows, theirs.rows, strict=True):
+        assert row.task_id == a.task_id == b.task_id
+        assert row.values["progress"] == pytest.approx(
+            (a.values["progress"] + b.values["progress"]) / 2
+        )
+
+
+def test_the_table_fits_a_terminal_and_shows_both_ways(grid: Grid, runs: Path) -> None:
+    text = text_of(Experiment.of(grid, runs))
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    assert text.index("Held-out variants") < text.index("Held-out original tasks")
+    assert "greedy" in text and "sampled" in text and "2 of 2" in text
+
+
+def test_what_is_missing_or_unfair_is_said(grid: Grid, runs: Path) -> None:
+    shutil.rmtree(runs / "rods-1")
+    path = write_run(runs / "rods-0", 0, 24)
+    text = (path / "metrics.jsonl").read_text().replace("variant-7", "variant-x")
+    (path / "metrics.jsonl").write_text(text)
+    notes = " ".join(Experiment.of(grid, runs).notes)
+    for part in (
+        "not finished, and left out: rods-1",
+        "different budgets of trajectories: fixed 1536, rods 3072",
+        "did not start from the same policy",
+        "not evaluated on the same held-out tasks",
+        "different numbers of finished seeds: fixed 2, rods 1",
+    ):
+        assert part in notes, notes
+    with pytest.raises(StoreError, match="no run of the experiment"):
+        Experiment.of(grid, runs / "nowhere")
+
+
+def test_the_page_is_whole_and_escapes_what_it_is_given(grid: Grid, runs: Path) -> None:
+    page = Experiment.of(grid, runs).write(runs / "experiment.html").read_text()
+    for part in ("Held-out variants", "Progress, greedy", "words of people", "Budgets", "<svg"):
+        assert part in page, part
+    assert "&#34;random&#34;" in page and "http://" not in page.replace("http://www.w3.org", "")
