@@ -97,11 +97,7 @@ def collect(
         TrainError: the shapes of `groups` and `scores` differ, or the filter has no such name.
         RewardError: a filter needs a part that the scores lack.
     """
-    if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
-        raise TrainError(
-            f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
-            f"with scores of {[len(row) for row in scores]}; expected one score for each."
-        )
+    _same_shape(groups, scores)
     known = [_scores_of(g, row) for g, row in zip(groups, scores, strict=True)]
     rewards = [[s.value if s.valid else None for s in row] for row in known]
     sieve = _Sieve(filters or Filters())
@@ -151,6 +147,14 @@ def collect(
         dropped=sieve.dropped,
         masked=sieve.masked,
     )
+
+
+def _same_shape(groups: Sequence[Group], scores: Scores) -> None:
+    if [len(g.trajectories) for g in groups] != [len(row) for row in scores]:
+        raise TrainError(
+            f"{len(groups)} groups of {[len(g.trajectories) for g in groups]} trajectories came "
+            f"with scores of {[len(row) for row in scores]}; expected one score for each."
+        )
 
 
 def _scores_of(group: Group, scores: Sequence[Score]) -> list[Score]:
