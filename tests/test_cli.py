@@ -142,14 +142,14 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     words = ["train", "--resume", "mine"]
     assert rods(*words, "--train.lr", "1", monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
-    assert "differ from the run's: train.lr: 0.0001 -> 1.0. Resume without" in said
+    assert "differ from the run's: train.lr: 0.002 -> 1.0. Resume without" in said
     assert rods(*words, "--dry-run", "--model.threads", "2", monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["model"]["threads"], shown["rollout"]["k"], shown["updates"]) == (2, 4, 3)
     assert started.config.model.threads == 1, "a dry run changes nothing"
     assert rods(*words, "--profile", "quick", monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
-    assert "rollout.k: 4 -> 8; updates: 3 -> 30. Resume" in said, "the recipe was asked for"
+    assert "rollout.k: 4 -> 8; updates: 3 -> 40. Resume" in said, "the recipe was asked for"
     assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
     assert "goes on in its own folder" in capsys.readouterr().err
 

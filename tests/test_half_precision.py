@@ -143,7 +143,7 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
             seen.append(await policy.open(1).generate([1, 2, 3], 6, 0.0))
 
     monkeypatch.setattr(assemble, "environment_of", lambda _: None)
-    monkeypatch.setattr(assemble, "sides_of", lambda _: None)
+    monkeypatch.setattr(assemble, "sides_of", lambda *_: None)
     monkeypatch.setattr(assemble, "held_out_tasks", lambda *_: [])
     monkeypatch.setattr(assemble, "Suite", Suite)
     monkeypatch.setattr(

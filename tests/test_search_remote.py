@@ -188,7 +188,7 @@ def test_no_more_than_size_at_once() -> None:
 
 @pytest.mark.parametrize("url", ["", "host:80", "ftp://host", "http://"])
 def test_no_address(url: str) -> None:
-    with pytest.raises(ConfigError, match=r"env\.retriever"):
+    with pytest.raises(ConfigError, match=r"env\.search\.retriever"):
         RemoteRetriever(url)
 
 
