@@ -36,9 +36,9 @@ OPEN = Habits(stop=0.6, guess=0.3)
 DATA = (
     "Verified variants of the training scenarios of BFCL multi-turn (grouped split, 400 of 800 "
     "tasks), made by the graph and the resample writers; the oracle's calls, a fixed answer, a "
-    "fixed abstention. At the end other variants, played by an agent whose habits the settings name: "
-    "turns that end too early, before the first call or between two, and calls where something is "
-    "missing."
+    "fixed abstention. At the end other variants, played by an agent whose habits the settings "
+    "name: turns that end too early, before the first call or between two, and calls where "
+    "something is missing."
 )
 LIMITS = (
     "It speaks the `compact` dialect only, knows the tools of the benchmark's eight classes by "
