@@ -74,6 +74,8 @@ class SearchSettings(Settings):
     """JSON lines of documents; empty: the bundled, generated corpus."""
     retriever: str = ""
     """Address of a retriever in the form of Search-R1, instead of `corpus`."""
+    results: int = Field(default=3, ge=1)
+    """Documents that one search shows."""
 
 
 class PythonToolSettings(Settings):
@@ -135,7 +137,8 @@ class EnvSettings(Settings):
         if self.name == "bfcl":
             return {"wheel": self.bfcl.wheel}
         if self.name == "search":
-            return {"source": self.search.retriever or self.search.corpus}
+            source = self.search.retriever or self.search.corpus
+            return {"source": source, "results": self.search.results}
         if self.name == "python_tool":
             mine = self.python_tool
             return {

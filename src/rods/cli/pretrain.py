@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rods.policies.conversations import Conversation
     from rods.policies.pretrain import PretrainSettings
 
-TOOLS, MATH = "tools", "math"
+TOOLS, MATH, SEARCH = KINDS = "tools", "math", "search"
 
 HELD_OUT = 120
 """Variants of held-out scenarios that the card's loss is measured on."""
@@ -70,7 +70,9 @@ def add(app: typer.Typer) -> None:
 
 def pretrain(
     folder: Annotated[Path, typer.Option("--out", help="Where the policy goes.")],
-    kind: Annotated[str, typer.Option(help="tools (the policy tiny) or math (tiny-math).")] = TOOLS,
+    kind: Annotated[
+        str, typer.Option(help="tools (the policy tiny), math (tiny-math), search (tiny-search).")
+    ] = TOOLS,
     tokens: Annotated[int, typer.Option(min=0, help="Tokens to train on; 0: as bundled.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
@@ -84,14 +86,17 @@ def pretrain(
     from rods.policies.pretrain import build_model, measure, save_policy
     from rods.template import ChatTemplate
 
-    if kind not in (TOOLS, MATH):
-        raise ConfigError(f"--kind {kind!r}: expected {TOOLS} or {MATH}.")
+    if kind not in KINDS:
+        raise ConfigError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}.")
     if (folder / "model.safetensors").exists():
         raise StoreError(f"{folder}: a policy is here already. Choose another folder.")
     folder.mkdir(parents=True, exist_ok=True)
     set_threads(threads)
     habits = ORACLE if ceiling else OPEN
-    school = _math(seed, tokens) if kind == MATH else _tools(folder, seed, tokens, wheel, habits)
+    if kind == TOOLS:
+        school = _tools(folder, seed, tokens, wheel, habits)
+    else:
+        school = _math(seed, tokens) if kind == MATH else _search(seed, tokens)
     model = build_model(school.settings, school.tokenizer, seed)
     card = _teach(model, school.conversations, school.settings, seed)
     if school.habitual:
@@ -141,6 +146,23 @@ def _math(seed: int, tokens: int) -> School:
     asked = math.Plan(held_out=True)
     held_out = math.math_conversations(tokenizer, asked, seed, range(math.HELD_OUT_ROWS))
     return School(settings, tokenizer, conversations, (), held_out, math.DATA, math.LIMITS)
+
+
+def _search(seed: int, tokens: int) -> School:
+    from rods.policies import search
+    from rods.policies.searches import BundledWorld
+
+    settings = replace(search.SETTINGS, tokens=tokens) if tokens else search.SETTINGS
+    number = settings.tokens // search.TYPICAL
+    say(f"{number} demonstrations")
+    world = search.search_world()
+    tokenizer = search.search_tokenizer(world, seed)
+    made = search.search_conversations(tokenizer, world, search.PLAN, seed, range(number))
+    asked = BundledWorld(search.RESULTS, held_out=True)
+    rows = range(search.HELD_OUT_ROWS)
+    held_out = search.search_conversations(tokenizer, asked, search.PLAN, seed, rows)
+    limits = f"{search.LIMITS} Left open: {search.OPEN}"
+    return School(settings, tokenizer, made, (), held_out, search.DATA, limits)
 
 
 def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> School:

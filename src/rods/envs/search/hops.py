@@ -73,7 +73,7 @@ def make_question(hops: int, seed: int) -> HopQuestion:
     side = provinces(held_out=seed >= HELD_OUT)
     turn, place = divmod(seed % HELD_OUT, len(side))
     chains = _chains(side[place], hops)
-    return _question(chains[turn % len(chains)], side[place])
+    return chain_question(chains[turn % len(chains)], side[place])
 
 
 def question_task(hops: int, seed: int) -> Task:
@@ -153,10 +153,14 @@ def provinces(held_out: bool) -> tuple[int, ...]:
 @lru_cache(maxsize=MOST_HOPS * PROVINCES)
 def _chains(number: int, hops: int) -> tuple[tuple[Step, ...], ...]:
     """All chains of a province in an order of their own."""
-    province = make_atlas().provinces[number]
-    found = [c for entity in province.kinds for c in _from(province, entity, hops, (entity,))]
+    found = chains_of(make_atlas().provinces[number], hops)
     random.Random(f"rods-hops-{number}-{hops}").shuffle(found)
     return tuple(found)
+
+
+def chains_of(province: Province, hops: int) -> list[tuple[Step, ...]]:
+    """All chains of so many facts in a province, of whatever world."""
+    return [c for entity in province.kinds for c in _from(province, entity, hops, (entity,))]
 
 
 def _from(
@@ -174,7 +178,8 @@ def _from(
                 yield (step, *rest)
 
 
-def _question(steps: tuple[Step, ...], province: int) -> HopQuestion:
+def chain_question(steps: tuple[Step, ...], province: int) -> HopQuestion:
+    """What a chain asks."""
     subject = steps[0].subject
     for step in steps[:-1]:
         subject = BY_NAME[step.relation].noun.format(x=subject)

@@ -1,0 +1,118 @@
+"""What the bundled policy `tiny-search` is made from: its tokenizer and its supervised responses.
+
+Owns the sizes of that model and what its card says. It trains nothing (`pretrain.py` does). Its
+demonstrations are of another world than the bundled corpus, so it has seen no name and no fact of
+what it is asked about later; it can only search and copy.
+
+    tokenizer = search_tokenizer(world, seed=0)
+    rows = search_conversations(tokenizer, world, PLAN, seed=0, numbers=range(10_000))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from transformers import PreTrainedTokenizerFast
+
+from rods.policies.conversations import Conversation
+from rods.policies.pretrain import PretrainSettings
+from rods.policies.searches import (
+    OtherWorld,
+    SearchDemonstration,
+    SearchPlan,
+    World,
+    search_demonstrations,
+)
+from rods.policies.tokenizer import common_words, train_tokenizer
+from rods.template import ChatTemplate
+
+SETTINGS = PretrainSettings(
+    hidden=128,
+    layers=4,
+    heads=4,
+    kv_heads=2,
+    ffn=256,
+    vocab=1024,
+    context=2048,
+    tokens=2_800_000,
+    batch_tokens=2_048,
+    window=256,
+    lr=3e-3,
+    matrix_lr=0.015,
+    context_weight=0.05,
+    smoothing=0.0,
+    habit_tokens=0,
+)
+"""With a little loss on questions and texts: their names, said again and again, teach copying."""
+PLAN = SearchPlan(hops=(1, 2))
+RESULTS = 1
+"""Documents of a search, as in the profile that this policy is for."""
+PROVINCES, WORLD = 160, 77
+"""Of the world that is demonstrated: about 6,000 documents."""
+DATA = (
+    "Generated questions of one and two hops about a world of its own (160 provinces, seed 77; no "
+    "name and no fact of the bundled corpus) in the dialect search_r1, with what its index "
+    "finds, one document a search: the necessary searches, one more, one too few, a useless one "
+    "first, none. Answers that no search has shown carry no loss."
+)
+LIMITS = (
+    "It speaks the dialect search_r1 only, copies names from questions and results into queries "
+    "and answers, and reads one document of the generated kind at a time. It exists so that the "
+    "search recipes show their mechanism without a GPU; it is no useful assistant."
+)
+OPEN = (
+    "Whether to search, and how often: answers without a search, searches that add nothing and "
+    "answers that come too early are as common as the necessary searches."
+)
+CORPUS = 1_500
+"""Demonstrations whose texts train the tokenizer."""
+TYPICAL = 265
+"""Tokens of a demonstration, to know how many are needed for one pass."""
+HELD_OUT_ROWS = 200
+"""Demonstrations of the bundled corpus' held-out side that the card's loss is measured on."""
+TAGS = r"</?(?:search|information|answer|think)>"
+"""A tag is one token."""
+WORDS = 150
+"""Words that are joined to the blank before them."""
+
+
+def search_world() -> OtherWorld:
+    """The world that is demonstrated."""
+    return OtherWorld(PROVINCES, WORLD, RESULTS)
+
+
+def search_tokenizer(world: World, seed: int, corpus: int = CORPUS) -> PreTrainedTokenizerFast:
+    """A tokenizer of about 1,024 entries: words and tags of the dialect, syllables of names."""
+    made = search_demonstrations(world, PLAN, seed, range(corpus))
+    texts = ["".join(text for text, _ in row.pieces) for row in made]
+    tokenizer = train_tokenizer(texts, common_words(texts, WORDS), SETTINGS.vocab, TAGS)
+    tokenizer.model_max_length = SETTINGS.context
+    return tokenizer
+
+
+def search_conversations(
+    tokenizer: PreTrainedTokenizerFast,
+    world: World,
+    plan: SearchPlan,
+    seed: int,
+    numbers: Iterable[int],
+) -> list[Conversation]:
+    """Demonstrations as ids with a mask, put together as a rollout does."""
+    template = ChatTemplate(tokenizer)
+    made = search_demonstrations(world, plan, seed, numbers)
+    return [_conversation(row, template) for row in made]
+
+
+def _conversation(row: SearchDemonstration, template: ChatTemplate) -> Conversation:
+    """An answer that nobody could know is noise, larger than all there is to learn: no loss."""
+    ids: list[int] = []
+    mask: list[int] = []
+    for place, (text, said) in enumerate(row.pieces):
+        new = template.encode(text)
+        ids += new
+        if place < len(row.pieces) - 1 or row.known:
+            mask += [int(said)] * len(new)
+        else:
+            start, end = len(template.encode("<answer> ")), len(template.encode(" </answer>"))
+            mask += [1] * start + [0] * (len(new) - start - end) + [1] * end
+    return Conversation([*ids, template.end_id], [*mask, 1])

@@ -1,0 +1,173 @@
+"""Demonstrations of search questions in the dialect `search_r1`, with what an index really finds.
+
+Owns the mixture: which questions, how often an answer comes without a search, with the necessary
+ones, with one more, after a useless one or one too early. Never trains and never judges.
+
+An answer that nothing has shown is written down as if it were known (`known` is False). Nobody can
+learn it, for names are made of syllables; so searching, and how often, is left to reinforcement.
+
+    world = bundled_world(results=3)
+    for made in search_demonstrations(world, SearchPlan(), seed=0, numbers=range(1000)):
+        made.task_id, made.pieces       # "hops-2-8451-search_r1", [["Question: ...", False], ...]
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from rods.dialects import INLINE
+from rods.envs.questions.question import Question
+from rods.envs.search.atlas import make_atlas
+from rods.envs.search.environment import RESULTS, SearchEnvironment
+from rods.envs.search.hops import (
+    FAMILY,
+    HELD_OUT,
+    MOST_HOPS,
+    HopQuestion,
+    chain_question,
+    chains_of,
+    make_question,
+)
+from rods.envs.search.index import Bm25Index
+from rods.envs.search.relations import BY_KIND, BY_NAME
+from rods.policies.demonstrations import SPREAD
+
+DIALECT = "search_r1"
+
+
+@dataclass(frozen=True)
+class SearchMixture:
+    """Shares of the ways to answer; what is left are answers without a search."""
+
+    necessary: float = 0.25
+    """The searches that find the facts in order, no other."""
+    extra: float = 0.30
+    """One more after these: the last one again, or another fact of the same text."""
+    short: float = 0.15
+    """All but the last: the answer is a guess. Of one fact, there is no search."""
+    useless: float = 0.10
+    """The necessary ones after one that names nobody."""
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """What is demonstrated."""
+
+    hops: Sequence[int] = tuple(range(1, MOST_HOPS + 1))
+    """Each as often as it stands here."""
+    mixture: SearchMixture = SearchMixture()
+
+
+class World(Protocol):
+    """Where questions come from, and what a search finds there."""
+
+    def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
+        """A question and its name."""
+        ...
+
+    def find(self, query: str) -> str:
+        """What the policy reads of a search."""
+        ...
+
+
+class BundledWorld:
+    """The corpus that `search` uses if none is named, one side of its questions."""
+
+    def __init__(self, results: int = RESULTS, held_out: bool = False):
+        self._environment = SearchEnvironment(results=results)
+        self._first = HELD_OUT if held_out else 0
+
+    def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
+        """A question and its name."""
+        place = self._first + rng.randrange(SPREAD)
+        return f"{FAMILY}-{hops}-{place}", make_question(hops, place)
+
+    def find(self, query: str) -> str:
+        """What the policy reads of a search."""
+        return self._environment.find(query).content
+
+
+class OtherWorld:
+    """A world of the same kind whose names and facts the bundled one does not have."""
+
+    def __init__(self, provinces: int, seed: int, results: int = RESULTS):
+        atlas = make_atlas(provinces, seed)
+        self._provinces = atlas.provinces
+        index = Bm25Index.of(atlas.documents)
+        self._environment = SearchEnvironment(results=results, retriever=index)
+        self._name = f"world{seed}"
+
+    def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
+        """A question and its name."""
+        province = rng.choice(self._provinces)
+        chains = chains_of(province, hops)
+        place = rng.randrange(len(chains))
+        name = f"{self._name}-{hops}-{province.number}-{place}"
+        return name, chain_question(chains[place], province.number)
+
+    def find(self, query: str) -> str:
+        """What the policy reads of a search."""
+        return self._environment.find(query).content
+
+
+class SearchDemonstration(NamedTuple):
+    """One question with a response."""
+
+    task_id: str
+    known: bool
+    """Whether a search has shown the answer."""
+    pieces: list[tuple[str, bool]]
+    """The prompt, then the response; True: the policy writes it."""
+
+
+def search_demonstrations(
+    world: World, plan: SearchPlan, seed: int, numbers: Iterable[int]
+) -> Iterator[SearchDemonstration]:
+    """Demonstration `i` is a function of world, plan, seed and `i` alone.
+
+    Raises:
+        ConfigError: no question has so many hops.
+    """
+    dialect = INLINE[DIALECT]
+    for number in numbers:
+        rng = random.Random(f"rods-searches-{seed}-{number}")
+        name, question = world.draw(rng.choice(plan.hops), rng)
+        queries = choose_queries(question, plan.mixture, rng)
+        asked = Question(question.text, question.answer, tuple(queries))
+        response = dialect.demonstration(asked, [world.find(query) for query in queries])
+        yield SearchDemonstration(
+            f"{name}-{DIALECT}",
+            question.programs[-1] in queries,
+            [(dialect.prompt(question.text), False), *response],
+        )
+
+
+def choose_queries(
+    question: HopQuestion, mixture: SearchMixture, rng: random.Random
+) -> list[str]:
+    """The queries of one demonstration, none for an answer without a search."""
+    right = list(question.programs)
+    ways = {
+        "necessary": right,
+        "extra": [*right, _one_more(question, rng)],
+        "short": right[:-1],
+        "useless": [BY_NAME[rng.choice(question.steps).relation].query, *right],
+    }
+    draw = rng.random()
+    for way, queries in ways.items():
+        draw -= getattr(mixture, way)
+        if draw < 0:
+            return queries
+    return []
+
+
+def _one_more(question: HopQuestion, rng: random.Random) -> str:
+    """The last query again, or one about another fact of the same subject."""
+    last = question.steps[-1]
+    others = [r for r in BY_KIND[BY_NAME[last.relation].of] if r.name != last.relation]
+    if not others or rng.random() < 0.5:
+        return question.programs[-1]
+    return f"{last.subject} {rng.choice(others).query}"
