@@ -9,6 +9,7 @@ import pytest
 
 from rods.config import (
     RECIPES,
+    REMOVED,
     RENAMED,
     RunConfig,
     keys,
@@ -122,6 +123,19 @@ def test_a_former_name_says_the_new_one(former: str) -> None:
         load_config("rods", "quick", [f"{former}=1"])
     assert f"{former!r} is now called {RENAMED[former]}" in str(error.value)
     assert RENAMED[former].split()[0] in keys()
+
+
+@pytest.mark.parametrize("former", sorted(REMOVED))
+def test_a_setting_that_is_gone_says_what_happens_instead(former: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config("rods", "quick", [f"{former}=false"])
+    assert f"{former!r} is gone: {REMOVED[former]}" in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "trajectories"), [("otc_ppo", 512), ("retool", 1024)])
+def test_full_ppo_rolls_out_each_task_once(name: str, trajectories: int) -> None:
+    rollout = load_config(name).rollout
+    assert (rollout.k, rollout.tasks_per_step) == (1, trajectories)
 
 
 def test_one_rollout_of_a_task_is_allowed_where_nothing_compares_groups() -> None:

@@ -194,11 +194,12 @@ def test_sources(tmp_path: Path) -> None:
 
 
 def test_settings_name_the_source() -> None:
-    def arguments(**mine: str) -> dict[str, Any]:
+    def arguments(**mine: Any) -> dict[str, Any]:
         return dict(EnvSettings(name="search", search=SearchSettings(**mine)).arguments)
 
-    assert arguments(corpus="c.jsonl") == {"source": "c.jsonl"} and arguments() == {"source": ""}
-    assert arguments(corpus="c", retriever="http://h") == {"source": "http://h"}
+    assert arguments(corpus="c.jsonl") == {"source": "c.jsonl", "results": 3}
+    assert arguments() == {"source": "", "results": 3}
+    assert arguments(corpus="c", retriever="http://h")["source"] == "http://h"
     assert EnvSettings(bfcl=BfclSettings(wheel="w")).arguments == {"wheel": "w"}
 
 

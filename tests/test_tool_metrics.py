@@ -9,7 +9,8 @@ import pytest
 from rods.errors import RewardError
 from rods.evaluation import tool_metrics as meters
 from rods.reward import Score, get_reward, score
-from rods.trajectory import Trajectory
+from rods.task import Task
+from rods.trajectory import Group, Trajectory
 from tir_cases import RIGHT, WRONG, block, code, play, question, says
 
 TASK = question()
@@ -88,6 +89,22 @@ def test_nothing_to_divide_by_is_no_zero() -> None:
 )
 def test_where_the_first_call_stands(trajectory: Trajectory, tokens: int | None) -> None:
     assert meters.first_call(trajectory) == tokens
+
+
+def test_calls_are_compared_with_the_necessary_ones() -> None:
+    needs_one, unknown = question(least=1), question()
+
+    def needed(task: Task) -> int | None:
+        return 1 if task.world.get("least") else None
+
+    made = [PLAIN, ONE, THREE, NEVER_RUN, AWAY]  # executed calls: 0, 1, 3, 0; one is invalid
+    groups = [Group(needs_one, made, 0), Group(unknown, made, 0)]
+    known = {"calls_needed": 1.0, "calls_wasted": 2 / 4, "calls_short": 2 / 4}
+    assert meters.thrift_figures(groups, needed) == known
+    assert meters.thrift_figures(groups[1:], needed) == {}
+    rows = [scores(made), scores(made)]
+    assert known.items() <= meters.meters(groups, rows, needed).items()
+    assert not known.keys() & meters.meters(groups, rows).keys()
 
 
 def test_scores_must_fit() -> None:

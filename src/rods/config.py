@@ -96,6 +96,10 @@ RENAMED = {
     **_moved("train", "local", "gradient_checkpointing"),
 }
 """Former names of settings and what they are called now."""
+REMOVED = {
+    "rollout.preflight": "the calls of a run's first step are always checked; leave it out",
+}
+"""Former settings without a successor, and what happens instead."""
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
 
@@ -252,6 +256,8 @@ def _explain(fault: dict[str, Any]) -> str:
     key = ".".join(location)
     if key in RENAMED and (fault["type"] == "extra_forbidden" or isinstance(fault["input"], int)):
         return f"{key!r} is now called {RENAMED[key]}."
+    if key in REMOVED and fault["type"] == "extra_forbidden":
+        return f"{key!r} is gone: {REMOVED[key]}."
     if fault["type"] == "extra_forbidden":
         names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])]
         return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names or [key])

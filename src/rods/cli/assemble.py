@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,7 +186,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
             template=template,
             synthesis=synthesis,
             evaluate=evaluate,
-            meters=meters,
+            meters=partial(meters, needed=getattr(environment, "calls_needed", None)),
             trains=_filter(config),
             rewards=Rewards(config.rewards.model_dump()),
         )

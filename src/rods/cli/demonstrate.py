@@ -1,15 +1,41 @@
-"""`rods demonstrate`: generated questions answered with programs, as data for `rods sft`."""
+"""`rods demonstrate`: generated questions answered with a tool, as data for `rods sft`."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple, Protocol
 
 import typer
 
 from rods.cli.common import say
 from rods.errors import ConfigError, StoreError
+
+SEARCH = "search_r1"
+
+
+class Shares(NamedTuple):
+    """How often a question is answered in which way; the rest are direct answers."""
+
+    one: float
+    several: float
+    failing: float
+    useless: float
+
+
+class Made(Protocol):
+    """What is written down of a demonstration."""
+
+    @property
+    def task_id(self) -> str:
+        """Name of the question."""
+        ...
+
+    @property
+    def pieces(self) -> list[tuple[str, bool]]:
+        """Prompt and response; True: the policy writes it."""
+        ...
 
 
 def add(app: typer.Typer) -> None:
@@ -20,39 +46,81 @@ def add(app: typer.Typer) -> None:
 def demonstrate(
     target: Annotated[Path, typer.Option("--out", help="JSON lines; must be new.")],
     number: Annotated[int, typer.Option("--n", min=1, help="Demonstrations.")] = 2_000,
-    dialect: Annotated[str, typer.Option(help="torl, zerotir or retool.")] = "retool",
-    families: Annotated[str, typer.Option(help="Names with commas; empty: all of ours.")] = "",
-    difficulties: Annotated[str, typer.Option(help="Levels with commas.")] = "1,2,3,4,5",
-    one: Annotated[float, typer.Option(min=0, max=1, help="Share with one program.")] = 0.6,
-    several: Annotated[float, typer.Option(min=0, max=1, help="Share with several.")] = 0.3,
+    dialect: Annotated[
+        str, typer.Option(help="torl, zerotir or retool: programs; search_r1: searches.")
+    ] = "retool",
+    families: Annotated[
+        str, typer.Option(help="Of programs: names with commas; empty: all of ours.")
+    ] = "",
+    difficulties: Annotated[
+        str, typer.Option(help="Levels with commas (search_r1: hops); empty: all.")
+    ] = "",
+    one: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share with one program, or the necessary searches."),
+    ] = 0.6,
+    several: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share with several programs, or one search too many."),
+    ] = 0.3,
     failing: Annotated[
-        float, typer.Option(min=0, max=1, help="Share whose first program fails.")
+        float,
+        typer.Option(min=0, max=1, help="Share whose first program fails, or one search too few."),
     ] = 0.05,
     useless: Annotated[
-        float, typer.Option(min=0, max=1, help="Share with a program that does not help.")
+        float, typer.Option(min=0, max=1, help="Share with a program or search that does not help.")
     ] = 0.0,
+    results: Annotated[int, typer.Option(min=1, help="Documents that one search shows.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of questions and mixture.")] = 0,
 ) -> None:
     """Write demonstrations of generated questions; the rest of the shares are direct answers."""
     from rods.files import write_atomic
-    from rods.policies.demonstrations import DIALECTS, Mixture, Plan, demonstrations
+    from rods.policies.demonstrations import DIALECTS
 
-    if dialect not in DIALECTS:
-        raise ConfigError(f"--dialect {dialect!r}: expected one of {', '.join(DIALECTS)}.")
+    if dialect not in (*DIALECTS, SEARCH):
+        names = ", ".join((*DIALECTS, SEARCH))
+        raise ConfigError(f"--dialect {dialect!r}: expected one of {names}.")
     if one + several + failing + useless > 1:
         raise ConfigError("--one, --several, --failing and --useless add up to more than 1.")
+    if families and dialect == SEARCH:
+        raise ConfigError(f"--families {families!r}: search questions have none; leave it out.")
     if target.exists():
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     try:
-        levels = tuple(int(word) for word in difficulties.split(","))
+        levels = tuple(int(word) for word in difficulties.split(",") if word)
     except ValueError as error:
         raise ConfigError(f"--difficulties {difficulties!r}: expected 1,2,3 or so.") from error
-    plan = Plan((dialect,), difficulties=levels, mixture=Mixture(one, several, failing, useless))
-    if families:
-        plan = Plan((dialect,), tuple(families.split(",")), levels, plan.mixture)
-    rows = [
-        {"task_id": made.task_id, "pieces": made.pieces}
-        for made in demonstrations(plan, seed, range(number))
-    ]
+    shares = Shares(one, several, failing, useless)
+    if dialect == SEARCH:
+        made = _searches(levels, shares, seed, number, results)
+    else:
+        made = _programs(dialect, families, levels, shares, seed, number)
+    rows = [{"task_id": row.task_id, "pieces": row.pieces} for row in made]
     write_atomic(target, "".join(json.dumps(row) + "\n" for row in rows))
     say(f"{len(rows)} demonstrations in {target}")
+
+
+def _programs(
+    dialect: str, families: str, levels: tuple[int, ...], shares: Shares, seed: int, number: int
+) -> Iterator[Made]:
+    from rods.policies.demonstrations import Mixture, Plan, demonstrations
+
+    plan = Plan((dialect,), difficulties=levels or (1, 2, 3, 4, 5), mixture=Mixture(*shares))
+    if families:
+        plan = Plan((dialect,), tuple(families.split(",")), plan.difficulties, plan.mixture)
+    return demonstrations(plan, seed, range(number))
+
+
+def _searches(
+    levels: tuple[int, ...], shares: Shares, seed: int, number: int, results: int
+) -> Iterator[Made]:
+    from rods.policies.searches import (
+        BundledWorld,
+        SearchMixture,
+        SearchPlan,
+        search_demonstrations,
+    )
+
+    mixture = SearchMixture(shares.one, shares.several, shares.failing, shares.useless)
+    plan = SearchPlan(levels, mixture) if levels else SearchPlan(mixture=mixture)
+    return search_demonstrations(BundledWorld(results), plan, seed, range(number))

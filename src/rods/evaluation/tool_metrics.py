@@ -15,15 +15,18 @@ tokens that the policy sampled; what tools printed is not counted.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from rods.errors import RewardError
 from rods.reward import Score
 from rods.rewards.answers import accuracy_of
 from rods.rewards.reading import call_offset, executed, written
+from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import Json
+
+Needed = Callable[[Task], int | None]
 
 
 class Play(NamedTuple):
@@ -146,12 +149,43 @@ def tool_figures(trajectories: Sequence[Trajectory], scores: Sequence[Score]) ->
     }
 
 
-def meters(groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> dict[str, Json]:
-    """All meters of one step; empty unless its reward judges final answers."""
+def meters(
+    groups: Sequence[Group], scores: Sequence[Sequence[Score]], needed: Needed | None = None
+) -> dict[str, Json]:
+    """All meters of one step; empty unless its reward judges final answers.
+
+    Args:
+        groups: of this step.
+        scores: of their members.
+        needed: how many calls a task needs; None where nobody can say.
+    """
     flat = [s for row in scores for s in row]
     if not all("correct" in s.parts for s in flat if s.valid):
         return {}
-    return tool_figures([t for g in groups for t in g.trajectories], flat)
+    figures = tool_figures([t for g in groups for t in g.trajectories], flat)
+    return {**figures, **thrift_figures(groups, needed)} if needed else figures
+
+
+def thrift_figures(groups: Sequence[Group], needed: Needed) -> dict[str, Json]:
+    """Calls beside those that are necessary, over tasks where these are known; else empty.
+
+    `calls_wasted` counts the calls of a response beyond them, `calls_short` is the share of
+    responses that make fewer.
+    """
+    made = [
+        (len(executed(t)), least)
+        for g in groups
+        if (least := needed(g.task)) is not None
+        for t in g.trajectories
+        if t.valid
+    ]
+    if not made:
+        return {}
+    return {
+        "calls_needed": _mean(least for _, least in made),
+        "calls_wasted": _mean(max(0, calls - least) for calls, least in made),
+        "calls_short": _mean(calls < least for calls, least in made),
+    }
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -145,9 +145,7 @@ def search_demonstrations(
         )
 
 
-def choose_queries(
-    question: HopQuestion, mixture: SearchMixture, rng: random.Random
-) -> list[str]:
+def choose_queries(question: HopQuestion, mixture: SearchMixture, rng: random.Random) -> list[str]:
     """The queries of one demonstration, none for an answer without a search."""
     right = list(question.programs)
     ways = {

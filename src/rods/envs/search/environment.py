@@ -122,6 +122,11 @@ class SearchEnvironment:
         seed = task.world.get("seed")
         return isinstance(seed, int) and seed >= HELD_OUT
 
+    def calls_needed(self, task: Task) -> int | None:
+        """Searches without which a generated question cannot be answered: a fact each."""
+        made = task.world.get("family") is not None
+        return len(question_of(task).steps) if made else None
+
     def replay(self, task: Task) -> str | None:
         """What is wrong with a generated question; None: its chain of facts gives its answer."""
         if task.world.get("family") is None:
