@@ -1,4 +1,4 @@
-"""The six recipes of tool-integrated reasoning in small, each beside its control.
+"""The recipes of tool-integrated reasoning in small, each beside its control.
 
     python benchmarks/recipes.py --recipes torl retool --seeds 0 1 --parallel 2
 
@@ -31,6 +31,7 @@ class Variant:
     label: str
     recipe: str
     changes: tuple[str, ...] = ()
+    profile: str = "smoke"
 
 
 def rewarded(reward: str) -> tuple[str, ...]:
@@ -58,6 +59,10 @@ STUDIES: Mapping[str, tuple[Variant, ...]] = {
         Variant("OTC-GRPO", "otc_grpo"),
         Variant("no bonus", "otc_grpo", rewarded("outcome")),
         Variant("additive", "otc_grpo", rewarded("otc_grpo_additive")),
+    ),
+    "otc_grpo_search": (
+        Variant("OTC-GRPO", "otc_grpo", (), "smoke_search"),
+        Variant("no bonus", "otc_grpo", rewarded("outcome"), "smoke_search"),
     ),
 }
 METERS: Mapping[str, str] = {
@@ -102,7 +107,8 @@ def main() -> None:
 
 
 def folder(out: Path, variant: Variant, seed: int) -> Path:
-    return out / f"{variant.recipe}-{variant.label.replace(' ', '-')}-{seed}"
+    room = variant.profile.removeprefix("smoke")
+    return out / f"{variant.recipe}{room}-{variant.label.replace(' ', '-')}-{seed}"
 
 
 def play(out: Path, variant: Variant, seed: int, extra: Sequence[str]) -> Path:
@@ -115,7 +121,7 @@ def play(out: Path, variant: Variant, seed: int, extra: Sequence[str]) -> Path:
             return path
         command += ["--resume", str(path)]
     else:
-        command += ["--recipe", variant.recipe, "--profile", "smoke", "--seed", str(seed)]
+        command += ["--recipe", variant.recipe, "--profile", variant.profile, "--seed", str(seed)]
         command += ["--out", str(path), *(f"--{change}" for change in variant.changes), *extra]
     with (out / f"{path.name}.log").open("a") as log:
         subprocess.run(command, check=True, stdout=log, stderr=log)
@@ -138,6 +144,7 @@ def show(name: str, out: Path, seeds: Sequence[int]) -> None:
     """First and last quarter of each meter."""
     print(f"\n{name} ({len(seeds)} seeds): first and last quarter of the updates")
     keys = [*METERS, "tool_productivity", "response_tokens", "execution_success", "reward_mean"]
+    keys += ["calls_needed", "calls_wasted", "calls_short"]
     for variant in STUDIES[name]:
         rows = lines(out, variant, seeds)
         cut = max(1, len(rows) // 4)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from rods.config import load_config
 from rods.dialects import INLINE
 from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question_task
-from rods.policies.search import search_conversations, search_tokenizer
+from rods.policies.search import RESULTS, search_conversations, search_tokenizer
 from rods.policies.searches import (
     DIALECT,
     BundledWorld,
@@ -225,3 +226,18 @@ def test_the_same_search_again_costs_and_never_pays() -> None:
         ]
         few, many = group_reward.score_group(Group(task, members, 0))  # type: ignore[attr-defined]
         assert few.value == 1.0 > many.value > 0.0
+
+
+# -- the profile ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", ["otc_ppo", "otc_grpo"])
+def test_the_search_profile_asks_what_the_policy_was_taught(recipe: str) -> None:
+    config = load_config(recipe, "smoke_search")
+    assert (config.env.name, config.model.name, config.model.dialect) == (
+        "search",
+        "tiny-search",
+        DIALECT,
+    )
+    assert (config.env.search.results, config.env.questions.difficulty) == (RESULTS, (1, 2))
+    assert config.env.tasks == () and config.env.search.corpus == ""
