@@ -22,7 +22,7 @@ from rods.synthesis.writers.sketch import Sketch
 from rods.synthesis.writers.usage import is_name
 from rods.synthesis.writers.vocabulary import Vocabulary
 from rods.task import MISS_PARAM, Task, Turn
-from rods.types import ToolCall, ToolResult, ToolSpec, Value
+from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
 PHRASES, DOMAINS = load_phrases("bfcl"), load_domains("bfcl")
 VAGUE = re.compile(
@@ -38,7 +38,7 @@ def task(*turns: Turn) -> Task:
     return dataclasses.replace(base, turns=turns, world={"classes": [], "initial_config": {}})
 
 
-def step(turn: int, call: ToolCall, parsed: dict[str, Value]) -> Step:
+def step(turn: int, call: ToolCall, parsed: dict[str, Json]) -> Step:
     return Step(turn, call, ToolResult(str(parsed)), parsed, tuple(leaves(parsed)))
 
 
