@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,17 @@ from typer.testing import CliRunner
 from report_runs import write_run
 from rods.cli import experiment as verb
 from rods.cli.main import app
+from rods.cli.synth import _sources
+from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.grid import EXPERIMENTS, Cell, Grid, load_grid
 from rods.evaluation.stats import paired_difference
 from rods.report.experiment import Experiment, pooled
 from rods.report.heldout import Part
 from rods.report.run_data import load_run
+from rods.reward import Score
+from rods.rewards.filters import has_variance
+from rods.task import write_tasks
 
 FILE = """
 profile = "quick"
@@ -227,3 +235,90 @@ def test_the_page_is_whole_and_escapes_what_it_is_given(grid: Grid, runs: Path) 
     for part in ("Held-out variants", "Progress, greedy", "words of people", "Budgets", "<svg"):
         assert part in page, part
     assert "&#34;random&#34;" in page and "http://" not in page.replace("http://www.w3.org", "")
+
+
+# -- what the arms need --------------------------------------------------------------------------
+
+
+def test_dynamic_sampling_counts_groups_whose_valid_scores_differ() -> None:
+    equal = [Score(0.5), Score(0.5), Score(0.0, valid=False)]
+    assert not has_variance(equal)
+    assert has_variance([*equal, Score(1.0)])
+
+
+def questions(*overrides: str) -> RunConfig:
+    told = ["env.name=python_tool", "env.questions.count=40", "env.train_tasks=6", *overrides]
+    return load_config("rods", "quick", told)
+
+
+def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
+    tmp_path: Path,
+) -> None:
+    from rods.cli.assemble import sides_of
+
+    sides = sides_of(questions())
+    parent = sides.originals[0]
+    made = [
+        replace(task, provenance=replace(task.provenance, ancestors=(parent.id,), recipe="family"))
+        for task in (sides.train[-1], sides.held_out[0])
+    ]
+    ours, theirs = tmp_path / "ours.jsonl", tmp_path / "theirs.jsonl"
+    write_tasks(ours, made[:1])
+    write_tasks(theirs, made)
+    fixed = ["curriculum=static", f"static.variants=[{json.dumps(str(ours))}]"]
+    assert [*sides_of(questions(*fixed)).originals] == [*sides.originals, made[0]]
+    with pytest.raises(ConfigError, match=r"static\.variants.*held out"):
+        sides_of(questions(fixed[0], f"static.variants=[{json.dumps(str(theirs))}]"))
+    # `rods synth` keeps away from held-out questions, whatever seeds it is given.
+    assert _sources(questions(), ours).held_out == sides.held_out
+    with pytest.raises(ConfigError, match="fixed pool"):
+        questions(fixed[1])
+
+
+TINY = """
+profile = "quick"
+seeds = [0]
+baseline = "fixed"
+
+[settings]
+updates = 0
+trajectories = 12
+env.train_tasks = 4
+rollout.k = 4
+rollout.tasks_per_step = 2
+evaluation.tasks = 2
+evaluation.variants = 2
+evaluation.samples = 1
+model.threads = 1
+stages = [{name = "all", epochs = 50, expand = true}]
+
+[arms.fixed]
+curriculum = "static"
+
+[arms.offline]
+curriculum = "static"
+static_variants = 1
+
+[arms.dapo]
+curriculum = "static"
+train.filter = "dapo"
+train.filtering.redraw = 1
+"""
+
+
+@pytest.mark.slow
+def test_a_real_grid_runs_and_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    words = [sys.executable, "-m", "rods.cli.main", "experiment", "tiny.toml", "--out", "runs"]
+    made = [
+        subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=590)
+        for _ in range(2)
+    ]
+    logs = "".join(path.read_text() for path in (tmp_path / "runs").glob("*.log"))
+    assert [run.returncode for run in made] == [0, 0], made[0].stderr + logs
+    assert "0 of 3 runs are finished" in made[0].stderr
+    assert "3 of 3 runs are finished" in made[1].stderr and made[0].stdout == made[1].stdout
+    offline = load_run(tmp_path / "runs" / "offline-0")
+    assert {j.origin for _, j in offline.judgements} == {"original", "variant"}
+    spent = {name: load_run(tmp_path / "runs" / f"{name}-0") for name in ("fixed", "dapo")}
+    assert all(12 <= run.total("trajectories") < 24 for run in spent.values())

@@ -135,7 +135,7 @@ def _free(target: Path, resume: bool) -> Path:
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.env import make_environment
-    from rods.envs.originals import parted_tasks
+    from rods.envs.originals import GENERATED, parted_tasks
     from rods.task import read_tasks
 
     environment = make_environment(config.env.name, config.env.arguments)
@@ -144,7 +144,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
         raise TaskError(f"{seeds}: holds no task.")
     if given:
         given = without_broken(given, environment, str(seeds))
-    if given and config.env.name != "bfcl" and not config.env.tasks:
+    if given and config.env.name not in ("bfcl", *GENERATED) and not config.env.tasks:
         return Sources(environment, given, (), given)
     sides = parted_tasks(config.env, config.evaluation.files)
     train = sides.train
