@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from rods.policies.searches import (
 from rods.reward import Score, get_reward, score
 from rods.template import ChatTemplate
 from rods.trainers.examples import read_examples
+from rods.trainers.loading import TINY_SEARCH
 from rods.trajectory import Group, Step
 from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult
 from tir_cases import play, question
@@ -228,7 +230,15 @@ def test_the_same_search_again_costs_and_never_pays() -> None:
         assert few.value == 1.0 > many.value > 0.0
 
 
-# -- the profile ---------------------------------------------------------------------------------
+# -- the bundled policy --------------------------------------------------------------------------
+
+
+def test_it_is_small_and_its_card_is_complete() -> None:
+    assert (TINY_SEARCH / "model.safetensors").stat().st_size < 2 * 2**20
+    card = json.loads((TINY_SEARCH / "card.json").read_text())
+    for key in ("command", "steps", "tokens", "loss", "seconds", "held_out", "seed", "limits"):
+        assert key in card, key
+    assert "Left open" in card["limits"] and "--kind search" in card["command"]
 
 
 @pytest.mark.parametrize("recipe", ["otc_ppo", "otc_grpo"])

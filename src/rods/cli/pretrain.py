@@ -72,7 +72,7 @@ def pretrain(
     folder: Annotated[Path, typer.Option("--out", help="Where the policy goes.")],
     kind: Annotated[
         str,
-        typer.Option(help="tools (the policy tiny), math (tiny-math), search (to search)."),
+        typer.Option(help="tools (the policy tiny), math (tiny-math), search (tiny-search)."),
     ] = TOOLS,
     tokens: Annotated[int, typer.Option(min=0, help="Tokens to train on; 0: as bundled.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,

@@ -29,7 +29,8 @@ from rods.errors import PolicyError
 
 _POLICIES = Path(__file__).parents[1] / "policies"
 TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
-BUNDLED = {"tiny": TINY, "tiny-math": TINY_MATH}
+TINY_SEARCH = _POLICIES / "tiny_search"
+BUNDLED = {"tiny": TINY, "tiny-math": TINY_MATH, "tiny-search": TINY_SEARCH}
 """The bundled policies by name."""
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
