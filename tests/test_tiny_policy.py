@@ -49,7 +49,7 @@ def test_a_third_of_the_training_tasks_have_something_to_teach() -> None:
     from rods.rollout import run_groups
     from rods.template import ChatTemplate
 
-    config = load_config("rods", "quick")
+    config = load_config("rods", "quick", ["env.train_tasks=24"])
     model, tokenizer = load_model(config.model)
     template = ChatTemplate(tokenizer)
     tasks = sides_of(config).originals
