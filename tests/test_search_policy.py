@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import statistics
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rods.cli.assemble import engine_of
 from rods.config import load_config
-from rods.dialects import INLINE
+from rods.dialects import INLINE, get_dialect
 from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question_task
@@ -26,9 +28,10 @@ from rods.policies.searches import (
     search_demonstrations,
 )
 from rods.reward import Score, get_reward, score
+from rods.rollout import run_groups
 from rods.template import ChatTemplate
 from rods.trainers.examples import read_examples
-from rods.trainers.loading import TINY_SEARCH
+from rods.trainers.loading import TINY_SEARCH, load_model
 from rods.trajectory import Group, Step
 from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult
 from tir_cases import play, question
@@ -251,3 +254,28 @@ def test_the_search_profile_asks_what_the_policy_was_taught(recipe: str) -> None
     )
     assert (config.env.search.results, config.env.questions.difficulty) == (RESULTS, (1, 2))
     assert config.env.tasks == () and config.env.search.corpus == ""
+
+
+@pytest.mark.slow
+def test_it_searches_and_leaves_something_to_learn() -> None:
+    config = load_config("otc_grpo", "smoke_search", ["model.threads=1"])
+    environment = SearchEnvironment(results=RESULTS)
+    tasks = [question_task(hops, HELD_OUT + n) for hops in (1, 2) for n in range(12)]
+    model, tokenizer = load_model(config.model)
+    template = ChatTemplate(tokenizer)
+
+    async def groups() -> list[Group]:
+        engine, dialect = engine_of(config, model, template), get_dialect(DIALECT)
+        made = run_groups(
+            tasks, environment, engine, dialect, template, config.rollout, seed=0, k=4
+        )
+        return [group async for group in made]
+
+    played = [(g.task, t) for g in asyncio.run(groups()) for t in g.trajectories]
+    assert all(t.valid for _, t in played)
+    solved: dict[bool, list[bool]] = {True: [], False: []}
+    for task, trajectory in played:
+        calls = sum(len(step.results) for step in trajectory.steps)
+        solved[calls >= (environment.calls_needed(task) or 0)].append(trajectory.solved)
+    assert min(len(solved[True]), len(solved[False])) > len(played) / 10  # both ways are open
+    assert statistics.fmean(solved[True]) > 0.2 > 0.1 > statistics.fmean(solved[False])
