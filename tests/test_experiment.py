@@ -36,6 +36,7 @@ seeds = [0, 1]
 baseline = "fixed"
 
 [settings]
+env.train_tasks = 24
 evaluation.variants = 7
 stages = [{name = "all", expand = true, epochs = 3}]
 
@@ -281,8 +282,8 @@ seeds = [0]
 baseline = "fixed"
 
 [settings]
-updates = 0
-trajectories = 12
+updates = 2
+trajectories = 16
 env.train_tasks = 4
 rollout.k = 4
 rollout.tasks_per_step = 2
@@ -321,4 +322,4 @@ def test_a_real_grid_runs_and_is_kept(tmp_path: Path) -> None:
     offline = load_run(tmp_path / "runs" / "offline-0")
     assert {j.origin for _, j in offline.judgements} == {"original", "variant"}
     spent = {name: load_run(tmp_path / "runs" / f"{name}-0") for name in ("fixed", "dapo")}
-    assert all(12 <= run.total("trajectories") < 24 for run in spent.values())
+    assert all(16 <= run.total("trajectories") <= 28 for run in spent.values())

@@ -79,7 +79,7 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
                 cell, status = running[done], done.result()
                 say(f"{cell.name}: {'finished' if not status else f'ended with {status}'}")
                 if status:
-                    failed.append(f"{cell.name} ended with {status}, see {_log(where, cell)}")
+                    failed.append(f"{cell.name} ended with {status}: {_last_words(where, cell)}")
         except KeyboardInterrupt as stop:
             # The runs got the signal too: each stops at its next step, saved.
             pool.shutdown(wait=True, cancel_futures=True)
@@ -161,3 +161,9 @@ def _variants(cell: Cell, where: Path) -> Path:
 
 def _log(where: Path, cell: Cell) -> Path:
     return where / f"{cell.name}.log"
+
+
+def _last_words(where: Path, cell: Cell) -> str:
+    path = _log(where, cell)
+    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    return f"{next((line for line in reversed(lines) if line.strip()), '')!r} ({path})"

@@ -201,12 +201,11 @@ def _ahead(mine: Mapping[int, RunData], base: Mapping[int, RunData]) -> str:
     better = counted = 0
     for seed in common:
         rows = result_rows(base[seed].evaluation("after"), mine[seed].evaluation("after"))
-        metric = next(iter(measured(rows)), "")
-        for row in rows[:1]:
-            cell = row.cells.get(metric)
-            if cell and cell.before and cell.after:
-                counted += 1
-                better += cell.after.mean > cell.before.mean
+        cells = [row.cells[metric] for row in rows for metric in measured(rows)]
+        for cell in [cell for cell in cells if cell.before and cell.after][:1]:
+            assert cell.before is not None and cell.after is not None
+            counted += 1
+            better += cell.after.mean > cell.before.mean
     return f"{better} of {counted}" if counted else "-"
 
 
