@@ -160,7 +160,7 @@ def test_an_arm_of_static_variants_makes_them_once_and_trains_on_them(
     monkeypatch.setattr(verb.subprocess, "run", run)
     assert verb._one(grid, grid.cells[0], tmp_path, True) == 0
     synth, train = commands
-    assert synth[0] == "synth" and synth[synth.index("--n") + 1] == str(5 * 400)
+    assert synth[0] == "synth" and synth[synth.index("--n") + 1] == str(5 * 24)
     target = tmp_path / "fixed-0.variants.jsonl"
     assert synth[synth.index("--out") + 1] == str(target)
     assert train[0] == "train" and f'--static.variants=["{target}"]' in train
