@@ -166,8 +166,8 @@ def test_a_reward_that_does_not_say_correct_is_refused():
 
 
 def test_an_unknown_filter_is_refused():
-    with pytest.raises(TrainError, match=r"'dapo'.*none, zerotir"):
-        gather([group_of("right", "wrong")], "grpo", Filters("dapo"))
+    with pytest.raises(TrainError, match=r"'sieve'.*none, zerotir"):
+        gather([group_of("right", "wrong")], "grpo", Filters("sieve"))
 
 
 # -- ppo keeps groups of equal rewards -----------------------------------------------------------

@@ -59,6 +59,7 @@ def test_a_slow_answer_is_given_up_and_the_next_one_judged(bomb: str) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
+@pytest.mark.slow
 def test_giving_up_is_counted_apart_from_being_wrong() -> None:
     for name, bomb in {"outcome": "9^{9^9}", "torl": "9**9**9", "otc_ppo": "9^{9^9}"}.items():
         done = score(get_reward(name), question("1"), play(rf"\boxed{{{bomb}}}"))
@@ -127,6 +128,7 @@ def test_what_cannot_be_read_is_wrong(odd: str) -> None:
     assert ask("1", odd) == "wrong"
 
 
+@pytest.mark.slow
 def test_threads_get_their_own_verdicts() -> None:
     wrong: list[int] = []
 
@@ -146,6 +148,7 @@ def test_threads_get_their_own_verdicts() -> None:
     assert len(verifier._idle) <= verifier.SIZE
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_is_replaced() -> None:
     assert ask("x^2", "x*x") == "right"
     for process in verifier._idle:
@@ -154,6 +157,7 @@ def test_a_process_that_was_killed_is_replaced() -> None:
     assert [ask("x^2", "x*x") for _ in range(verifier.SIZE + 1)][-1] == "right"
 
 
+@pytest.mark.slow
 def test_a_judge_that_died_between_two_questions_does_not_shift_the_answers() -> None:
     verifier.close()
     assert ask("x^2", "x*x") == "right"
@@ -164,6 +168,7 @@ def test_a_judge_that_died_between_two_questions_does_not_shift_the_answers() ->
     assert ask("x^2", "x+x") == "wrong" and ask("x^2", "x*x") == "right"
 
 
+@pytest.mark.slow
 def test_a_process_that_forks_starts_its_own() -> None:
     assert ask("x^2", "x*x") == "right"
     child = os.fork()
