@@ -27,13 +27,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rods.cli.assemble import assemble, start_run
+from rods.assemble import assemble, start_run
 from rods.config import RunConfig, load_config
-from rods.curriculum import OnlineCurriculum
+from rods.curriculum.online import OnlineCurriculum
 from rods.parts import Parts
 from rods.reward import Score, get_reward, score_group
-from rods.rollout import run_groups
-from rods.synthesis.worker import SynthesisWorker
+from rods.rollout.groups import run_groups
+from rods.synthesis.worker.client import SynthesisWorker
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rods.config import RunConfig, parse_config
-from rods.curriculum import OnlineCurriculum
+from rods.curriculum.online import OnlineCurriculum
 from rods.env import TurnVerdict
 from rods.reward import Score
 from rods.task import Provenance, Task, Turn

@@ -21,7 +21,7 @@ from rods.engines.threads import set_threads
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.policies.conversations import Conversation, Maker, make_conversations
 from rods.policies.pretrain import PretrainSettings, build_model, measure, teach
-from rods.template import ChatTemplate
+from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import load_tokenizer
 
 TYPICAL = 800

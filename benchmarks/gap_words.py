@@ -21,7 +21,7 @@ import numpy as np
 
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.synthesis.gates import Gatekeeper
+from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.writers import make_writer
 from rods.task import MISS_PARAM, Task

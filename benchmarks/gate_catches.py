@@ -20,12 +20,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from rods.synthesis.gates import TEXTUAL, Gatekeeper, gate_names
-from rods.synthesis.gates_case import GATES, Facts
-from rods.synthesis.phrases import Ask, load_phrases
+from rods.synthesis.gates.case import GATES, Facts
+from rods.synthesis.gates.keeper import TEXTUAL, Gatekeeper, gate_names
 from rods.synthesis.pipeline import synthesize
+from rods.synthesis.templates.phrases import Ask, load_phrases
 from rods.synthesis.writers import Writer
-from rods.synthesis.writers.graph import GraphWriter
+from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.task import Task
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -18,9 +18,9 @@ from rods.config import SynthesisSettings
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.settings import LlmWriterSettings
-from rods.synthesis.gates import Gatekeeper
+from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Statistics, synthesize
-from rods.synthesis.writers.llm import make_llm_writer
+from rods.synthesis.writers.llm.writer import make_llm_writer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from loopback import MODES, Loopback

@@ -15,15 +15,15 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from rods.cli.assemble import engine_of
+from rods.assemble import engine_of
 from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, question_tasks
-from rods.rollout import run_groups
+from rods.rollout.groups import run_groups
+from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.template import ChatTemplate
 from rods.trainers.loading import load_model
 from rods.trajectory import Group, Trajectory
 

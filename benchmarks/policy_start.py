@@ -13,17 +13,17 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from rods.boundary import Judgement, judge
-from rods.cli.assemble import engine_of, environment_of, held_out_tasks, sides_of
+from rods.assemble import engine_of, environment_of, held_out_tasks, sides_of
 from rods.config import RunConfig, load_config
+from rods.curriculum.boundary import Judgement, judge
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.evaluation.suite import stratified
 from rods.reward import get_reward, score_group
-from rods.rollout import run_groups
+from rods.rollout.groups import run_groups
+from rods.rollout.template import ChatTemplate
 from rods.synthesis.writers import make_writer
 from rods.task import Task
-from rods.template import ChatTemplate
 from rods.trainers.loading import load_model
 
 

@@ -37,10 +37,10 @@ from typing import NamedTuple
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.report.graph_svg import describe
-from rods.synthesis.flow import Step, all_tools, trace
-from rods.synthesis.profile import Profile, profile
-from rods.synthesis.sources import Argument, sources
-from rods.synthesis.stategraph import Edge, ablate, depth
+from rods.synthesis.structure.ablation import Edge, ablate, depth
+from rods.synthesis.structure.profile import Profile, profile
+from rods.synthesis.structure.sources import Argument, sources
+from rods.synthesis.structure.trace import Step, all_tools, trace
 from rods.task import BASE, Task
 
 REFERENCE = {

@@ -17,10 +17,10 @@ from collections import Counter
 
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.synthesis.flow import trace
-from rods.synthesis.gates import Gatekeeper, gate_names
-from rods.synthesis.overlap import Corpus, prints
+from rods.synthesis.gates.keeper import Gatekeeper, gate_names
+from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.pipeline import Statistics, synthesize
+from rods.synthesis.structure.trace import trace
 from rods.synthesis.writers import make_writer
 from rods.task import Task
 

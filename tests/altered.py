@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from mutants import Break, Subject, replaced
 from rods.errors import TaskError
-from rods.synthesis.flow import Path, Scalar, leaves, trace
-from rods.synthesis.writers.domains import load_domains
-from rods.synthesis.writers.rebind import put_leaf
+from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.trace import Path, Scalar, leaves, trace
+from rods.synthesis.writers.resample.rebind import put_leaf
 from rods.task import Task
 from rods.types import ToolCall
 from synthesis_cases import ENVIRONMENT, with_calls, with_turn

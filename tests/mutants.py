@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from rods.errors import TaskError
-from rods.synthesis.flow import Scalar, leaves, trace
-from rods.synthesis.gates_case import Facts
+from rods.synthesis.gates.case import Facts
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.sources import Argument, Source, normal
-from rods.synthesis.writers.rebind import put_leaf
-from rods.synthesis.writers.resample import ResampleWriter
+from rods.synthesis.structure.sources import Argument, Source, normal
+from rods.synthesis.structure.trace import Scalar, leaves, trace
+from rods.synthesis.writers.resample.rebind import put_leaf
+from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import ENVIRONMENT, sides, with_calls, with_turn

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from rods.boundary import Judgement, region_of, wilson
 from rods.config import BoundarySettings, RunConfig, parse_config
+from rods.curriculum.boundary import Judgement, region_of, wilson
 from rods.env import TurnVerdict
 from rods.reward import Score
 from rods.task import Provenance, Task, Turn

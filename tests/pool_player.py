@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from pool_cases import FakeQueue, config, group, originals, rewards
-from rods.curriculum import OnlineCurriculum
+from rods.curriculum.online import OnlineCurriculum
 from rods.store import RunDirectory
 
 SETTINGS = config(

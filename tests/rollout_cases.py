@@ -11,9 +11,9 @@ from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
 from rods.dialects import get_dialect
 from rods.policy import Completion, Policy, ScriptedPolicy
-from rods.rollout import run_episode, run_groups
+from rods.rollout.groups import run_episode, run_groups
+from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.template import ChatTemplate
 from rods.trajectory import Group, Trajectory
 from rods.types import FinishReason
 from worlds import NotesEnvironment

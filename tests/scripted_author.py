@@ -19,16 +19,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.env import Environment
-from rods.pycall import PyCall, parse_python_calls
-from rods.synthesis.apigraph import ApiGraph
-from rods.synthesis.flow import Step, all_tools, owners, read_result
-from rods.synthesis.ground import Grounder
-from rods.synthesis.live import Live
-from rods.synthesis.phrases import Ask, load_phrases
-from rods.synthesis.phrases import noun as noun_of
-from rods.synthesis.prompting import summary
-from rods.synthesis.writers.domains import Domains, load_domains
-from rods.synthesis.writers.resample import ResampleWriter
+from rods.infra.pycall import PyCall, parse_python_calls
+from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.structure.domains import Domains, load_domains
+from rods.synthesis.structure.trace import Step, all_tools, owners, read_result
+from rods.synthesis.templates.phrases import Ask, load_phrases
+from rods.synthesis.templates.phrases import noun as noun_of
+from rods.synthesis.writers.graph.ground import Grounder
+from rods.synthesis.writers.graph.live import Live
+from rods.synthesis.writers.llm.prompting import summary
+from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 

@@ -8,11 +8,11 @@ import random
 
 from rods.envs.bfcl.tasks import Split, load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.synthesis.gates import Gatekeeper
+from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers.graph import GraphWriter
-from rods.synthesis.writers.resample import ResampleWriter
+from rods.synthesis.writers.graph.writer import GraphWriter
+from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
 

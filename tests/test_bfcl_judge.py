@@ -13,7 +13,7 @@ from rods.envs.bfcl.judge import judge_calls, official_verdicts, render
 from rods.envs.bfcl.tasks import load_tasks, specs
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.errors import EnvError
-from rods.pycall import CallSyntaxError
+from rods.infra.pycall import CallSyntaxError
 from rods.task import Task, Turn
 from rods.types import ToolCall
 

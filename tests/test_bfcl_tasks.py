@@ -9,7 +9,7 @@ from rods.envs.bfcl import assets
 from rods.envs.bfcl.calls import CallError, parse_call
 from rods.envs.bfcl.tasks import load_tasks, specs, split
 from rods.errors import ConfigError, TaskError
-from rods.pycall import CallSyntaxError
+from rods.infra.pycall import CallSyntaxError
 from rods.task import Task, read_tasks, write_tasks
 from rods.types import ToolCall
 

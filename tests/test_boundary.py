@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pool_cases import CATEGORIES, group, judgement, original, originals
-from rods.boundary import Judgement, judge, quotas, region_of, select_seeds, wilson
 from rods.config import BoundarySettings
+from rods.curriculum.boundary import Judgement, judge, quotas, region_of, select_seeds, wilson
 from rods.errors import RewardError
 
 S = BoundarySettings()

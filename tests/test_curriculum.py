@@ -13,7 +13,7 @@ from pool_cases import (
     variant,
 )
 from rods.config import StageSettings
-from rods.curriculum import METERS, OnlineCurriculum, stage_tasks
+from rods.curriculum.online import METERS, OnlineCurriculum, stage_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError
 
 GROW = [{"name": "grow", "epochs": 4, "expand": True}]

@@ -10,7 +10,7 @@ import pytest
 
 from rods.envs.bfcl.tasks import load_entries, load_tasks
 from rods.errors import ConfigError, StoreError, TaskError
-from rods.synthesis.exports import export, read_parquet
+from rods.synthesis.dataset.exports import export, read_parquet
 from rods.task import Task, read_tasks
 from rods.types import ToolCall
 from synthesis_cases import ENVIRONMENT, named, with_calls, with_turn

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from rods.envs.bfcl import assets
-from rods.synthesis.exports import call_texts, export
-from rods.synthesis.flow import all_tools
+from rods.synthesis.dataset.exports import call_texts, export
+from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from synthesis_cases import ENVIRONMENT, accepted, sides
 

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from pool_cases import config, group
-from rods.curriculum import OnlineCurriculum
+from rods.curriculum.online import OnlineCurriculum
 from rods.env import make_environment
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, HELD_OUT, question_task, question_tasks
 from rods.envs.search import SearchEnvironment, search_tasks
 from rods.errors import ConfigError
-from rods.synthesis.gates import Gatekeeper, gate_names
-from rods.synthesis.gates_case import GATES
-from rods.synthesis.gates_question import QUESTION_ORDER, is_question
-from rods.synthesis.overlap import prints
+from rods.synthesis.gates.case import GATES
+from rods.synthesis.gates.keeper import Gatekeeper, gate_names
+from rods.synthesis.gates.overlap import prints
+from rods.synthesis.gates.question import QUESTION_ORDER, is_question
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.worker import SynthesisWorker, WorkerSettings
+from rods.synthesis.worker.client import SynthesisWorker, WorkerSettings
 from rods.synthesis.writers import make_writer
 from rods.synthesis.writers.family import FamilyWriter
 from rods.task import Provenance, Task, Turn

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rods.cli import assemble
+from rods import assemble
 from rods.config import ModelSettings, RunConfig
 from rods.engines.kv import StaticKV
 from rods.engines.weights import Weights

@@ -24,9 +24,9 @@ from rods.loop import preflight
 from rods.policies.tokenizer import train_tokenizer
 from rods.policy import Completion, ScriptedPolicy, Session
 from rods.rewards.reading import ending
-from rods.rollout import run_episode
+from rods.rollout.groups import run_episode
+from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
-from rods.template import ChatTemplate
 from rods.trainers.losses import LossInputs, objective
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rods import install
+from rods.infra import install
 
 
 def test_the_distribution_is_ours_and_the_program_keeps_its_name() -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from pool_cases import config as small_config
 from rods.config import RunConfig
-from rods.curriculum import OnlineCurriculum
+from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.errors import Interrupted, PolicyError, TaskError
 from rods.loop import train

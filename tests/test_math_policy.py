@@ -25,9 +25,9 @@ from rods.policies.demonstrations import (
     execute,
 )
 from rods.policies.math import math_conversations, math_tokenizer
-from rods.rollout import run_groups
+from rods.rollout.groups import run_groups
+from rods.rollout.template import ChatTemplate
 from rods.sandbox.pool import SandboxPool
-from rods.template import ChatTemplate
 from rods.trainers.examples import read_examples
 from rods.trainers.loading import TINY_MATH, load_model
 from rods.trajectory import Group
@@ -132,7 +132,7 @@ def test_it_is_small_and_its_card_is_complete() -> None:
 
 
 def play(dialect: str, difficulty: int, count: int, temperature: float) -> list[Group]:
-    from rods.cli.assemble import engine_of
+    from rods.assemble import engine_of
 
     config = load_config(
         "rods",

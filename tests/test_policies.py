@@ -17,8 +17,8 @@ from rods.policies.habits import ORACLE, Habits, agent_texts, steps
 from rods.policies.muon import Muon, orthogonalise
 from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
 from rods.policies.tokenizer import common_words, train_tokenizer
+from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
-from rods.template import ChatTemplate
 from rods.types import ToolCall, ToolResult
 
 TEXTS = [

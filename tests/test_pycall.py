@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rods.pycall import CallSyntaxError, PyCall, parse_python_calls
+from rods.infra.pycall import CallSyntaxError, PyCall, parse_python_calls
 
 ATTACKS = [
     "__import__('os').popen('id').read()",
@@ -100,7 +100,7 @@ def test_size_and_depth_are_bounded():
 
 def test_hostile_depth_does_not_crash_the_interpreter():
     code = """
-from rods.pycall import CallSyntaxError, parse_python_calls
+from rods.infra.pycall import CallSyntaxError, parse_python_calls
 for text in ["-" * 19990, "f(x=" + "-" * 19000 + "1)", "a" + ".b" * 9900, "f(" * 900 + ")" * 900,
              "f(x=1" + "+1" * 9900 + ")", "f(x=" + "lambda:" * 2500 + "1)"]:
     try:

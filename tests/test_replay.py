@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pool_cases import crash, judgement, original, originals, variant
 from rods.config import ReplaySettings
+from rods.curriculum.replay import ReplayBuffer
 from rods.errors import StoreError, TaskError
-from rods.replay import ReplayBuffer
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rods.boundary import judge
 from rods.config import BoundarySettings
+from rods.curriculum.boundary import judge
 from rods.errors import RewardError
 from rods.reward import GroupReward, Rewards, Score, get_reward, score, score_group
 from rods.rewards import filters

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.cli.assemble import engine_of
+from rods.assemble import engine_of
 from rods.config import load_config
 from rods.dialects import INLINE, get_dialect
 from rods.envs.search import SearchEnvironment
@@ -28,8 +28,8 @@ from rods.policies.searches import (
     search_demonstrations,
 )
 from rods.reward import Score, get_reward, score
-from rods.rollout import run_groups
-from rods.template import ChatTemplate
+from rods.rollout.groups import run_groups
+from rods.rollout.template import ChatTemplate
 from rods.trainers.examples import read_examples
 from rods.trainers.loading import TINY_SEARCH, load_model
 from rods.trajectory import Group, Step

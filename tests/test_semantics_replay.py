@@ -42,8 +42,8 @@ from pool_cases import (
     variant,
 )
 from rods.config import ReplaySettings
-from rods.curriculum import OnlineCurriculum
-from rods.replay import ReplayBuffer
+from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.replay import ReplayBuffer
 from rods.store import RunDirectory
 
 

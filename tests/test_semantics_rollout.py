@@ -13,7 +13,7 @@ import pytest
 from rods.dialects import get_dialect
 from rods.errors import EnvError, TaskError
 from rods.policy import Completion, OraclePolicy, ScriptedPolicy, Session, episode_seed
-from rods.rollout import run_episode
+from rods.rollout.groups import run_episode
 from rods.trajectory import Trajectory
 from rods.types import ParseVerdict, StopReason, ToolCall
 from rollout_cases import (

@@ -16,7 +16,7 @@ from rods.config import ModelSettings
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.policies.tokenizer import train_tokenizer
-from rods.template import ChatTemplate
+from rods.rollout.template import ChatTemplate
 from rods.tokens import Span
 from rods.trainers.examples import encode_row, read_examples
 from rods.trainers.loading import load_model

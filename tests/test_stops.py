@@ -16,8 +16,8 @@ from rods.engines.hf import HFPolicy
 from rods.errors import PolicyError
 from rods.policies.tokenizer import train_tokenizer
 from rods.policy import Completion, ScriptedPolicy
+from rods.rollout.template import ChatTemplate
 from rods.stops import Stops, StopStrings
-from rods.template import ChatTemplate
 from rods.types import FinishReason
 from tiny_models import build
 

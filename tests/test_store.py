@@ -10,7 +10,7 @@ import rods
 from pool_cases import group, original
 from rods.config import RunConfig, keys
 from rods.errors import StoreError
-from rods.files import write_atomic
+from rods.infra.files import write_atomic
 from rods.store import MAY_CHANGE, RunDirectory, new_run_dir
 
 

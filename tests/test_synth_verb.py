@@ -24,13 +24,13 @@ from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_c
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError, SynthesisError, TaskError, WriterError
 from rods.settings import LlmWriterSettings
-from rods.synthesis.baton import Baton
-from rods.synthesis.dataset import SUSPENSIONS, DatasetMaker, Journal, Plan
-from rods.synthesis.gates import Verdict
+from rods.synthesis.dataset.journal import SUSPENSIONS, DatasetMaker, Journal, Plan
+from rods.synthesis.dataset.seeds import choose_seeds, read_rewards
+from rods.synthesis.gates.keeper import Verdict
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.seeds import choose_seeds, read_rewards
-from rods.synthesis.writers.llm import make_llm_writer
-from rods.synthesis.writers.resample import ResampleWriter
+from rods.synthesis.writers.llm.baton import Baton
+from rods.synthesis.writers.llm.writer import make_llm_writer
+from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Provenance, Task, Turn, read_tasks, write_tasks
 from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
@@ -203,10 +203,10 @@ class Failing(Scribe):
 
 @pytest.fixture
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rods.synthesis.patience.PAUSE", 0.01)
-    monkeypatch.setattr("rods.synthesis.patience.LONGEST", 0.02)
-    monkeypatch.setattr("rods.synthesis.dataset.LOOK", 0.01)
-    monkeypatch.setattr("rods.synthesis.chat_trouble.BACKOFF", 0.001)
+    monkeypatch.setattr("rods.synthesis.worker.patience.PAUSE", 0.01)
+    monkeypatch.setattr("rods.synthesis.worker.patience.LONGEST", 0.02)
+    monkeypatch.setattr("rods.synthesis.dataset.journal.LOOK", 0.01)
+    monkeypatch.setattr("rods.synthesis.chat.trouble.BACKOFF", 0.001)
 
 
 @pytest.mark.usefixtures("quick_pauses")
@@ -485,7 +485,7 @@ def test_seeds_of_a_log_make_the_data_set(
 def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from rods.cli.assemble import sides_of
+    from rods.assemble import sides_of
 
     good = list(read_tasks(folder / SEED_FILE))
     broken = with_calls(good[0], 0, (ToolCall("cd", {"folder": "no such folder"}),))
@@ -611,8 +611,9 @@ def test_a_killed_synth_is_resumed_to_the_same_bytes(folder: Path) -> None:
 
 def test_importing_what_synthesis_needs_imports_no_torch() -> None:
     code = (
-        "import sys, rods.cli.synth, rods.cli.inspect, rods.synthesis.dataset, "
-        "rods.synthesis.seeds, rods.synthesis.exports, rods.synthesis.worker, rods.envs.originals; "
+        "import sys, rods.cli.synth, rods.cli.inspect, rods.synthesis.dataset.journal, "
+        "rods.synthesis.dataset.seeds, rods.synthesis.dataset.exports, "
+        "rods.synthesis.worker.client, rods.envs.originals; "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,9 +10,9 @@ import pytest
 
 from altered import ALTERED, alter
 from mutants import Subject
-from rods.synthesis.gates_case import Facts
-from rods.synthesis.gates_request import wants_something
-from rods.synthesis.typed import mistyped
+from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.request import wants_something
+from rods.synthesis.structure.typed import mistyped
 from rods.task import Task
 from rods.types import ToolSpec
 from synthesis_cases import (

@@ -20,10 +20,10 @@ import pytest
 
 from loopback import MODES, Body, Loopback, broken
 from rods.errors import ConfigError, SynthesisError, WriterError
-from rods.synthesis import chat_trouble
-from rods.synthesis.chat import ChatClient, ChatSettings, Usage, find_json
-from rods.synthesis.chat_json import strip_thinking
-from rods.synthesis.chat_trouble import (
+from rods.synthesis.chat import trouble
+from rods.synthesis.chat.client import ChatClient, ChatSettings, Usage, find_json
+from rods.synthesis.chat.json_text import strip_thinking
+from rods.synthesis.chat.trouble import (
     PAUSE_CAP,
     RETRY_AFTER_CAP,
     Again,
@@ -42,7 +42,7 @@ KEY = "sk-loopback-0123456789"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_trouble, "BACKOFF", 0.001)
+    monkeypatch.setattr(trouble, "BACKOFF", 0.001)
     monkeypatch.delenv("RODS_WRITER_KEY", raising=False)
 
 
@@ -347,7 +347,7 @@ def test_retry_after_is_honoured_and_capped() -> None:
 
 
 def test_retry_after_replaces_the_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_trouble, "BACKOFF", 30.0)
+    monkeypatch.setattr(trouble, "BACKOFF", 30.0)
     with Loopback(as_json, ["http_429"]) as server:
         start = time.monotonic()
         failing(server, retries=3)
@@ -355,14 +355,14 @@ def test_retry_after_replaces_the_back_off(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_back_off_doubles_jitters_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_trouble, "BACKOFF", 0.5)
+    monkeypatch.setattr(trouble, "BACKOFF", 0.5)
     pauses = [backoff(attempt, random.Random(7)) for attempt in range(12)]
     assert pauses == [backoff(attempt, random.Random(7)) for attempt in range(12)]
     assert pauses[0] != backoff(0, random.Random(8))
     for attempt, pause in enumerate(pauses):
         top = min(PAUSE_CAP, 0.5 * 2**attempt)
         assert top / 2 <= pause <= top
-    monkeypatch.setattr(chat_trouble, "BACKOFF", 0.08)
+    monkeypatch.setattr(trouble, "BACKOFF", 0.08)
     with Loopback(as_json, ["http_500"]) as server:
         failing(server, retries=2)
     first, second = (b - a for a, b in zip(server.times, server.times[1:], strict=False))

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from rods.errors import WriterError
-from rods.synthesis.augment import missing_function
-from rods.synthesis.chat_json import find_json
-from rods.synthesis.execute import planned_of
-from rods.synthesis.patching import MEANINGS
+from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
-from rods.synthesis.writers import llm
-from rods.synthesis.writers.llm import LlmSettings, LlmWriter
+from rods.synthesis.writers.graph.augment import missing_function
+from rods.synthesis.writers.llm import writer as llm
+from rods.synthesis.writers.llm.execute import planned_of
+from rods.synthesis.writers.llm.patching import MEANINGS
+from rods.synthesis.writers.llm.writer import LlmSettings, LlmWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from scripted_chat import Chat

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from rods.envs.bfcl.tasks import load_tasks
-from rods.synthesis.flow import all_tools, owners, read_result, trace
-from rods.synthesis.profile import Edge, Weights, depth, distance, profile, state_edges
-from rods.synthesis.sources import Source, numbers_in, sources
+from rods.synthesis.structure.profile import Edge, Weights, depth, distance, profile, state_edges
+from rods.synthesis.structure.sources import Source, numbers_in, sources
+from rods.synthesis.structure.trace import all_tools, owners, read_result, trace
 from synthesis_cases import ENVIRONMENT, named
 
 

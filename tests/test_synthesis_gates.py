@@ -8,10 +8,10 @@ import random
 import pytest
 
 from rods.errors import ConfigError
-from rods.synthesis.gates import Facts, Gatekeeper, gate_names
-from rods.synthesis.overlap import Corpus, prints
-from rods.synthesis.profile import Profile
+from rods.synthesis.gates.keeper import Facts, Gatekeeper, gate_names
+from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.profile import Profile
 from rods.task import Task, Turn
 from rods.types import ToolCall, Value
 from synthesis_cases import (

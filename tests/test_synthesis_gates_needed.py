@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from rods.synthesis.gates_case import Facts
-from rods.synthesis.gates_minimal import (
+from rods.synthesis.gates.ablation import (
     changes,
     gaps,
     idle,
@@ -13,8 +12,9 @@ from rods.synthesis.gates_minimal import (
     superfluous,
     withheld_is_needed,
 )
-from rods.synthesis.gates_structure import is_new
-from rods.synthesis.overlap import Neighbours, prints
+from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.overlap import Neighbours, prints
+from rods.synthesis.gates.structure import is_new
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import (

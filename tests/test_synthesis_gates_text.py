@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from rods.synthesis.gates_asked import calls_are_asked_for
-from rods.synthesis.gates_case import Facts
-from rods.synthesis.gates_text import nothing_contradicts, nothing_leaks, units_agree
-from rods.synthesis.phrases import Ask, load_phrases
-from rods.synthesis.tokens import Token, Vocabulary, tokens_in
+from rods.synthesis.gates.asked import calls_are_asked_for
+from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.text import nothing_contradicts, nothing_leaks, units_agree
+from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
+from rods.synthesis.templates.phrases import Ask, load_phrases
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import (

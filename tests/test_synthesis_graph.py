@@ -12,12 +12,12 @@ from importlib.resources import files
 import pytest
 
 from rods.errors import SynthesisError
-from rods.synthesis import phrases as phrasing
-from rods.synthesis.apigraph import ApiGraph
-from rods.synthesis.flow import all_tools, owners
-from rods.synthesis.phrases import Ask, from_description, load_phrases, noun, said
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers.graph import GraphWriter
+from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.structure.trace import all_tools, owners
+from rods.synthesis.templates import phrases as phrasing
+from rods.synthesis.templates.phrases import Ask, from_description, load_phrases, noun, said
+from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.mixed import MixedWriter
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec

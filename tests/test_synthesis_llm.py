@@ -12,23 +12,24 @@ import pytest
 
 from rods.config import SynthesisSettings
 from rods.errors import ConfigError, WriterError
-from rods.synthesis.augment import Open, PlannedTurn, Said
-from rods.synthesis.chat_json import find_json
-from rods.synthesis.critique import judge, repairable
-from rods.synthesis.execute import faults as argument_faults
-from rods.synthesis.execute import planned_of
-from rods.synthesis.flow import all_tools
-from rods.synthesis.patching import patched
-from rods.synthesis.phrases import Ask
+from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.pipeline import Outcome, synthesize
-from rods.synthesis.plan import Plan, misfit, parse_plan
-from rods.synthesis.prompting import prompts_hash, render, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.rewrite import faults, leaked
-from rods.synthesis.walk import Base
-from rods.synthesis.writers import llm, make_writer
-from rods.synthesis.writers.domains import load_domains
-from rods.synthesis.writers.llm import LlmSettings, LlmWriter
+from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.trace import all_tools
+from rods.synthesis.templates.phrases import Ask
+from rods.synthesis.writers import make_writer
+from rods.synthesis.writers.graph.augment import Open, PlannedTurn, Said
+from rods.synthesis.writers.graph.walk import Base
+from rods.synthesis.writers.llm import writer as llm
+from rods.synthesis.writers.llm.critique import judge, repairable
+from rods.synthesis.writers.llm.execute import faults as argument_faults
+from rods.synthesis.writers.llm.execute import planned_of
+from rods.synthesis.writers.llm.patching import patched
+from rods.synthesis.writers.llm.plan import Plan, misfit, parse_plan
+from rods.synthesis.writers.llm.prompting import prompts_hash, render, shortened
+from rods.synthesis.writers.llm.rewrite import faults, leaked
+from rods.synthesis.writers.llm.writer import LlmSettings, LlmWriter
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolSpec
 from scripted_chat import Chat, Reply

@@ -7,7 +7,7 @@ import functools
 import pytest
 
 from mutants import BREAKS, CERTAIN, Subject, break_it
-from rods.synthesis.gates_case import Facts
+from rods.synthesis.gates.case import Facts
 from synthesis_cases import ENVIRONMENT, accepted, verdict, walked
 
 

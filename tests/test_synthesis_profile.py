@@ -9,10 +9,10 @@ import dataclasses
 
 import pytest
 
-from rods.synthesis.flow import trace
-from rods.synthesis.profile import MessageEdge, Profile, distance, profile
-from rods.synthesis.sources import Shown
-from rods.synthesis.stategraph import Edge, ablate, depth
+from rods.synthesis.structure.ablation import Edge, ablate, depth
+from rods.synthesis.structure.profile import MessageEdge, Profile, distance, profile
+from rods.synthesis.structure.sources import Shown
+from rods.synthesis.structure.trace import trace
 from rods.task import BASE, Provenance, Task, Turn
 from rods.types import Json, ToolCall, Value
 from synthesis_cases import ENVIRONMENT, named

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from rods.report.graph_svg import graph_svg, lanes, shorten
-from rods.synthesis.flow import all_tools, trace
-from rods.synthesis.profile import profile
-from rods.synthesis.sources import sources
+from rods.synthesis.structure.profile import profile
+from rods.synthesis.structure.sources import sources
+from rods.synthesis.structure.trace import all_tools, trace
 from rods.task import Task, write_tasks
 from rods.types import ToolCall
 from synthesis_cases import ENVIRONMENT, named

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rods.synthesis.augment import PlannedTurn
-from rods.synthesis.critique import judge
-from rods.synthesis.execute import planned_of
-from rods.synthesis.flow import trace
-from rods.synthesis.phrases import Ask, Giver, load_phrases
-from rods.synthesis.pointing import executed, pointer, pointers
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.rewrite import write
+from rods.synthesis.structure.trace import trace
+from rods.synthesis.templates.phrases import Ask, Giver, load_phrases
+from rods.synthesis.writers.graph.augment import PlannedTurn
+from rods.synthesis.writers.llm.critique import judge
+from rods.synthesis.writers.llm.execute import planned_of
+from rods.synthesis.writers.llm.pointing import executed, pointer, pointers
+from rods.synthesis.writers.llm.rewrite import write
 from rods.types import Json, ToolCall, ToolSpec
 from scripted_chat import Reply
 from synthesis_cases import ENVIRONMENT, named

@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from rods.synthesis.clarity import clear_giver, place_of
-from rods.synthesis.flow import Step, read_result
-from rods.synthesis.gates_asked import calls_are_asked_for
-from rods.synthesis.phrases import Ask, Giver, Phrases, Wording, load_phrases
-from rods.synthesis.wording import SLOT
-from rods.synthesis.writers.domains import load_domains
+from rods.synthesis.gates.asked import calls_are_asked_for
+from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.trace import Step, read_result
+from rods.synthesis.templates.clarity import clear_giver, place_of
+from rods.synthesis.templates.phrases import Ask, Giver, Phrases, Wording, load_phrases
+from rods.synthesis.templates.wording import SLOT
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
 from synthesis_cases import keeper, named, sides, walked, with_turn, writer

@@ -11,16 +11,16 @@ import pytest
 
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.synthesis.apigraph import ApiGraph
-from rods.synthesis.clarity import clear_giver
-from rods.synthesis.flow import Step, leaves
-from rods.synthesis.phrases import Ask, Giver, load_phrases
-from rods.synthesis.writers.domains import load_domains
-from rods.synthesis.writers.entities import collect
-from rods.synthesis.writers.graph import GraphWriter
-from rods.synthesis.writers.sketch import Sketch
-from rods.synthesis.writers.usage import is_name
-from rods.synthesis.writers.vocabulary import Vocabulary
+from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.trace import Step, leaves
+from rods.synthesis.templates.clarity import clear_giver
+from rods.synthesis.templates.phrases import Ask, Giver, load_phrases
+from rods.synthesis.templates.vocabulary import Vocabulary
+from rods.synthesis.writers.graph.writer import GraphWriter
+from rods.synthesis.writers.resample.entities import collect
+from rods.synthesis.writers.resample.sketch import Sketch
+from rods.synthesis.writers.resample.usage import is_name
 from rods.task import MISS_PARAM, Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 

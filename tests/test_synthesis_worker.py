@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from rods.errors import StoreError, SynthesisError
-from rods.synthesis.flow import trace
 from rods.synthesis.pipeline import Outcome, synthesize
-from rods.synthesis.queue import SynthesisQueue
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.worker import SynthesisWorker, WorkerSettings
+from rods.synthesis.structure.trace import trace
+from rods.synthesis.worker.client import SynthesisWorker, WorkerSettings
+from rods.synthesis.worker.queue import SynthesisQueue
 from synthesis_cases import ENVIRONMENT, keeper, sides, writer
 
 SETTINGS = WorkerSettings(sides().train[:48], sides().held_out[:48], inline=True)
@@ -186,7 +186,7 @@ def test_the_worker_dies_with_its_parent(tmp_path: Path) -> None:
         "import os, sys, dataclasses, pathlib, time\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from test_synthesis_worker import SETTINGS\n"
-        "from rods.synthesis.worker import SynthesisWorker\n"
+        "from rods.synthesis.worker.client import SynthesisWorker\n"
         "plain = dataclasses.replace(SETTINGS, inline=False)\n"
         "worker = SynthesisWorker(pathlib.Path(sys.argv[1]), plain)\n"
         "print(worker._process.pid, flush=True)\n"

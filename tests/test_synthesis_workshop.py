@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from rods.errors import WriterError
-from rods.synthesis import patience
-from rods.synthesis.baton import Baton
-from rods.synthesis.patience import FAILURES, LONGEST, PAUSE, Patience
 from rods.synthesis.pipeline import Outcome
-from rods.synthesis.queue import Order, SynthesisQueue
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.workshop import Workshop
+from rods.synthesis.worker import patience
+from rods.synthesis.worker.patience import FAILURES, LONGEST, PAUSE, Patience
+from rods.synthesis.worker.process import Workshop
+from rods.synthesis.worker.queue import Order, SynthesisQueue
+from rods.synthesis.writers.llm.baton import Baton
 from synthesis_cases import sides
 
 SEEDS = sides().train[:4]

@@ -9,14 +9,16 @@ import re
 import pytest
 
 from rods.errors import ConfigError
-from rods.synthesis.flow import trace
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.writers import dates, make_writer, recombine
-from rods.synthesis.writers.domains import load_domains
-from rods.synthesis.writers.resample import ResampleWriter
-from rods.synthesis.writers.sketch import Sketch, format_number
-from rods.synthesis.writers.vocabulary import Vocabulary, in_case, phrases
+from rods.synthesis.structure import dates
+from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.trace import trace
+from rods.synthesis.templates.vocabulary import Vocabulary, in_case, phrases
+from rods.synthesis.writers import make_writer
+from rods.synthesis.writers.resample import recombine
+from rods.synthesis.writers.resample.sketch import Sketch, format_number
+from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
 from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides, writer
 

@@ -12,7 +12,7 @@ from fake_tokenizer import CHATML, SPECIAL, FakeTokenizer
 from rods.errors import PolicyError
 from rods.evaluation.template_check import check_template, compare
 from rods.policies.tokenizer import train_tokenizer
-from rods.template import ChatTemplate
+from rods.rollout.template import ChatTemplate
 from rods.tokens import Ledger
 from rods.types import Message, ToolCall, ToolSpec
 

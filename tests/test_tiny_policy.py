@@ -21,7 +21,7 @@ def test_it_is_small_and_its_card_is_complete() -> None:
 
 def test_it_loads_and_speaks_its_dialect() -> None:
     from rods.dialects import get_dialect
-    from rods.template import ChatTemplate
+    from rods.rollout.template import ChatTemplate
     from rods.types import Message, ToolCall
 
     model, tokenizer = load_model(ModelSettings(name="tiny", threads=1))
@@ -42,12 +42,12 @@ def test_its_template_joins_by_increments() -> None:
 def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     import asyncio
 
-    from rods.boundary import judge
-    from rods.cli.assemble import engine_of, environment_of, sides_of
+    from rods.assemble import engine_of, environment_of, sides_of
+    from rods.curriculum.boundary import judge
     from rods.dialects import get_dialect
     from rods.reward import get_reward, score_group
-    from rods.rollout import run_groups
-    from rods.template import ChatTemplate
+    from rods.rollout.groups import run_groups
+    from rods.rollout.template import ChatTemplate
 
     config = load_config("rods", "quick", ["env.train_tasks=24"])
     model, tokenizer = load_model(config.model)

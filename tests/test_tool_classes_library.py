@@ -19,16 +19,16 @@ from rods.env import Environment, make_environment
 from rods.envs.originals import original_tasks, parted_tasks
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
-from rods.synthesis.apigraph import ApiGraph
-from rods.synthesis.gates import Gatekeeper
-from rods.synthesis.ground import Grounder
-from rods.synthesis.live import Live
+from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
+from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.inference import domains_for, holder_of
+from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writers import make_writer
-from rods.synthesis.writers.assign import Materials
-from rods.synthesis.writers.domains import load_domains
-from rods.synthesis.writers.inference import domains_for, holder_of
-from rods.synthesis.writers.vocabulary import Vocabulary
+from rods.synthesis.writers.graph.ground import Grounder
+from rods.synthesis.writers.graph.live import Live
+from rods.synthesis.writers.resample.assign import Materials
 from rods.task import Task, read_tasks
 from rods.types import ToolSpec
 from verbs import rods

@@ -19,8 +19,8 @@ from typing import Any, Literal, cast
 
 from pydantic import Field, ValidationError, model_validator
 
-from rods.dotted import flat, merge, nearest, override
 from rods.errors import ConfigError
+from rods.infra.dotted import flat, merge, nearest, override
 from rods.settings import (
     BoundarySettings,
     EnvSettings,

@@ -21,14 +21,14 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rods.config import RunConfig
-from rods.curriculum import OnlineCurriculum
+from rods.curriculum.journal import EpochReport
+from rods.curriculum.online import OnlineCurriculum
 from rods.errors import Interrupted, PolicyError
-from rods.interrupt import ctrl_c
-from rods.journal import EpochReport
+from rods.infra.interrupt import ctrl_c
 from rods.parts import Display, Parts, Trainer
 from rods.records import epoch_figures, judgement_figures, rollout_figures
 from rods.reward import Score
-from rods.rollout import run_groups
+from rods.rollout.groups import run_groups
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory

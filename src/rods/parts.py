@@ -1,6 +1,6 @@
 """What the loop drives, as protocols: a loop knows no model, environment, writer or screen.
 
-Owns the names of the seams between `loop.py` and the outside world; `rods.cli.assemble` fills them.
+Owns the names of the seams between `loop.py` and the outside world; `rods.assemble` fills them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from rods.curriculum import SynthesisQueue
+from rods.curriculum.online import SynthesisQueue
 from rods.dialects import AnyDialect
 from rods.env import Environment
 from rods.policy import Policy
 from rods.reward import Rewards, Score
+from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.template import ChatTemplate
 from rods.trajectory import Group
 from rods.types import Json
 

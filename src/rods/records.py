@@ -10,9 +10,9 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rods.boundary import Judgement
-from rods.curriculum import OnlineCurriculum
-from rods.journal import EpochReport
+from rods.curriculum.boundary import Judgement
+from rods.curriculum.journal import EpochReport
+from rods.curriculum.online import OnlineCurriculum
 from rods.reward import Score
 from rods.trajectory import Group
 from rods.types import Json

@@ -4,7 +4,7 @@
       manifest.json             versions, seed, settings, hashes, command
       metrics.jsonl             one record a line, appended
       trajectories/step-000012.parquet
-      buffer.sqlite             the replay buffer (owned by `replay.py`)
+      buffer.sqlite             the replay buffer (owned by `curriculum/`)
       checkpoint/step-000012/   written beside, then renamed; the last two are kept
       checkpoint/latest         name of the one to resume from
 
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, cast
 import rods
 from rods.config import RunConfig, parse_config
 from rods.errors import StoreError
-from rods.files import disk, sync_folder, write_atomic
+from rods.infra.files import disk, sync_folder, write_atomic
 from rods.types import Json
 
 if TYPE_CHECKING:

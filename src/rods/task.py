@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import TaskError
-from rods.files import replacing
+from rods.infra.files import replacing
 from rods.types import Json, ToolCall, Value
 
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from rods.env import TurnVerdict
 from rods.errors import StoreError
-from rods.files import pyarrow, replacing
+from rods.infra.files import pyarrow, replacing
 from rods.task import call_from_json, call_to_json
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory

@@ -74,7 +74,7 @@ def demonstrate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of questions and mixture.")] = 0,
 ) -> None:
     """Write demonstrations of generated questions; the rest of the shares are direct answers."""
-    from rods.files import write_atomic
+    from rods.infra.files import write_atomic
     from rods.policies.demonstrations import DIALECTS
 
     if dialect not in (*DIALECTS, SEARCH):

@@ -14,7 +14,7 @@ from rich.table import Table
 
 import rods
 from rods.cli.common import out
-from rods.install import CORE, extras, install_line
+from rods.infra.install import CORE, extras, install_line
 
 
 def add(app: typer.Typer) -> None:

@@ -17,8 +17,8 @@ from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
 
 if TYPE_CHECKING:
-    from rods.synthesis.gates import Gatekeeper
-    from rods.synthesis.overlap import Prints
+    from rods.synthesis.gates.keeper import Gatekeeper
+    from rods.synthesis.gates.overlap import Prints
     from rods.task import Task
     from rods.types import Json
 
@@ -62,7 +62,7 @@ def inspect(
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.env import make_environment
     from rods.envs.originals import parted_tasks
-    from rods.synthesis.gates import Gatekeeper
+    from rods.synthesis.gates.keeper import Gatekeeper
     from rods.task import read_tasks
 
     config = load_config(recipe, profile_of(profile), overrides(context.args))
@@ -91,7 +91,7 @@ def judged(
     variants: Sequence[Task], known: Mapping[str, Task], keeper: Gatekeeper, only: str = ""
 ) -> Iterator[Finding]:
     """What all gates say of each variant; `novelty` compares with the earlier ones too."""
-    from rods.synthesis.overlap import prints
+    from rods.synthesis.gates.overlap import prints
 
     seen: dict[str, list[Prints]] = {}
     for variant in variants:
@@ -105,9 +105,9 @@ def judged(
 def _judge(
     variant: Task, known: Mapping[str, Task], keeper: Gatekeeper, before: Sequence[Prints]
 ) -> Finding:
-    from rods.synthesis.gates import TEXTUAL
-    from rods.synthesis.gates_case import GATES
-    from rods.synthesis.profile import distance
+    from rods.synthesis.gates.case import GATES
+    from rods.synthesis.gates.keeper import TEXTUAL
+    from rods.synthesis.structure.profile import distance
 
     seed = _seed_of(variant, known)
     silent = dataclasses.replace(

@@ -85,7 +85,7 @@ def pretrain(
     """Train a bundled policy from scratch, on questions or tasks of the training side only."""
     from rods.engines.threads import set_threads
     from rods.policies.pretrain import build_model, measure, save_policy
-    from rods.template import ChatTemplate
+    from rods.rollout.template import ChatTemplate
 
     if kind not in KINDS:
         raise ConfigError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}.")
@@ -221,7 +221,7 @@ def _conversations(job: tuple[Path, RolloutSettings, str, range, Habits]) -> lis
     from transformers import PreTrainedTokenizerFast
 
     from rods.policies.conversations import make_conversations
-    from rods.template import ChatTemplate
+    from rods.rollout.template import ChatTemplate
 
     folder, rollout, side, numbers, habits = job
     template = ChatTemplate(PreTrainedTokenizerFast.from_pretrained(folder))

@@ -14,9 +14,9 @@ from rich.tree import Tree
 from rods.cli.common import EXTRA, out, overrides, say
 
 if TYPE_CHECKING:
-    from rods.synthesis.flow import Step
-    from rods.synthesis.profile import Profile
-    from rods.synthesis.sources import Argument
+    from rods.synthesis.structure.profile import Profile
+    from rods.synthesis.structure.sources import Argument
+    from rods.synthesis.structure.trace import Step
     from rods.task import Task
     from rods.types import Json
 
@@ -59,9 +59,9 @@ def profile(
     from rods.errors import StoreError
     from rods.report.build import write_page
     from rods.report.graph_svg import graph_svg
-    from rods.synthesis.flow import all_tools, trace
-    from rods.synthesis.profile import profile as profile_task
-    from rods.synthesis.sources import sources
+    from rods.synthesis.structure.profile import profile as profile_task
+    from rods.synthesis.structure.sources import sources
+    from rods.synthesis.structure.trace import all_tools, trace
 
     if svg is not None and svg.exists():
         raise StoreError(f"{svg}: exists. Choose another name; nothing was written.")

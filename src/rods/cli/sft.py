@@ -118,7 +118,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _run(folder: Path, manifest: dict[str, Any]) -> None:
     """Learn from the beginning, or from the last checkpoint."""
-    from rods.files import write_atomic
+    from rods.infra.files import write_atomic
 
     school, examples = _open(manifest)
     found = {"examples": len(school.samples), "digest": examples.digest()}
@@ -143,7 +143,7 @@ def _run(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def _open(manifest: dict[str, Any]) -> tuple[School, Examples]:
-    from rods.template import ChatTemplate
+    from rods.rollout.template import ChatTemplate
     from rods.trainers.examples import read_examples
     from rods.trainers.loading import load_model
     from rods.trainers.sft import School, SftSettings
@@ -167,7 +167,7 @@ def _open(manifest: dict[str, Any]) -> tuple[School, Examples]:
 
 def _learn(folder: Path, school: School, every: int) -> list[dict[str, Any]]:
     """The updates that are left; returns the log of all."""
-    from rods.interrupt import ctrl_c
+    from rods.infra.interrupt import ctrl_c
 
     log = folder / METRICS
     figures = _kept(log, school.step)

@@ -27,13 +27,13 @@ from rods.cli.common import (
     writers_of,
 )
 from rods.config import SMALL, RunConfig, load_config
-from rods.dotted import flat
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
+from rods.infra.dotted import flat
 
 if TYPE_CHECKING:
     from rods.env import Environment
-    from rods.synthesis.dataset import DatasetMaker
-    from rods.synthesis.seeds import SeedChoice
+    from rods.synthesis.dataset.journal import DatasetMaker
+    from rods.synthesis.dataset.seeds import SeedChoice
     from rods.task import Task
     from rods.types import Json
 
@@ -96,7 +96,7 @@ def synth(
 ) -> None:
     """Make verified variants. Any setting: --section.key VALUE."""
     from rods.dialects import get_dialect
-    from rods.synthesis.exports import FORMATS, export
+    from rods.synthesis.dataset.exports import FORMATS, export
 
     if form not in FORMATS:
         raise ConfigError(f"--format {form!r}: expected one of {', '.join(FORMATS)}.")
@@ -156,7 +156,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
 def _boundary_seeds(
     log: Path, task_key: str, reward_key: str, tasks: Sequence[Task], config: RunConfig, seed: int
 ) -> list[Task]:
-    from rods.synthesis.seeds import choose_seeds, read_rewards
+    from rods.synthesis.dataset.seeds import choose_seeds, read_rewards
 
     rewards = read_rewards(log, task_key, reward_key)
     if log.is_dir():  # a run trains on variants of its own too
@@ -217,7 +217,7 @@ def _make(
     journal_path: Path,
     target: Path,
 ) -> list[Task]:
-    from rods.synthesis.dataset import DatasetMaker, Journal, Plan, SharedGatekeeper
+    from rods.synthesis.dataset.journal import DatasetMaker, Journal, Plan, SharedGatekeeper
     from rods.synthesis.writers import make_writer
 
     settings = config.synthesis
@@ -256,7 +256,7 @@ def _make(
 
 def _deciding(config: RunConfig, sources: Sources, plan: object) -> dict[str, Json]:
     """Everything on which the variants depend; `--resume` compares it."""
-    from rods.synthesis.dataset import Plan
+    from rods.synthesis.dataset.journal import Plan
 
     assert isinstance(plan, Plan)
     sides = {"seeds": plan.seeds, "training": sources.training, "held_out": sources.held_out}

@@ -88,7 +88,7 @@ def _own_settings(run: Path, asked: Sequence[str], folder: str) -> RunConfig:
 
 
 def _run(config: RunConfig, folder: str, resume: Path | None) -> None:
-    from rods.cli.assemble import assemble, start_run
+    from rods.assemble import assemble, start_run
     from rods.loop import train as play
     from rods.report.build import build_report
     from rods.report.live import TrainDisplay

@@ -2,7 +2,7 @@ r"""Inline dialects: programs inside one response, results inserted where the po
 
 Owns the forms in which ToRL, ZeroTIR and ReTool write a program, read its result and answer: the
 prompt as raw text, the stop strings, how the program is found, how a result is shortened and what
-is inserted. Never runs a program and never decides about tokens; that is `rods.inline`.
+is inserted. Never runs a program and never decides about tokens; that is `rods.rollout.inline`.
 
 * `torl` - a python block and "```output", which the policy writes itself
 * `zerotir` - a python block; the environment writes the whole output block

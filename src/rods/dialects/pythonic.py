@@ -2,7 +2,7 @@
 
 Owns reading and writing `[cd(folder='x'), mean(numbers=[1, 2])]`. Arguments given by place are
 named by the order of the tool's properties. Text is parsed as syntax, never evaluated
-(`rods.pycall`).
+(`rods.infra.pycall`).
 
     >>> Pythonic().write([ToolCall("cd", {"folder": "a"})])
     "[cd(folder='a')]"
@@ -25,7 +25,7 @@ from rods.dialects.base import (
     tool_messages,
 )
 from rods.errors import TaskError
-from rods.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
+from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
 from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
 
 _FENCE = re.compile(r"\A```[a-z_]*\s*\n(.*?)\n?\s*```\Z", re.DOTALL)

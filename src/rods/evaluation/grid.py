@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, cast
 from pydantic import ConfigDict, Field, ValidationError
 
 from rods.config import RunConfig, load_config
-from rods.dotted import nearest
 from rods.errors import ConfigError
+from rods.infra.dotted import nearest
 from rods.settings import Settings
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"

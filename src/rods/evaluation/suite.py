@@ -21,9 +21,9 @@ from rods.config import EvaluationSettings, RolloutSettings
 from rods.dialects import AnyDialect
 from rods.env import Environment
 from rods.policy import Policy
-from rods.rollout import run_groups
+from rods.rollout.groups import run_groups
+from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.template import ChatTemplate
 from rods.trajectory import Group, Trajectory
 from rods.types import Json
 

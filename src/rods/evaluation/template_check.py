@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from rods.dialects import Dialect, structured
 from rods.errors import PolicyError
-from rods.template import ChatTemplate
+from rods.rollout.template import ChatTemplate
 from rods.tokens import Ledger
 from rods.types import Json, Message, ToolCall, ToolResult, ToolSpec
 

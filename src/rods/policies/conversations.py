@@ -18,10 +18,10 @@ from rods.dialects import Dialect, structured
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.policies.habits import ORACLE, Habits, agent_texts
 from rods.policy import ScriptedPolicy
-from rods.rollout import run_episode
+from rods.rollout.groups import run_episode
+from rods.rollout.template import ChatTemplate
 from rods.synthesis.writers import make_writer
 from rods.task import Task
-from rods.template import ChatTemplate
 from rods.types import StopReason
 
 DIALECT = "compact"

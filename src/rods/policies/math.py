@@ -17,7 +17,7 @@ from rods.policies.conversations import Conversation
 from rods.policies.demonstrations import Demonstration, Plan, demonstrations
 from rods.policies.pretrain import PretrainSettings
 from rods.policies.tokenizer import common_words, train_tokenizer
-from rods.template import ChatTemplate
+from rods.rollout.template import ChatTemplate
 
 SETTINGS = PretrainSettings(
     hidden=128,

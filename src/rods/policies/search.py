@@ -24,7 +24,7 @@ from rods.policies.searches import (
     search_demonstrations,
 )
 from rods.policies.tokenizer import common_words, train_tokenizer
-from rods.template import ChatTemplate
+from rods.rollout.template import ChatTemplate
 
 SETTINGS = PretrainSettings(
     hidden=128,

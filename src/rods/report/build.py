@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval
-from rods.files import replacing
+from rods.infra.files import replacing
 from rods.report.curves import learning_curves, tool_curves
 from rods.report.heldout import (
     LEADING,

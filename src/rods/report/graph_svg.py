@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from rods.synthesis.profile import Profile
-from rods.synthesis.sources import Argument, Source
-from rods.synthesis.stategraph import flattened, turns_of
+from rods.synthesis.structure.ablation import flattened, turns_of
+from rods.synthesis.structure.profile import Profile
+from rods.synthesis.structure.sources import Argument, Source
 from rods.task import Task
 from rods.types import ToolCall
 

@@ -26,7 +26,7 @@ from functools import cache
 from typing import Literal, cast
 
 from rods.errors import EnvError, PrerequisiteError
-from rods.install import install_line
+from rods.infra.install import install_line
 from rods.rewards import verifier_process
 
 Verdict = Literal["right", "wrong", "time", "memory", "length", "died"]

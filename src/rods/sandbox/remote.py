@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
+from rods.infra.service import Service, ServiceFailure
 from rods.sandbox.execution import MIB, Execution, Limit, SandboxLimits, last_line
-from rods.service import Service, ServiceFailure
 
 GRACE_SECONDS = 30.0
 """How long an answer may take beyond what the program and the compiler may."""

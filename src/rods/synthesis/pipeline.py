@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rods.synthesis.gates import Gatekeeper
-from rods.synthesis.overlap import Prints
+from rods.synthesis.gates.keeper import Gatekeeper
+from rods.synthesis.gates.overlap import Prints
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writers import Reviewer, Writer
 from rods.task import Task

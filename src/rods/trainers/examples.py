@@ -27,8 +27,8 @@ import numpy as np
 from jinja2 import TemplateError
 
 from rods.errors import PolicyError, StoreError
+from rods.rollout.template import ChatTemplate
 from rods.store import MANIFEST
-from rods.template import ChatTemplate
 from rods.trainers.samples import Sample
 from rods.trajectory_codec import read_parquet
 from rods.types import Message, ToolCall, ToolSpec

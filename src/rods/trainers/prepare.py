@@ -22,7 +22,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from rods.errors import PrerequisiteError, StoreError
-from rods.install import install_line
+from rods.infra.install import install_line
 from rods.trainers.tree_attention import tree_attention
 
 

@@ -1,7 +1,7 @@
 """Reads the benchmark's call strings: `cd('docs')` becomes `ToolCall("cd", {"folder": "docs"})`.
 
 Owns the naming of positional arguments by a function's signature. Never evaluates text: the syntax
-is read by `rods.pycall`, anything but literals and nested declared calls is refused.
+is read by `rods.infra.pycall`, anything but literals and nested declared calls is refused.
 
     call = parse_call("mean([1, 2])", specs(["MathAPI"]))
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from rods.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
+from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
 from rods.types import ToolCall, ToolSpec, Value
 
 

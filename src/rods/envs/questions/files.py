@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.errors import PrerequisiteError, TaskError
-from rods.install import install_line
+from rods.infra.install import install_line
 from rods.task import Provenance, Task, Turn, read_tasks
 from rods.types import Json
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from rods.envs.questions.question import HARDEST, Question
 from rods.errors import ConfigError, PrerequisiteError
-from rods.install import install_line
+from rods.infra.install import install_line
 
 LEVELS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4}
 """Level of the package's curriculum for each difficulty; it stops at a family's last level."""

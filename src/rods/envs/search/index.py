@@ -28,7 +28,7 @@ import numpy as np
 from rods.envs.search.documents import CorpusFile, Document, Hit, read_lines, words
 from rods.envs.search.progress import Told, Watched, silent
 from rods.errors import ConfigError, EnvError, PrerequisiteError
-from rods.install import install_line
+from rods.infra.install import install_line
 
 K1, B = 1.2, 0.75
 """Saturation of repeated words, and how much the length of a document counts."""

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from rods.envs.search.documents import Hit, document_of
 from rods.errors import EnvError
-from rods.service import Service, ServiceFailure
+from rods.infra.service import Service, ServiceFailure
 
 
 class RemoteRetriever:

@@ -1,8 +1,8 @@
 """Writers: what proposes variants of a seed.
 
 Owns the protocol that every writer fulfils and their short names. A writer never decides whether
-its proposal is good; the gates do. `resample.py`, `graph.py` and `family.py` (for questions) need
-no model.
+its proposal is good; the gates do. `resample/`, `graph/` and `family.py` (for questions) need no
+model.
 
     writer = make_writer("resample", training_tasks, environment)
     proposal = writer.propose(seed, random.Random(7))
@@ -23,8 +23,8 @@ from rods.synthesis.rejection import Rejection
 from rods.task import Task
 
 WRITERS = {
-    "resample": "rods.synthesis.writers.resample:ResampleWriter",
-    "graph": "rods.synthesis.writers.graph:GraphWriter",
+    "resample": "rods.synthesis.writers.resample.writer:ResampleWriter",
+    "graph": "rods.synthesis.writers.graph.writer:GraphWriter",
     "family": "rods.synthesis.writers.family:FamilyWriter",
 }
 """Short name to `module:attribute`; each is called with the pool and the environment."""
@@ -82,7 +82,7 @@ def make_writer(
     if name in ("resample", "graph") and isinstance(environment, QuestionSource):
         return _named("family", pool, environment)  # questions have no calls to be varied
     if name == "llm":
-        from rods.synthesis.writers.llm import make_llm_writer
+        from rods.synthesis.writers.llm.writer import make_llm_writer
 
         writer = make_llm_writer(pool, environment, options or SynthesisSettings(), cache)
     else:

@@ -1,0 +1,295 @@
+"""From settings to parts: the one place where names become objects.
+
+Owns which environment, tasks, policy, trainer, worker and evaluation a configuration means. Nothing
+here decides anything during training.
+
+    run = start_run(config, folder="")
+    with assemble(config, run) as parts:
+        train(parts, run, display)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from rods.cli.common import without_broken
+from rods.config import ModelSettings, RunConfig
+from rods.curriculum.online import stage_tasks
+from rods.dialects import get_dialect
+from rods.engines.hf import HFPolicy, generation_stops
+from rods.engines.threads import set_threads
+from rods.env import make_environment
+from rods.envs.originals import parted_tasks, tasks_of_files
+from rods.errors import ConfigError, StoreError
+from rods.evaluation.suite import Suite, stratified
+from rods.evaluation.tool_metrics import meters
+from rods.parts import Parts, every_group
+from rods.reward import Rewards, Score
+from rods.rewards.filters import group_fault, has_variance
+from rods.rollout.template import ChatTemplate
+from rods.store import RunDirectory, new_run_dir
+from rods.synthesis.gates.keeper import Gatekeeper
+from rods.synthesis.pipeline import synthesize
+from rods.synthesis.worker.client import SynthesisWorker, WorkerSettings
+from rods.synthesis.writers import make_writer
+from rods.task import Task
+from rods.trainers.checkpoint import ADAPTER
+from rods.trainers.loading import (
+    load_model,
+    load_tokenizer,
+    pick_device,
+    uses_bfloat16,
+)
+from rods.trainers.local import LocalTrainer
+from rods.trainers.prepare import load_adapters
+
+EVALUATION_SEED = 0
+"""Chooses the held-out tasks; the same for every run, so that runs can be compared."""
+EVALUATION_SHARE = 0.25
+"""Held-out variants that `resample` proposes beside `graph`, whatever this run's own writer is."""
+
+
+class Sides(NamedTuple):
+    """Original tasks of both sides of the split."""
+
+    train: Sequence[Task]
+    """All of the training side: words and turns of variants may come from here."""
+    originals: Sequence[Task]
+    """Those of them that this run trains on."""
+    held_out: Sequence[Task]
+    digest: str
+
+
+def environment_of(config: RunConfig) -> Any:
+    """The environment that `env.name` means, warmed up where that takes long.
+
+    Raises:
+        ConfigError: it is no bundled environment and cannot be imported.
+    """
+    environment = make_environment(config.env.name, config.env.arguments)
+    getattr(environment, "warm_up", lambda: None)()  # here, not within a trajectory's deadline
+    return environment
+
+
+def sides_of(config: RunConfig, environment: Any = None) -> Sides:
+    """The original tasks, parted.
+
+    Args:
+        config: settings.
+        environment: replays the tasks of `env.tasks`; those that do not are left out, counted.
+    """
+    parted = parted_tasks(config.env, config.evaluation.files)
+    train, held_out = parted.train, parted.held_out
+    if environment is not None and config.env.tasks:
+        train = without_broken(train, environment, "env.tasks, training side")
+        held_out = without_broken(held_out, environment, "env.tasks, held-out side")
+    originals = stratified(train, config.env.train_tasks, config.seed)
+    if config.static.variants:
+        originals = [*originals, *_made_before(config, held_out)]
+    return Sides(train, originals, held_out, parted.digest)
+
+
+def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
+    """The variants of `static.variants`.
+
+    Raises:
+        ConfigError: one of them is of a held-out scenario.
+    """
+    variants = tasks_of_files(config.env, config.static.variants, "static.variants")
+    theirs = {task.provenance.scenario for task in held_out}
+    for task in variants:
+        if task.provenance.scenario in theirs:
+            raise ConfigError(
+                f"static.variants: task {task.id} is of scenario {task.provenance.scenario}, which "
+                "is held out. Make variants of the training side: rods synth."
+            )
+    return variants
+
+
+def start_run(config: RunConfig, folder: str) -> RunDirectory:
+    """A new run directory with its manifest.
+
+    Args:
+        config: settings.
+        folder: where; empty: a new one under `runs`.
+    """
+    template = ChatTemplate(load_tokenizer(config.model))
+    sides = sides_of(config)
+    where = Path(folder)
+    path = new_run_dir(where.parent, where.name) if folder else new_run_dir()
+    return RunDirectory.create(
+        path, config, template_hash=template.digest(), split_hash=sides.digest
+    )
+
+
+def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Task]:
+    """Original held-out tasks and variants of them, the same for every run."""
+    settings = config.evaluation
+    originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
+    if not settings.variants:
+        return originals
+    # Without a model, so that every run is evaluated on the same tasks.
+    made_by = "resample" if config.synthesis.writer == "resample" else "graph"
+    writer = make_writer(made_by, sides.held_out, environment, EVALUATION_SHARE)
+    keeper = Gatekeeper(environment, sides.held_out, sides.train, config.synthesis.max_distance)
+    seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
+    variants: list[Task] = []
+    for number in range(4 * settings.variants):
+        if len(variants) == settings.variants:
+            break
+        seed = seeds[number % len(seeds)]
+        made = synthesize(seed, writer, keeper, EVALUATION_SEED + number, attempts=3).variant
+        if made is not None and made not in variants:
+            variants.append(made)
+    return [*originals, *variants]
+
+
+@contextmanager
+def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
+    """Everything that the loop drives; the worker is stopped at the end."""
+    set_threads(config.model.threads)
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
+    model, tokenizer = load_model(config.model)
+    dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
+    trainer = LocalTrainer(
+        model,
+        tokenizer,
+        config.train,
+        config.model,
+        total_steps(config, sides.originals),
+        config.seed,
+        config.rollout.generated_tokens,
+    )
+    policy = engine_of(config, trainer.model, template)
+    suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
+
+    async def evaluate(
+        policy: HFPolicy, progress: Callable[[int, int], None]
+    ) -> list[dict[str, Any]]:
+        return await suite.run(environment, policy, dialect, template, config.rollout, progress)
+
+    with _worker(config, run, sides) as synthesis:
+        yield Parts(
+            environment=environment,
+            originals=sides.originals,
+            policy=policy,
+            trainer=trainer,
+            dialect=dialect,
+            template=template,
+            synthesis=synthesis,
+            evaluate=evaluate,
+            meters=partial(meters, needed=getattr(environment, "calls_needed", None)),
+            trains=_filter(config),
+            rewards=Rewards(config.rewards.model_dump()),
+        )
+
+
+def evaluation_of(
+    config: RunConfig, run: Path | None
+) -> Callable[[Callable[[int, int], None]], Coroutine[Any, Any, list[dict[str, Any]]]]:
+    """The held-out evaluation of a model, or of a run's last checkpoint.
+
+    Raises:
+        StoreError: the run has no checkpoint.
+    """
+    set_threads(config.model.threads)
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
+    model, tokenizer = _evaluated(config.model, run)
+    dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
+    suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
+    policy = engine_of(config, model, template)
+
+    def play(
+        progress: Callable[[int, int], None],
+    ) -> Coroutine[Any, Any, list[dict[str, Any]]]:
+        return suite.run(environment, policy, dialect, template, config.rollout, progress)
+
+    return play
+
+
+def _evaluated(settings: ModelSettings, run: Path | None) -> tuple[Any, Any]:
+    """Model and tokenizer by name, or those of a run's last checkpoint."""
+    if run is None:
+        return load_model(settings)
+    checkpoint = RunDirectory.open(run).latest_checkpoint()
+    if checkpoint is None:
+        raise StoreError(f"{run}: the run has no checkpoint yet.")
+    folder = checkpoint.path / "policy"
+    if not (folder / ADAPTER).is_file():
+        return load_model(settings.model_copy(update={"name": str(folder)}))
+    model, tokenizer = load_model(settings)
+    return load_adapters(model, folder), tokenizer
+
+
+def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
+    """The chat template, with all ids at which the model ends a generation."""
+    return ChatTemplate(tokenizer, generation_stops(model))
+
+
+def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy:
+    """The in-process engine with as many rows as a step has trajectories."""
+    device = pick_device(config.model)
+    half = uses_bfloat16(config.model, device)
+    return HFPolicy(
+        model,
+        template.stop_ids,
+        rows=min(config.rollout.concurrency, config.rollout.k * config.rollout.tasks_per_step),
+        max_context=config.rollout.context_tokens,
+        device=device,
+        dtype=torch.bfloat16 if half else torch.float32,
+        decode=template.raw_decode,
+    )
+
+
+def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
+    """Updates of the whole run, for the learning rate's schedule; 0 if nothing says.
+
+    A pool that stays as it is says by its size how many updates the stages have; one that grows
+    does not.
+    """
+    if _grows(config):
+        return config.updates
+    pools = [len(stage_tasks(s, originals, config.seed)) for s in config.stages]
+    epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
+    steps = sum(s.epochs * n for s, n in zip(config.stages, epochs, strict=True))
+    return min(steps, config.updates or steps)
+
+
+def _grows(config: RunConfig) -> bool:
+    """Whether variants join the pool of tasks."""
+    return config.curriculum != "static" and any(s.expand for s in config.stages)
+
+
+def _filter(config: RunConfig) -> Callable[[Sequence[Score]], bool]:
+    """Whether a group trains under the run's filter."""
+    if config.train.filter == "none":
+        return every_group
+    if config.train.filter == "dapo":
+        return has_variance
+    return lambda scores: group_fault(scores, config.train.filtering.window) is None
+
+
+@contextmanager
+def _worker(
+    config: RunConfig, run: RunDirectory, sides: Sides
+) -> Generator[SynthesisWorker | None]:
+    if not _grows(config):
+        yield None
+        return
+    worker = SynthesisWorker(
+        run.path / "synthesis.sqlite",
+        WorkerSettings.of(config, sides.train, sides.held_out),
+    )
+    try:
+        yield worker
+    finally:
+        worker.stop()

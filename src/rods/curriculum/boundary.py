@@ -1,0 +1,248 @@
+"""The boundary of the policy's capability, read from rewards that training computed anyway.
+
+Owns `judge` (a group becomes a `Judgement`: rbar, phi, variance, interval, region) and
+`select_seeds` (which boundary tasks are worth new variants). It never samples, never calls a model
+and never stores anything: `replay.py` keeps judgements, `online.py` asks for seeds.
+
+    judgement = judge(group, scores, settings, step=12)
+    if judgement is not None and judgement.region == "boundary": ...
+
+Facts: rods.md, section 3 (arXiv 2606.19047).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rods.config import BoundarySettings
+from rods.errors import RewardError
+from rods.reward import Score
+from rods.trajectory import Group, Trajectory
+
+Region = Literal["hard", "boundary", "mastered"]
+
+EDGE = 1e-9
+"""Means of fractions such as 1/3 miss an edge by a rounding error; this much is forgiven."""
+
+_Z95 = statistics.NormalDist().inv_cdf(0.975)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one group says about one task at one policy version."""
+
+    task_id: str
+    category: str
+    rbar: float
+    """Mean reward over the valid members, in [0, 1]."""
+    variance: float
+    """Population variance over the valid members; at most rbar * (1 - rbar)."""
+    interval: tuple[float, float]
+    """95 % interval of the mean: Wilson's, with rbar as the share of `n_valid` trials. It is
+    conservative, because no reward in [0, 1] varies more than a coin of the same mean."""
+    n_valid: int
+    k: int
+    """Members of the group, invalid ones included."""
+    region: Region
+    policy_version: int
+    step: int
+
+    @property
+    def phi(self) -> float:
+        """The paper's priority 4 * rbar * (1 - rbar), in [0, 1], largest at one half."""
+        return 4.0 * self.rbar * (1.0 - self.rbar)
+
+
+def judge(
+    group: Group,
+    scores: Sequence[Score],
+    settings: BoundarySettings,
+    step: int,
+    *,
+    by_turns: bool = False,
+) -> Judgement | None:
+    """Place a task in its region.
+
+    Args:
+        group: K trajectories of one task.
+        scores: one for each trajectory, in order, values in [0, 1]. Scores of final answers have
+            a part `correct`, which is read in place of all else.
+        settings: edges, the share that must be valid, the signal (`progress` reads the scores,
+            `binary` reads whether the trajectory solved the task).
+        step: training step, for the cooldown.
+        by_turns: read the share of turns solved in place of the scores' values, for stages whose
+            reward is on another scale (the format reward reaches 2).
+
+    Returns:
+        None if fewer than `min_valid` of the members are valid: such a task is not judged.
+
+    Raises:
+        RewardError: the number of scores differs from K, or a value lies outside [0, 1].
+    """
+    members = group.trajectories
+    if len(scores) != len(members):
+        raise RewardError(
+            f"task {group.task.id}: {len(scores)} scores for {len(members)} trajectories; "
+            "expected one for each."
+        )
+    values = [
+        _signal(group.task.id, t, s, "turns" if by_turns else settings.signal)
+        for t, s in zip(members, scores, strict=True)
+        if s.valid and t.valid
+    ]
+    if not values or len(values) < settings.min_valid * len(members) - EDGE:
+        return None
+    rbar = statistics.fmean(values)
+    return Judgement(
+        task_id=group.task.id,
+        category=group.task.category,
+        rbar=rbar,
+        variance=statistics.fmean((v - rbar) ** 2 for v in values),
+        interval=wilson(rbar, len(values)),
+        n_valid=len(values),
+        k=len(members),
+        region=region_of(rbar, settings),
+        policy_version=group.policy_version,
+        step=step,
+    )
+
+
+def _signal(task_id: str, trajectory: Trajectory, score: Score, signal: str) -> float:
+    if "correct" in score.parts:
+        # A reward of final answers: verdicts of turns say nothing there, its scale may be +1/-1.
+        return score.parts["correct"]
+    if signal == "binary":
+        return float(trajectory.solved)
+    if signal == "turns":
+        return sum(v.solved for v in trajectory.verdicts) / trajectory.n_turns
+    if not -EDGE <= score.value <= 1 + EDGE:
+        raise RewardError(
+            f"task {task_id}: the boundary needs rewards in [0, 1], got {score.value}. Use such a "
+            "reward in stages with `expand`, or set boundary.signal = 'binary'."
+        )
+    return min(1.0, max(0.0, score.value))
+
+
+def region_of(rbar: float, settings: BoundarySettings) -> Region:
+    """`hard` below `low`, `mastered` above `high`, else `boundary`; both edges belong to it."""
+    if rbar < settings.low - EDGE:
+        return "hard"
+    return "mastered" if rbar > settings.high + EDGE else "boundary"
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share seen in `n` trials (Wilson 1927), within [0, 1]."""
+    z2 = _Z95 * _Z95
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+
+
+class Seed(NamedTuple):
+    """A task chosen for synthesis, and how urgent it is."""
+
+    judgement: Judgement
+    priority: float
+
+
+class Selection(NamedTuple):
+    """The seeds of one cycle, most urgent first, and what kept other boundary tasks out."""
+
+    seeds: list[Seed]
+    cooldown_filtered: int
+    """Were seeds too recently."""
+    variance_filtered: int
+    """Their rewards differ less than `min_variance`."""
+    quota_filtered: int
+    """Eligible, but their type's quota was spent."""
+
+
+def select_seeds(
+    judgements: Sequence[Judgement],
+    settings: BoundarySettings,
+    cooldown: Mapping[str, int],
+    step: int,
+    rng: random.Random,
+    *,
+    limit: int | None = None,
+    types: Collection[str] = (),
+    excluded: Collection[str] = (),
+    visits: Mapping[str, Sequence[Judgement]] | None = None,
+) -> Selection:
+    """Choose the seeds of one synthesis cycle.
+
+    Args:
+        judgements: the latest of each task that may be a seed.
+        settings: number of seeds, priority, quota lending, minimal variance, the random ablation.
+        cooldown: task id -> first step at which it may be chosen again.
+        step: the current step.
+        rng: noise of `thompson` and of the random ablation.
+        limit: fewer seeds than `settings.seeds` when the backlog is full.
+        types: categories that share the quota equally; empty: those among the judgements.
+        excluded: ids that are never seeds.
+        visits: task id -> its last judgements, for `thompson`; by default the latest alone.
+    """
+    wanted = settings.seeds if limit is None else max(0, min(limit, settings.seeds))
+    pool = sorted((j for j in judgements if j.task_id not in excluded), key=lambda j: j.task_id)
+    if settings.priority != "random":
+        pool = [j for j in pool if j.region == "boundary"]
+    rested = [j for j in pool if step >= cooldown.get(j.task_id, step)]
+    lively = [j for j in rested if j.variance >= settings.min_variance - EDGE]
+    if settings.priority == "random":
+        lively = rested
+    seeds = [Seed(j, _priority(j, settings, rng, visits or {})) for j in lively]
+    seeds.sort(key=lambda s: (-s.priority, s.judgement.task_id))
+    chosen = _within_quotas(seeds, wanted, types, settings.lend_quota)
+    return Selection(
+        chosen, len(pool) - len(rested), len(rested) - len(lively), len(seeds) - len(chosen)
+    )
+
+
+def _priority(
+    j: Judgement,
+    settings: BoundarySettings,
+    rng: random.Random,
+    visits: Mapping[str, Sequence[Judgement]],
+) -> float:
+    if settings.priority == "random":
+        return rng.random()
+    if settings.priority == "variance":
+        return j.variance
+    if settings.priority == "thompson":
+        last = visits.get(j.task_id, (j,))[-settings.thompson.visits :]
+        won = sum(v.rbar * v.n_valid for v in last)
+        draw = rng.betavariate(1 + won, 1 + sum(v.n_valid for v in last) - won)
+        return 4 * draw * (1 - draw)
+    return j.phi
+
+
+def quotas(total: int, counts: Mapping[str, int]) -> dict[str, int]:
+    """Split `total` equally among types; the remainder goes to those with most candidates."""
+    if not counts:
+        return {}
+    order = sorted(counts, key=lambda name: (-counts[name], name))
+    share, rest = divmod(total, len(order))
+    return {name: share + (i < rest) for i, name in enumerate(order)}
+
+
+def _within_quotas(
+    seeds: Sequence[Seed], total: int, types: Collection[str], lend: bool
+) -> list[Seed]:
+    counts = dict.fromkeys(types, 0)
+    for seed in seeds:
+        counts[seed.judgement.category] = counts.get(seed.judgement.category, 0) + 1
+    left = quotas(total, counts)
+    chosen: list[Seed] = []
+    others: list[Seed] = []
+    for seed in seeds:
+        within = left[seed.judgement.category] > 0
+        left[seed.judgement.category] -= within
+        (chosen if within else others).append(seed)
+    if lend:
+        chosen += others[: total - len(chosen)]
+    return sorted(chosen, key=lambda s: (-s.priority, s.judgement.task_id))

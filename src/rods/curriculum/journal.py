@@ -1,0 +1,230 @@
+"""What happened to the pool: its tables, its meters, its orders to the worker, its history.
+
+Owns the layout of the replay buffer's file and everything in it that is counted or looked up later.
+It never decides what enters or leaves the pool; `replay.py` does.
+
+    journal.add("seed_emitted", epoch=3, by=16)
+    journal.history().first_visits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from rods.curriculum.boundary import Judgement, Region
+from rods.infra.database import Cell, Database, Row
+
+LAYOUT = 1
+"""Version of the tables below."""
+
+SCHEMA = (
+    "CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE tasks(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body TEXT,
+        category TEXT NOT NULL, generated INTEGER NOT NULL, status TEXT NOT NULL,
+        reason TEXT NOT NULL DEFAULT '', made INTEGER, request TEXT, distance REAL,
+        entered INTEGER, visits INTEGER NOT NULL DEFAULT 0, judged INTEGER, phi REAL)""",
+    "CREATE INDEX tasks_status ON tasks(generated, status, seq)",
+    """CREATE TABLE visits(task_id TEXT, epoch INTEGER, step INTEGER, version INTEGER, rbar REAL,
+        variance REAL, low REAL, high REAL, n_valid INTEGER, k INTEGER, region TEXT,
+        PRIMARY KEY(task_id, epoch)) WITHOUT ROWID""",
+    """CREATE TABLE draws(epoch INTEGER, position INTEGER, task_id TEXT NOT NULL,
+        status TEXT NOT NULL, PRIMARY KEY(epoch, position), UNIQUE(epoch, task_id))""",
+    "CREATE INDEX draws_status ON draws(epoch, status)",
+    """CREATE TABLE epochs(epoch INTEGER PRIMARY KEY, first_step INTEGER, originals INTEGER,
+        active INTEGER, pending INTEGER, injected INTEGER, deferred INTEGER, draws INTEGER,
+        mark INTEGER)""",
+    """CREATE TABLE events(seq INTEGER PRIMARY KEY, epoch INTEGER, task_id TEXT, kind TEXT,
+        reason TEXT)""",
+    """CREATE TABLE requests(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, seed_id TEXT,
+        n INTEGER, rng_seed INTEGER, priority REAL, epoch INTEGER, rested INTEGER, open INTEGER)""",
+    """CREATE TABLE meters(epoch INTEGER, name TEXT, value INTEGER,
+        PRIMARY KEY(epoch, name)) WITHOUT ROWID""",
+)
+
+REASONS = ("mastered", "too_hard", "burn_in", "stale", "pruned")
+VISIT = "task_id, step, version, rbar, variance, low, high, n_valid, k, region"
+"""Columns of a judgement, in the order of `visit_row`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """What an epoch's start did to the pool."""
+
+    epoch: int
+    originals: int
+    """Original tasks of this epoch's stage."""
+    active: int
+    """Variants that are active now."""
+    pending: int
+    """Variants that still wait."""
+    injected: int
+    deferred: int
+    """Variants that could have entered but for the share `inject` or the cap."""
+    retired: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By reason, since the start of the epoch before, this start included."""
+    draws: int = 0
+    """Tasks of this epoch; each is drawn once."""
+
+    @property
+    def pruned(self) -> int:
+        """Variants that had to leave because of the cap."""
+        return self.retired.get("pruned", 0)
+
+
+class Counts(NamedTuple):
+    """The pool in numbers."""
+
+    originals: int
+    pending: int
+    active: int
+    retired: dict[str, int]
+    """By reason."""
+
+
+class FirstVisit(NamedTuple):
+    """Where a variant landed when it was judged for the first time."""
+
+    task_id: str
+    epoch: int
+    rbar: float
+    variance: float
+
+
+class History(NamedTuple):
+    """All epochs so far, for the report."""
+
+    epochs: list[EpochReport]
+    retired: dict[str, int]
+    """By reason, since the start of the last epoch."""
+    first_visits: list[FirstVisit]
+
+
+class Request(NamedTuple):
+    """One order to the synthesis worker."""
+
+    id: str
+    seed_id: str
+    n: int
+    rng_seed: int
+    priority: float
+    epoch: int
+    rested: int
+    """First step at which the seed may be chosen again."""
+
+
+class Journal:
+    """Counts, orders and history, in the buffer's own file and transactions."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    # -- events -----------------------------------------------------------------------------
+
+    def event(self, epoch: int, task_id: str, kind: str, reason: str = "") -> None:
+        """Note that a variant was injected, retired or revived."""
+        self._db.run(
+            "INSERT INTO events(epoch, task_id, kind, reason) VALUES (?, ?, ?, ?)",
+            (epoch, task_id, kind, reason),
+        )
+
+    def _retired(self, after: int, until: int | None) -> dict[str, int]:
+        rows = self._db.rows(
+            "SELECT reason, COUNT(*) FROM events WHERE kind = 'retired' AND seq > ? "
+            "AND (? IS NULL OR seq <= ?) GROUP BY reason",
+            (after, until, until),
+        )
+        return _by_name(rows)
+
+    def report(self, epoch: int) -> EpochReport:
+        """What the start of this epoch did."""
+        before = self._db.number("SELECT MAX(mark) FROM epochs WHERE epoch < ?", (epoch,))
+        row = self._db.rows("SELECT * FROM epochs WHERE epoch = ?", (epoch,))[0]
+        number, _, originals, active, pending, injected, deferred, draws, mark = (
+            int(v or 0) for v in row
+        )
+        retired = self._retired(before, mark)
+        return EpochReport(number, originals, active, pending, injected, deferred, retired, draws)
+
+    def history(self) -> History:
+        """All epochs; where each variant landed at its first visit."""
+        epochs = [int(r[0] or 0) for r in self._db.rows("SELECT epoch FROM epochs ORDER BY epoch")]
+        mark = self._db.number("SELECT MAX(mark) FROM epochs")
+        rows = self._db.rows(
+            "SELECT task_id, MIN(epoch), rbar, variance FROM visits JOIN tasks ON id = task_id "
+            "WHERE generated = 1 GROUP BY task_id ORDER BY MIN(epoch), seq"
+        )
+        first = [FirstVisit(*cast("tuple[str, int, float, float]", r)) for r in rows]
+        return History([self.report(e) for e in epochs], self._retired(mark, None), first)
+
+    def counts(self) -> Counts:
+        """The pool in numbers."""
+        sql = "SELECT status, COUNT(*) FROM tasks WHERE generated = ? GROUP BY status"
+        made = _by_name(self._db.rows(sql, (1,)))
+        reasons = self._db.rows(
+            "SELECT reason, COUNT(*) FROM tasks WHERE status = 'retired' GROUP BY reason"
+        )
+        originals = sum(_by_name(self._db.rows(sql, (0,))).values())
+        return Counts(originals, made.get("pending", 0), made.get("active", 0), _by_name(reasons))
+
+    # -- meters -----------------------------------------------------------------------------
+
+    def add(self, name: str, epoch: int, by: int = 1) -> None:
+        """Count something of an epoch."""
+        self._db.run(
+            "INSERT INTO meters VALUES (?, ?, ?) "
+            "ON CONFLICT(epoch, name) DO UPDATE SET value = value + excluded.value",
+            (epoch, name, by),
+        )
+
+    def meters(self, epoch: int) -> dict[str, int]:
+        """All counts of an epoch."""
+        return _by_name(self._db.rows("SELECT name, value FROM meters WHERE epoch = ?", (epoch,)))
+
+    # -- orders to the synthesis worker -----------------------------------------------------
+
+    def order(self, requests: Iterable[Request]) -> None:
+        """Keep orders before they are submitted, so that none is lost between the two."""
+        self._db.run_many(
+            "INSERT OR IGNORE INTO requests(id, seed_id, n, rng_seed, priority, epoch, rested, "
+            "open) VALUES (?, ?, ?, ?, ?, ?, ?, 1)",
+            requests,
+        )
+
+    def open_requests(self) -> list[Request]:
+        """Orders whose variants are not taken in yet, oldest first."""
+        rows = self._db.rows(
+            "SELECT id, seed_id, n, rng_seed, priority, epoch, rested FROM requests "
+            "WHERE open = 1 ORDER BY seq"
+        )
+        return [Request(*cast("tuple[str, str, int, int, float, int, int]", r)) for r in rows]
+
+    def close_request(self, request_id: str) -> None:
+        """All variants of this order were taken in."""
+        self._db.run("UPDATE requests SET open = 0 WHERE id = ?", (request_id,))
+
+    def cooldown(self) -> dict[str, int]:
+        """Task id -> first step at which it may be a seed again."""
+        return _by_name(self._db.rows("SELECT seed_id, MAX(rested) FROM requests GROUP BY seed_id"))
+
+
+def _by_name(rows: Iterable[Row]) -> dict[str, int]:
+    return {str(name): int(value or 0) for name, value in rows}
+
+
+def visit_row(j: Judgement) -> tuple[Cell, ...]:
+    """A judgement as the cells of `VISIT`."""
+    return (
+        j.task_id, j.step, j.policy_version, j.rbar, j.variance, *j.interval, j.n_valid, j.k,
+        j.region,
+    )  # fmt: skip
+
+
+def judgement_of(row: Row) -> Judgement:
+    """The inverse: the cells of `VISIT`, then the category."""
+    task_id, step, version, rbar, variance, low, high, n_valid, k, region, category = cast(
+        "tuple[str, int, int, float, float, float, float, int, int, Region, str]", row
+    )
+    interval = (low, high)
+    return Judgement(task_id, category, rbar, variance, interval, n_valid, k, region, version, step)

@@ -1,0 +1,447 @@
+"""The one object that a training loop or a host trainer drives: boundary, buffer, synthesis.
+
+Owns the order of things: stages, epochs, which tasks come next, when seeds are chosen and when
+their variants come back. It never samples, never updates weights and never waits for synthesis
+(invariant 6), but where `synthesis.drain_seconds` asks for runs that can be repeated: then at an
+epoch's start, for so long at most. Its whole state lives in the buffer's file and changes by
+transactions, so a kill anywhere loses nothing (invariant 8).
+
+    curriculum = OnlineCurriculum(config, originals, run.path / "buffer.sqlite", synthesis)
+    while not curriculum.done:
+        if curriculum.epoch_done:
+            curriculum.start_epoch()
+        tasks = curriculum.next_tasks(config.rollout.tasks_per_step)
+        ...                                       # roll out, score, update
+        judgements = [curriculum.observe(group, scores) for group, scores in step]
+
+A checkpoint is `state_dict()` and `buffer.snapshot(path)`, taken together; to resume, make the
+object again with `snapshot=path`, then `load_state_dict(state)`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from rods.config import RunConfig, StageSettings
+from rods.curriculum.boundary import Judgement, judge, select_seeds
+from rods.curriculum.journal import EpochReport, Request
+from rods.curriculum.replay import ReplayBuffer
+from rods.errors import ConfigError, StoreError, TrainError
+from rods.infra.database import put_snapshot
+from rods.reward import Score
+from rods.task import Task
+from rods.trajectory import Group
+from rods.types import Json
+
+FLAT = 1e-12
+"""A group whose rewards vary less has no advantage and gives no gradient."""
+
+
+class SynthesisQueue(Protocol):
+    """The synthesis worker as the curriculum sees it. Durable, in its own process."""
+
+    def submit(
+        self,
+        request_id: str,
+        seed: Task,
+        n: int,
+        rng_seed: int,
+        priority: float,
+        epoch: int,
+    ) -> None:
+        """Order `n` variants of a seed and return at once. The same id again changes nothing."""
+        ...
+
+    def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
+        """Wait at most `timeout` seconds; whether all of these requests are finished."""
+        ...
+
+    def results(self, request_ids: Sequence[str]) -> Sequence[tuple[str, int, Task, float]]:
+        """Accepted variants so far: (request id, index, task, profile distance), ordered by the
+        requests as given, then by index. Asking again gives them again.
+        """
+        ...
+
+
+class OnlineCurriculum:
+    """Which tasks are trained on, in what order, from the first epoch to the last."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        originals: Sequence[Task],
+        buffer_path: Path,
+        synthesis: SynthesisQueue | None = None,
+        snapshot: Path | None = None,
+    ) -> None:
+        """Open the buffer and go on where it stands.
+
+        Args:
+            config: settings; `stages` say how many epochs there are.
+            originals: human tasks of the training side.
+            buffer_path: the live file.
+            synthesis: the worker; None for a fixed pool.
+            snapshot: put this copy in the live file's place first (a resume from a checkpoint; it
+                works although the live file is damaged).
+
+        Raises:
+            ConfigError: a stage has no tasks, or a stage expands and there is no synthesis.
+            StoreError: the buffer was made with other original tasks or another seed.
+        """
+        self._config = config
+        self._synthesis = synthesis
+        self.waited, self.late = 0.0, 0
+        """Seconds that the epoch's start waited for synthesis, and requests not finished by then;
+        those can enter a later epoch."""
+        self._stages = [s for s in config.stages for _ in range(s.epochs)]
+        self._pools = {s.name: stage_tasks(s, originals, config.seed) for s in config.stages}
+        if synthesis is None and any(self._expands(s) for s in config.stages):
+            raise ConfigError(
+                "a stage has expand = true but there is no synthesis queue. Give one, or set "
+                "curriculum = 'static'."
+            )
+        if snapshot is not None:
+            put_snapshot(snapshot, buffer_path)
+        self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
+        self.buffer.add_originals(originals, fixed=config.curriculum == "static")
+        self._submit(self.buffer.journal.open_requests())
+
+    def _expands(self, stage: StageSettings) -> bool:
+        return stage.expand and self._config.curriculum == "rods"
+
+    # -- where we are -----------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """Number of the current epoch over all stages; -1 before the first."""
+        return self.buffer.epoch
+
+    @property
+    def stage(self) -> StageSettings:
+        """Settings of the current stage (before the first epoch: of the first one)."""
+        return self._stages[max(0, self.epoch)]
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of all stages together."""
+        return len(self._stages)
+
+    @property
+    def epoch_done(self) -> bool:
+        """Whether every task of the epoch was drawn and observed, so the next one can start."""
+        return self.buffer.remaining == 0
+
+    @property
+    def done(self) -> bool:
+        """Whether all epochs of all stages are played."""
+        return self.epoch == self.epochs - 1 and self.epoch_done
+
+    @property
+    def step(self) -> int:
+        """Training steps begun before the current group, at `tasks_per_step` groups a step."""
+        n = self._config.rollout.tasks_per_step
+        return self.buffer.first_step() + self.buffer.completed // n
+
+    # -- the four methods -------------------------------------------------------------------
+
+    def start_epoch(self) -> EpochReport:
+        """Take in finished variants, then retire, inject, prune and lay out the epoch's draws.
+
+        Raises:
+            TrainError: the current epoch is not done, or all stages are played.
+        """
+        if self.done or not self.epoch_done:
+            left = f"epoch {self.epoch} has {self.buffer.remaining} open draws"
+            why = "all stages are played" if self.done else left
+            raise TrainError(f"the next epoch cannot start: {why}.")
+        epoch = self.epoch + 1
+        stage = self._stages[epoch]
+        n = self._config.rollout.tasks_per_step
+        first_step = self.buffer.first_step() + math.ceil(self.buffer.completed / n)
+        self._ingest(epoch)
+        return self.buffer.start_epoch(
+            epoch,
+            originals=self._originals(epoch),
+            categories=stage.categories,
+            expand=self._expands(stage),
+            first_step=first_step,
+        )
+
+    def _originals(self, epoch: int) -> list[str]:
+        """The original tasks that an epoch draws: its stage's, or the slice whose turn it is."""
+        stage = self._stages[epoch]
+        pool, size = self._pools[stage.name], stage.slice
+        if not size or size >= len(pool):
+            return pool
+        first = size * (epoch - self._stages.index(stage))
+        return [pool[(first + i) % len(pool)] for i in range(size)]
+
+    def next_tasks(self, n: int) -> list[Task]:
+        """The next tasks, at most `n`; fewer at an epoch's end, none when all are out."""
+        return self.buffer.lease(n)
+
+    def observe(self, group: Group, scores: Sequence[Score]) -> Judgement | None:
+        """Judge a group, move its task, and order variants when a cycle is due.
+
+        Args:
+            group: K trajectories of a task that `next_tasks` gave.
+            scores: one for each trajectory. In stages that expand they lie in [0, 1]; in others
+                the judgement reads the share of turns solved, whatever the reward's scale.
+
+        Returns:
+            None if too few members were valid: the task is neither moved nor lost.
+        """
+        by_turns = not self.stage.expand
+        judgement = judge(group, scores, self._config.boundary, self.step, by_turns=by_turns)
+        with self.buffer.atomic():
+            self._count(judgement)
+            self.buffer.complete([group.task.id])
+            requests = self._cycle() if self._cycle_due() else []
+        self._submit(requests)
+        return judgement
+
+    def metrics(self) -> dict[str, float]:
+        """The meters of the current epoch and the state of the pool, as numbers for the log."""
+        meters = self.buffer.journal.meters(self.epoch)
+        out: dict[str, float] = {name: float(meters.get(name, 0)) for name in METERS}
+        judged = max(1, meters.get("judged", 0))
+        out["boundary_rate"] = meters.get("boundary", 0) / judged
+        out["zero_variance_rate"] = meters.get("zero_variance", 0) / judged
+        counts = self.buffer.counts()
+        out |= {"originals": counts.originals, "active": counts.active, "pending": counts.pending}
+        out["requests_open"] = len(self.buffer.journal.open_requests())
+        out["never_solved"] = len(self.buffer.never_solved())
+        if self.epoch >= 0:
+            report = self.buffer.journal.report(self.epoch)
+            out |= {"ingested": report.injected, "deferred": report.deferred}
+            out |= {"priority_pruned": report.pruned}
+            out |= {"retired_stale": report.retired.get("stale", 0)}
+        return out
+
+    # -- state ------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Json]:
+        """What a checkpoint keeps beside the buffer's snapshot of the same moment."""
+        return {
+            "seed": self._config.seed,
+            "epoch": self.epoch,
+            "completed": self.buffer.completed,
+            "drawn": _digest(self.buffer.drawn(self.epoch)),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Json]) -> None:
+        """Go on from a checkpoint whose snapshot the buffer was restored from.
+
+        Raises:
+            StoreError: the buffer stands elsewhere than the checkpoint; the message says where.
+        """
+        mine = self.state_dict()
+        wrong = [f"{k}: {mine[k]} != {state.get(k)}" for k in mine if mine[k] != state.get(k)]
+        if wrong:
+            raise StoreError(
+                f"the replay buffer does not belong to this checkpoint ({'; '.join(wrong)}). "
+                "Restore the snapshot that was taken with it."
+            )
+        self._submit(self.buffer.journal.open_requests())
+
+    def close(self) -> None:
+        """Close the buffer's file."""
+        self.buffer.close()
+
+    # -- meters -----------------------------------------------------------------------------
+
+    def _count(self, judgement: Judgement | None) -> None:
+        add, epoch = self.buffer.journal.add, self.epoch
+        if judgement is None:
+            add("unjudged", epoch)
+            return
+        add("judged", epoch)
+        add(judgement.region, epoch)
+        if judgement.variance < FLAT:
+            add("zero_variance", epoch)
+            if judgement.region == "boundary":
+                add("no_variance", epoch)
+        # A fixed pool moves no variant, so `record` retires nothing there.
+        moved = self.buffer.record(judgement, epoch)
+        if moved:
+            add(moved if moved == "revived" else f"retired_{moved}", epoch)
+
+    def log_row(self, judgement: Judgement) -> dict[str, Json]:
+        """A judgement that was observed, as a row of the step's record."""
+        task = self.buffer.task(judgement.task_id)
+        low, high = judgement.interval
+        return {
+            "task_id": judgement.task_id,
+            "category": judgement.category,
+            "origin": "original" if task.is_original else "variant",
+            "rbar": judgement.rbar,
+            "phi": judgement.phi,
+            "variance": judgement.variance,
+            "interval": [low, high],
+            "n_valid": judgement.n_valid,
+            "k": judgement.k,
+            "region": judgement.region,
+            "policy_version": judgement.policy_version,
+            "first_visit": len(self.buffer.judgements(judgement.task_id)) == 1,
+        }
+
+    # -- synthesis --------------------------------------------------------------------------
+
+    def _epoch_steps(self) -> int:
+        draws = self.buffer.completed + self.buffer.remaining
+        return max(1, math.ceil(draws / self._config.rollout.tasks_per_step))
+
+    def _cycle_due(self) -> bool:
+        """Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S steps is done: the
+        last one leaves the worker a step's time before the epoch ends.
+        """
+        if not self._expands(self.stage):
+            return False
+        cycles = self._config.synthesis.cycles_per_epoch
+        ran = self.buffer.journal.meters(self.epoch).get("cycles", 0)
+        if ran >= cycles:
+            return False
+        after = max(1, (ran + 1) * self._epoch_steps() // cycles - 1)
+        groups = after * self._config.rollout.tasks_per_step
+        return self.buffer.completed >= groups or not self.buffer.remaining
+
+    def _cycle(self) -> list[Request]:
+        """Choose seeds among the tasks judged within one epoch's steps, and write the orders."""
+        config, journal, epoch = self._config, self.buffer.journal, self.epoch
+        cycle = journal.meters(epoch).get("cycles", 0)
+        n, steps = config.synthesis.variants_per_seed, self._epoch_steps()
+        limit = min(config.boundary.seeds, self._room() // n)
+        judged = self.buffer.latest(self.step - steps, self.stage.categories)
+        originals = set(self._pools[self.stage.name])
+        judged = [
+            j
+            for j in judged
+            if j.task_id in originals or not self.buffer.task(j.task_id).is_original
+        ]
+        thompson = config.boundary.priority == "thompson"
+        chosen = select_seeds(
+            judged,
+            config.boundary,
+            journal.cooldown(),
+            self.step,
+            random.Random(f"{config.seed}/seeds/{epoch}/{cycle}"),
+            limit=limit,
+            types=sorted({j.category for j in judged}),
+            excluded=frozenset(self.buffer.never_solved()),
+            visits={j.task_id: self.buffer.judgements(j.task_id) for j in judged if thompson},
+        )
+        rested = self.step + math.ceil(config.boundary.cooldown_epochs * steps)
+        requests: list[Request] = []
+        for rank, seed in enumerate(chosen.seeds):
+            task_id = seed.judgement.task_id
+            name = f"e{epoch:03d}-c{cycle}-{rank:03d}-{task_id}"
+            noise = int(_digest([str(config.seed), name])[:8], 16)
+            requests.append(Request(name, task_id, n, noise, seed.priority, epoch, rested))
+        journal.order(requests)
+        for meter, by in (
+            ("cycles", 1),
+            ("seed_emitted", len(requests)),
+            ("cooldown_filtered", chosen.cooldown_filtered),
+            ("variance_filtered", chosen.variance_filtered),
+            ("quota_filtered", chosen.quota_filtered),
+            ("backlog_filtered", config.boundary.seeds - limit),
+        ):
+            journal.add(meter, epoch, by)
+        return requests
+
+    def _room(self) -> int:
+        """Variants that may still be ordered before the backlog is full."""
+        entering = self.buffer.injectable(len(self._originals(self.epoch)))
+        most = math.floor(self._config.synthesis.backlog_epochs * entering)
+        ordered = sum(r.n for r in self.buffer.journal.open_requests())
+        return max(0, most - self.buffer.waiting - ordered)
+
+    def _submit(self, requests: Sequence[Request]) -> None:
+        if self._synthesis is None:
+            return
+        for r in requests:
+            seed = self.buffer.task(r.seed_id)
+            self._synthesis.submit(r.id, seed, r.n, r.rng_seed, r.priority, r.epoch)
+
+    def _ingest(self, epoch: int) -> None:
+        """Offer what the worker has made, in the order of the requests."""
+        self.waited, self.late = 0.0, 0
+        requests = self.buffer.journal.open_requests()
+        if self._synthesis is None or not requests:
+            return
+        ids = [r.id for r in requests]
+        finished, patience = set(ids), self._config.synthesis.drain_seconds
+        started = time.perf_counter()
+        if not self._synthesis.drain(ids, patience):
+            finished = {i for i in ids if self._synthesis.drain([i], 0.0)}
+        self.waited = time.perf_counter() - started if patience else 0.0
+        self.late = len(ids) - len(finished)
+        made_in = {r.id: r.epoch for r in requests}
+        results = self._synthesis.results([i for i in ids if i in finished])
+        add = self.buffer.journal.add
+        with self.buffer.atomic():
+            for request_id, _, task, distance in results:
+                new = self.buffer.offer(task, made_in[request_id], request_id, distance)
+                add("accepted" if new else "duplicate", epoch)
+            for request_id in finished:
+                self.buffer.journal.close_request(request_id)
+            add("late_requests", epoch, self.late)
+
+
+METERS = (
+    "judged",
+    "unjudged",
+    "hard",
+    "boundary",
+    "mastered",
+    "zero_variance",
+    "no_variance",
+    "cycles",
+    "seed_emitted",
+    "cooldown_filtered",
+    "variance_filtered",
+    "quota_filtered",
+    "backlog_filtered",
+    "accepted",
+    "duplicate",
+    "late_requests",
+    "retired_burn_in",
+    "retired_too_hard",
+    "retired_mastered",
+    "revived",
+)
+"""Counts of one epoch that `metrics` gives, beside rates and the state of the pool."""
+
+
+def stage_tasks(stage: StageSettings, originals: Sequence[Task], seed: int) -> list[str]:
+    """Ids of a stage's original tasks: of its categories, at most `tasks`, stratified, seeded.
+
+    Raises:
+        ConfigError: no task is of these categories.
+    """
+    groups: dict[str, list[str]] = {}
+    for task in originals:
+        if not stage.categories or task.category in stage.categories:
+            groups.setdefault(task.category, []).append(task.id)
+    if not groups:
+        raise ConfigError(
+            f"stages: stage {stage.name!r} has no tasks. Its categories are "
+            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have "
+            f"{sorted({t.category for t in originals})}."
+        )
+    rng = random.Random(f"{seed}/stage/{stage.name}")
+    columns = [rng.sample(sorted(ids), len(ids)) for _, ids in sorted(groups.items())]
+    # One of each category in turn, so that any prefix is as even as the categories allow.
+    mixed = [i for row in itertools.zip_longest(*columns) for i in row if i is not None]
+    return mixed[: stage.tasks or None]
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

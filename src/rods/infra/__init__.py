@@ -1,0 +1,6 @@
+"""What every room stands on: files, one database, services, settings' keys, installing, signals.
+
+Owns no word of the method: nothing here knows what a task or a policy is.
+
+    from rods.infra.files import write_atomic
+"""

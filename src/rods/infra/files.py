@@ -1,0 +1,87 @@
+"""Files that are written whole or not at all, and the library for Parquet files.
+
+Owns the way to the disk and what its errors say. Never knows what is in a file.
+
+    write_atomic(path, text)                        # durable: it survives a power cut
+    with replacing(path) as part:                   # all or nothing
+        part.write_text(page, encoding="utf-8")
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rods.errors import PrerequisiteError, StoreError
+from rods.infra.install import install_line
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """A path beside this one: what is written there takes this one's place at the end.
+
+    After an error this one is as it was, and nothing is left beside it.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def disk(path: Path, doing: str) -> Generator[None]:
+    """Turn an error of the file system into one clear message."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreError(
+                f"{path}: the disk is full, {doing} it failed. Nothing that was there is lost: "
+                "free some space and start it again (a run goes on by `rods train --resume`)."
+            ) from error
+        raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
+
+
+def write_atomic(path: Path, data: str | bytes) -> None:
+    """Replace a file whole: a temporary file in the same folder, fsync, rename.
+
+    Raises:
+        StoreError: the disk is full or the folder cannot be written; the old file is as it was.
+    """
+    raw = data.encode() if isinstance(data, str) else data
+    with disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
+        out.write(raw)
+        out.flush()
+        os.fsync(out.fileno())
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """`pyarrow` and `pyarrow.parquet`.
+
+    Raises:
+        PrerequisiteError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise PrerequisiteError(f"Parquet files need pyarrow: {install_line('train')}.") from error
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,60 @@
+"""What to type to get what is missing.
+
+Owns the name of the distribution (`rods` in the public index is somebody else's package), its
+extras, and the line that installs one. It imports nothing that may be missing.
+
+    install_line("train")       # pip install -e '.[train]' in a checkout, else 'rods-rl[train]'
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+DISTRIBUTION = "rods-rl"
+"""What pip knows it by; the import and the program are called `rods`."""
+ROOT = Path(__file__).parents[3]
+"""The checkout, if this is one."""
+CORE = "core"
+"""What is always installed, beside the extras."""
+
+_NAME = re.compile(r"[\w.-]+")
+_EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
+
+
+def in_checkout() -> bool:
+    """Whether this code stands in a checkout and not among installed packages."""
+    return (ROOT / "pyproject.toml").is_file()
+
+
+def install_line(*extras: str) -> str:
+    """The command that installs these extras, from the checkout if there is one."""
+    where = f"[{','.join(extras)}]" if extras else ""
+    if not in_checkout():
+        return f"pip install '{DISTRIBUTION}{where}'"
+    root = "." if Path.cwd() == ROOT else str(ROOT)
+    return f"pip install -e '{root}{where}'"
+
+
+def extras() -> dict[str, tuple[str, ...]]:
+    """Packages of every extra, and of `core`, as this version's own metadata has them."""
+    if in_checkout():
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        parts = {CORE: project["dependencies"], **project["optional-dependencies"]}
+        return {extra: tuple(map(_name, rows)) for extra, rows in parts.items()}
+    found: dict[str, list[str]] = {CORE: []}
+    try:
+        rows = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        rows = []
+    for row in rows:
+        match = _EXTRA.search(row)
+        found.setdefault(match[1] if match else CORE, []).append(_name(row))
+    return {extra: tuple(names) for extra, names in found.items()}
+
+
+def _name(requirement: str) -> str:
+    match = _NAME.match(requirement)
+    return match[0] if match else requirement

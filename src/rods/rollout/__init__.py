@@ -1,0 +1,7 @@
+"""Rollout: what happened when a policy played a task.
+
+Owns one episode (`episode`, `inline` for programs inside one response), groups of them played
+concurrently (`groups`), and chat templates by increments (`template`). Never scores.
+
+    from rods.rollout.groups import run_groups
+"""

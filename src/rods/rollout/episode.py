@@ -1,0 +1,357 @@
+"""Episode: one policy plays one task in one world.
+
+Owns the conversation: what the policy reads and when, the token ledger, the budgets and the
+deadline. Never scores and never shows the ground truth: of a task only the users' texts are read.
+
+Worlds are synchronous. They are called inline, which is right for in-process worlds that take
+microseconds; the deadline is looked at between calls. An environment that waits for something sets
+`blocking = True`: each of its worlds then gets one owner thread, as many as there are trajectories
+in flight (`rollout.concurrency`), and the event loop goes on meanwhile.
+
+The deadline counts what the world takes, never what the policy takes or the judge of its answer: on
+a busy machine these are slow for all trajectories alike, and none of them is at fault.
+
+    trajectory = await Episode(rig, task, member=0, noise=0).play()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ParamSpec, TypeVar
+
+from rods.config import RolloutSettings
+from rods.dialects import AnyDialect, Dialect, Parsed, structured
+from rods.dialects.base import nested
+from rods.env import AnswerJudge, Environment, TurnVerdict, World
+from rods.errors import EnvError, PolicyError
+from rods.limits import Limits, Usage
+from rods.policy import Completion, Policy, Session, episode_seed
+from rods.rollout.template import ChatTemplate
+from rods.task import Task
+from rods.tokens import Ledger
+from rods.trajectory import Step, Trajectory
+from rods.types import (
+    FinishReason,
+    Message,
+    ParseVerdict,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MORE_TOOLS = "More functions are available now:"
+"""Introduces tools that a later turn offers."""
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What all trajectories of a step share."""
+
+    environment: Environment
+    policy: Policy
+    dialect: AnyDialect
+    template: ChatTemplate
+    settings: RolloutSettings
+    seed: int
+    temperature: float
+    prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
+    """Ids of each task's first prompt: equal for a group, so rendered once."""
+
+
+class _Late(Exception):
+    """The world has used up its seconds in a call that goes on."""
+
+
+class _Owner:
+    """Calls into one world: inline, or on the one thread that owns it. Counts their seconds."""
+
+    def __init__(self, blocking: bool, seconds: float) -> None:
+        self._thread = ThreadPoolExecutor(1, "world") if blocking else None
+        self._seconds = seconds
+        self.spent = 0.0
+        """Seconds that ended calls took."""
+
+    async def __call__(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def timed() -> T:
+            started = time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.spent += time.perf_counter() - started
+
+        if self._thread is None:
+            return timed()
+        call = asyncio.get_running_loop().run_in_executor(self._thread, timed)
+        try:
+            # `asyncio.timeout` would cancel a call that ended while the engine held the loop.
+            await asyncio.wait({call}, timeout=max(0.0, self._seconds - self.spent))
+            if not call.done():
+                raise _Late
+            return call.result()
+        finally:
+            call.cancel()  # nobody waits for it any more, if it still runs
+
+    async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same, not counted: that a judge is kept busy by others is no fault of this world."""
+        if self._thread is None:
+            return method(*args, **kwargs)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, lambda: method(*args, **kwargs))
+
+    def close(self, world: World | None) -> None:
+        """Close the world on its own thread without waiting for a call that hangs."""
+        if self._thread is None:
+            if world is not None:
+                world.close()
+            return
+        if world is not None:
+            self._thread.submit(world.close)
+        self._thread.shutdown(wait=False)
+
+
+class Episode:
+    """The state of one trajectory while it is played."""
+
+    def __init__(self, rig: Rig, task: Task, member: int, noise: int) -> None:
+        self._rig, self._task, self._member = rig, task, member
+        self._limits = Limits.from_settings(rig.settings)
+        self._usage = Usage()
+        self._version = rig.policy.version
+        self._seed = episode_seed(rig.seed, task.id, noise, self._version)
+        blocking = bool(getattr(rig.environment, "blocking", False))
+        self._owner = _Owner(blocking, self._limits.seconds)
+        self._world: World | None = None
+        self._session: Session | None = None
+        self._ledger = Ledger()
+        self._messages: list[Message] = []
+        self._pending: list[Message] = []
+        self._tools: dict[str, ToolSpec] = {}
+        self._announced: set[str] = set()
+        self._closed = True
+        self._steps: list[Step] = []
+        self._verdicts: list[TurnVerdict] = []
+        self._cut = 0
+        self._started = time.monotonic()
+
+    @cached_property
+    def _dialect(self) -> Dialect:
+        return structured(self._rig.dialect)
+
+    async def play(self) -> Trajectory:
+        """Play until the task is done, a budget is spent or infrastructure fails."""
+        failure = None
+        try:
+            try:
+                stop = await self._turns()
+            except _Late:
+                stop = StopReason.SECONDS
+            finally:
+                if self._session is not None:
+                    self._session.close()
+                self._owner.close(self._world)
+        except (EnvError, PolicyError, OSError) as error:
+            stop, failure = StopReason.FAILURE, _root(error)
+        if stop is StopReason.SECONDS:
+            failure = f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
+        return self._trajectory(stop, failure)
+
+    async def _turns(self) -> StopReason:
+        self._world = await self._owner(self._rig.environment.open, self._task)
+        for index in range(len(self._task.turns)):
+            stop = self._exceeded(turns=1, tokens=1)
+            if stop:
+                return stop
+            await self._begin(self._world, index)
+            stop = await self._turn(self._world, index)
+            if stop is StopReason.SECONDS:
+                return stop
+            self._verdicts.append(await self._judge(self._world, index))
+            if stop:
+                return stop
+        return StopReason.DONE
+
+    async def _judge(self, world: World, index: int) -> TurnVerdict:
+        """The world's verdict on a turn, with what only the rollout knows."""
+        mine = [step for step in self._steps if step.turn == index]
+        answered = bool(mine) and mine[-1].verdict is ParseVerdict.ANSWER
+        if not isinstance(world, AnswerJudge):
+            verdict = await self._owner(world.end_turn)
+            return dataclasses.replace(verdict, answered=answered)
+        text = "\n".join(step.text for step in mine)
+        correct = await self._owner.unhurried(world.judge_answer, text)
+        verdict = await self._owner(world.end_turn)
+        return dataclasses.replace(verdict, answered=answered, correct=correct)
+
+    async def _begin(self, world: World, index: int) -> None:
+        """Enter a turn: its user message is pending from now on."""
+        await self._owner(world.begin_turn, index)
+        self._usage.turns += 1
+        offered = await self._owner(world.offered)
+        self._tools = {spec.name: spec for spec in offered}
+        if index == 0:
+            system = self._dialect.system_prompt()
+            if offered and not self._rig.template.renders_tools:
+                system += "\n\n" + self._dialect.describe(offered)
+            self._say(Message("system", system))
+        new = [s for s in offered if s.name not in self._announced] if index else []
+        self._announced.update(self._tools)
+        parts = [self._task.turns[index].user]
+        if new:
+            parts.append(f"{MORE_TOOLS}\n{self._dialect.describe(new)}")
+        self._say(Message("user", "\n\n".join(part for part in parts if part.strip())))
+
+    async def _turn(self, world: World, index: int) -> StopReason | None:
+        """Generate until the policy answers, the steps are used up or a budget is spent."""
+        for _ in range(self._limits.steps_per_turn):
+            ids = self._new_ids()
+            stop = self._exceeded(tokens=1, context=len(ids) + 1)
+            if stop is StopReason.CONTEXT and not len(self._ledger):
+                raise PolicyError(
+                    f"task {self._task.id}: the prompt has {len(ids)} tokens and leaves no room "
+                    f"within rollout.context_tokens = {self._limits.context}. Raise it."
+                )
+            if stop:
+                return stop
+            completion = await self._generate(ids, self._rig.settings.stop)
+            parsed, text = self._parse(completion)
+            shown = parsed.calls if parsed.verdict is ParseVerdict.CALLS else ()
+            self._messages.append(Message("assistant", text, shown))
+            results, stop = await self._act(world, parsed)
+            self._steps.append(
+                Step(
+                    index,
+                    text,
+                    parsed.verdict,
+                    completion.finish,
+                    parsed.calls,
+                    results,
+                    len(completion.ids),
+                )
+            )
+            if stop or parsed.verdict is ParseVerdict.ANSWER:
+                return stop
+        return None
+
+    def _new_ids(self) -> list[int]:
+        """Ids of the pending messages, which follow everything so far."""
+        if len(self._ledger):
+            return self._rig.template.increment(self._pending, self._closed)
+        known = self._rig.prompts.get(self._task.id)
+        if known is None:
+            tools = list(self._tools.values()) if self._rig.template.renders_tools else []
+            known = self._rig.template.prompt(self._pending, tools)
+            self._rig.prompts[self._task.id] = known
+        return known
+
+    async def _generate(self, ids: list[int], stops: Sequence[str] = ()) -> Completion:
+        if self._session is None:
+            self._session = self._rig.policy.open(self._seed, ids)
+        if ids:
+            self._ledger.add_context(ids)
+        self._pending.clear()
+        self._usage.context = len(self._ledger)
+        budget = self._limits.step_budget(self._usage)
+        rig = self._rig
+        completion = await self._session.generate(
+            ids, budget, rig.temperature, stops, rig.settings.top_p
+        )
+        self._ledger.add_sampled(completion.ids, completion.logprobs)
+        self._usage.context = len(self._ledger)
+        self._usage.generated += len(completion.ids)
+        self._closed = completion.ids[-1:] == (self._rig.template.end_id,)
+        return completion
+
+    def _parse(self, completion: Completion) -> tuple[Parsed, str]:
+        template = self._rig.template
+        text = template.prefill + template.decode(completion.ids)
+        truncated = completion.finish is FinishReason.LENGTH
+        return self._dialect.parse(text, self._tools, truncated), text
+
+    async def _act(
+        self, world: World, parsed: Parsed
+    ) -> tuple[tuple[ToolResult, ...], StopReason | None]:
+        """Execute calls, or answer an error with feedback; both are pending afterwards."""
+        if parsed.verdict is ParseVerdict.CALLS:
+            results, stop = await self._execute(world, parsed.calls)
+            done = parsed.calls[: len(results)]
+            for message in self._dialect.results(done, results):
+                self._say(message)
+            return results, stop
+        stop = None
+        if parsed.verdict is ParseVerdict.UNKNOWN_TOOL:
+            # The world refuses these calls and counts the attempt; that matters where it is the
+            # agent's task to call nothing.
+            refused = [c for c in parsed.calls if any(n.name not in self._tools for n in nested(c))]
+            _, stop = await self._execute(world, refused)
+        if parsed.verdict.is_error:
+            self._say(Message(self._dialect.feedback_role, parsed.feedback))
+        return (), stop
+
+    async def _execute(
+        self, world: World, calls: Sequence[ToolCall]
+    ) -> tuple[tuple[ToolResult, ...], StopReason | None]:
+        results: list[ToolResult] = []
+        for call in calls:
+            stop = self._exceeded(calls=1)
+            if stop:
+                return tuple(results), stop
+            self._usage.calls += 1
+            results.append(self._shorten(await self._owner(world.call, call)))
+        return tuple(results), None
+
+    def _shorten(self, result: ToolResult) -> ToolResult:
+        limit, size = self._rig.settings.result_chars, len(result.content)
+        if not limit or size <= limit:
+            return result
+        self._cut += 1
+        notice = f"\n[{size - limit} more characters were left out]"
+        return ToolResult(result.content[:limit] + notice, result.failed)
+
+    def _say(self, message: Message) -> None:
+        self._messages.append(message)
+        self._pending.append(message)
+
+    def _exceeded(
+        self, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
+    ) -> StopReason | None:
+        self._usage.seconds = self._owner.spent
+        return self._limits.exceeded(
+            self._usage, turns=turns, calls=calls, tokens=tokens, context=context
+        )
+
+    def _trajectory(self, stop: StopReason, failure: str | None) -> Trajectory:
+        return Trajectory(
+            task_id=self._task.id,
+            member=self._member,
+            policy_version=self._version,
+            seed=self._seed,
+            messages=tuple(self._messages),
+            steps=tuple(self._steps),
+            verdicts=tuple(self._verdicts),
+            n_turns=len(self._task.turns),
+            spans=self._ledger.spans,
+            stop=stop,
+            failure=failure,
+            seconds=time.monotonic() - self._started,
+            temperature=self._rig.temperature,
+            cut_results=self._cut,
+        )
+
+
+def _root(error: BaseException) -> str:
+    """The error and the cause at its root, in one line."""
+    text = f"{type(error).__name__}: {error}"
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    return text if root is error else f"{text} (caused by {type(root).__name__}: {root})"

@@ -1,0 +1,158 @@
+"""Inline episodes: one response, into which the results of its programs are inserted.
+
+Owns the state machine of stop strings: the policy writes, stops where a program ends, the program
+is run, its result is appended as context, and the policy writes on in the same session. What it
+sampled stays as sampled: an insertion is encoded once, by itself, and nothing is tokenised again.
+
+Each program is one step. When the budget of calls is spent no stop string is set any more and the
+policy just writes on, until it ends or writes one of `rollout.stop`; `rollout.steps_per_turn` does
+not apply. A generation that meets a limit of tokens ends the response. The prompt is raw text,
+there is one turn.
+
+    trajectory = await InlineEpisode(rig, task, member=0, noise=0).play()
+"""
+
+from __future__ import annotations
+
+from rods.dialects import InlineDialect, Parsed
+from rods.env import World
+from rods.errors import ConfigError, PolicyError, TaskError
+from rods.policy import Completion
+from rods.rollout.episode import Episode, Rig
+from rods.task import Task
+from rods.trajectory import Step
+from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolResult
+
+
+class InlineEpisode(Episode):
+    """The state of one trajectory of an inline dialect."""
+
+    def __init__(self, rig: Rig, task: Task, member: int, noise: int) -> None:
+        super().__init__(rig, task, member, noise)
+        if not isinstance(rig.dialect, InlineDialect):
+            raise ConfigError("model.dialect: an inline episode needs an inline dialect.")
+        self._fences = rig.dialect
+        self._segment: list[int] = []
+        """Ids that the policy wrote since the last insertion."""
+
+    async def _begin(self, world: World, index: int) -> None:
+        """Enter the turn: the prompt is pending as raw text."""
+        if len(self._task.turns) != 1:
+            raise TaskError(
+                f"task {self._task.id} has {len(self._task.turns)} turns; an inline dialect plays "
+                "tasks with one question. Set model.dialect to one with structured calls."
+            )
+        await self._owner(world.begin_turn, index)
+        self._usage.turns += 1
+        self._tools = {spec.name: spec for spec in await self._owner(world.offered)}
+        tool = self._fences.tool
+        if tool not in self._tools:
+            raise ConfigError(
+                f"model.dialect is inline and calls the tool {tool}; the environment "
+                f"{self._rig.environment.name} offers {', '.join(self._tools) or 'none'}. Set "
+                "env.name to one that has it, or model.dialect to one with structured calls."
+            )
+        question = self._rig.template.neutral(self._task.turns[index].user)
+        self._say(Message("user", self._fences.prompt(question)))
+
+    async def _turn(self, world: World, index: int) -> StopReason | None:
+        """Write until the policy ends its response or a budget is spent."""
+        ids = self._prompt_ids()
+        while True:
+            stop = self._exceeded(tokens=1, context=len(ids) + 1)
+            if stop is StopReason.CONTEXT and not len(self._ledger):
+                raise PolicyError(
+                    f"task {self._task.id}: the prompt has {len(ids)} tokens and leaves no room "
+                    f"within rollout.context_tokens = {self._limits.context}. Raise it."
+                )
+            if stop:
+                self._abandon(index)
+                return stop
+            completion = await self._generate(ids, self._stops())
+            self._segment += completion.ids
+            if completion.finish is not FinishReason.STOP_STRING or self._ends(completion):
+                self._close(index, completion)
+                return self._exceeded(tokens=1, context=1) if _cut(completion) else None
+            parsed = self._fences.read(self._text())
+            if parsed is None:
+                ids = []
+                continue
+            shown, stop = await self._run(world, index, parsed)
+            if stop:
+                return stop
+            ids = self._rig.template.encode(self._fences.insert(shown))
+
+    def _prompt_ids(self) -> list[int]:
+        """Ids of the prompt: equal for a group, so made once."""
+        known = self._rig.prompts.get(self._task.id)
+        if known is None:
+            known = self._rig.template.encode(self._pending[0].content)
+            self._rig.prompts[self._task.id] = known
+        return known
+
+    def _stops(self) -> tuple[str, ...]:
+        """Stop strings of the next generation: of the answer, of programs while calls are left."""
+        ends = self._rig.settings.stop
+        if self._usage.calls >= self._limits.calls:
+            return ends
+        return (*self._fences.stops(self._text()), *ends)
+
+    def _ends(self, completion: Completion) -> bool:
+        """Whether what stopped the generation ends the answer."""
+        ends = self._rig.settings.stop
+        if not ends:
+            return False
+        text = self._rig.template.decode(completion.ids)
+        return any(end in text for end in ends)
+
+    def _text(self) -> str:
+        return self._rig.template.decode(self._segment)
+
+    async def _run(self, world: World, index: int, parsed: Parsed) -> tuple[str, StopReason | None]:
+        """Run the program, or say that there is none: what is inserted, and whether to stop."""
+        results: tuple[ToolResult, ...] = ()
+        stop = None
+        if parsed.verdict is ParseVerdict.CALLS:
+            results, stop = await self._execute(world, parsed.calls)
+        else:
+            # An attempt without a program counts too, so that attempts end.
+            self._usage.calls += 1
+        self._step(index, parsed, FinishReason.STOP_STRING, results)
+        shown = "".join(self._shown(result) for result in results) or parsed.feedback
+        self._messages.append(Message("tool", shown))
+        return shown, stop
+
+    def _shown(self, result: ToolResult) -> str:
+        """What the policy reads of a result; shortening is counted."""
+        template = self._rig.template
+        clean = ToolResult(template.neutral(result.content), result.failed)
+        shown = self._fences.shorten(clean, lambda text: len(template.encode(text)))
+        self._cut += len(shown) < len(clean.content.strip())
+        return shown
+
+    def _close(self, index: int, completion: Completion) -> None:
+        """The response ended: by its end-of-turn token, by `rollout.stop`, or at a limit."""
+        cut = _cut(completion)
+        verdict = ParseVerdict.TRUNCATED if cut else ParseVerdict.ANSWER
+        parsed = Parsed(verdict, answer="" if cut else self._text())
+        self._step(index, parsed, completion.finish, ())
+
+    def _abandon(self, index: int) -> None:
+        """A budget is spent: keep what was written since the last insertion, if anything."""
+        if self._segment:
+            self._step(index, Parsed(ParseVerdict.TRUNCATED), FinishReason.LENGTH, ())
+
+    def _step(
+        self, index: int, parsed: Parsed, finish: FinishReason, results: tuple[ToolResult, ...]
+    ) -> None:
+        text = self._text()
+        shown = parsed.calls if parsed.verdict is ParseVerdict.CALLS else ()
+        self._messages.append(Message("assistant", text, shown))
+        self._steps.append(
+            Step(index, text, parsed.verdict, finish, parsed.calls, results, len(self._segment))
+        )
+        self._segment = []
+
+
+def _cut(completion: Completion) -> bool:
+    return completion.finish is FinishReason.LENGTH

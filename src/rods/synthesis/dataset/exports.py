@@ -1,0 +1,274 @@
+"""Data sets in the formats of others: our JSON lines, Parquet rows of verl, the benchmark's JSON.
+
+Owns the three formats. Whatever a format cannot say is refused, never dropped. Nothing that exists
+is overwritten: everything is written beside and renamed. Never makes or judges a task.
+
+    export(tasks, Path("variants.parquet"), "parquet", environment)
+    list(read_parquet(Path("variants.parquet")))            # the same tasks
+"""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rods.dialects import structured
+from rods.env import Environment
+from rods.errors import StoreError, TaskError
+from rods.infra.files import pyarrow
+from rods.synthesis.structure.trace import all_tools, owners
+from rods.task import Task, Turn, write_tasks
+from rods.types import Json
+
+FORMATS = ("jsonl", "parquet", "bfcl")
+"""`jsonl` and `parquet` are files, `bfcl` is a folder."""
+FIRST_NUMBER = 1_000
+"""Numbers of variants in the benchmark's format begin here: its own stay below."""
+
+_WORLD = {"classes", "initial_config", "long_context"}
+_ORIGIN = re.compile(r"multi_turn_[a-z_]+_\d+")
+
+
+def export(
+    tasks: Sequence[Task],
+    path: Path,
+    form: str,
+    environment: Environment,
+    *,
+    dialect: str = "hermes",
+    split: str = "train",
+) -> None:
+    """Write a data set.
+
+    Args:
+        tasks: In order.
+        path: A file, or for `bfcl` a folder. If it exists with exactly this content, all is well.
+        form: One of `FORMATS`.
+        environment: Opens the tasks' worlds, to learn their functions.
+        dialect: How the system prompt of Parquet rows asks for calls.
+        split: What the Parquet rows call themselves.
+
+    Raises:
+        StoreError: the path exists with other content, or cannot be written.
+        TaskError: the format cannot say one of the tasks.
+        ConfigError: there is no such dialect.
+        PrerequisiteError: pyarrow is not installed.
+    """
+    part = path.with_name(path.name + ".part")
+    _remove(part)
+    try:
+        if form == "jsonl":
+            write_tasks(part, tasks)
+        elif form == "parquet":
+            rows = [_row(t, i, environment, dialect, split) for i, t in enumerate(tasks)]
+            _write_parquet(part, rows)
+        elif form == "bfcl":
+            _write_bfcl(part, tasks, environment)
+        else:
+            raise StoreError(f"there is no format {form!r}; known: {', '.join(FORMATS)}.")
+        if not path.exists():
+            part.replace(path)
+        elif not _same(part, path):
+            raise StoreError(f"{path}: exists, with other content. It was left as it is.")
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"{path}: cannot be written: {error}.") from error
+    finally:
+        _remove(part)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _same(a: Path, b: Path) -> bool:
+    if a.is_dir() != b.is_dir():
+        return False
+    if a.is_file():
+        return filecmp.cmp(a, b, shallow=False)
+    ours, theirs = (sorted(p.relative_to(x) for p in x.rglob("*")) for x in (a, b))
+    return ours == theirs and all(_same(a / p, b / p) for p in ours if (a / p).is_file())
+
+
+def call_texts(turn: Turn) -> list[str]:
+    """The ground truth of a turn as Python calls, as the benchmark writes it."""
+    return [str(call) for call in turn.ground_truth]
+
+
+# -- Parquet rows of verl and Environment Tuning --------------------------------------------------
+
+
+def _row(
+    task: Task, index: int, environment: Environment, dialect: str, split: str
+) -> dict[str, Any]:
+    truth = [call_texts(turn) for turn in task.turns]
+    question = [[{"role": "user", "content": turn.user}] for turn in task.turns]
+    kwargs = {
+        "name": task.env,
+        "id": task.id,
+        "initial_config": json.dumps(task.world.get("initial_config"), ensure_ascii=False),
+        "involved_classes": task.world.get("classes", []),
+        "ground_truth": truth,
+        "question": question,
+        "processed_question": question[1:],
+        "withheld": [list(turn.withheld) for turn in task.turns],
+    }
+    return {
+        "data_source": f"rods/{task.env}",
+        "prompt": _prompt(task, environment, dialect),
+        "ability": task.category,
+        "reward_model": {"style": "interaction", "ground_truth": truth},
+        "extra_info": {
+            "index": index,
+            "split": split,
+            "task_id": task.id,
+            "task": json.dumps(task.to_json(), ensure_ascii=False),
+            "need_tools_kwargs": False,
+            "interaction_kwargs": kwargs,
+        },
+    }
+
+
+def _prompt(task: Task, environment: Environment, dialect: str) -> list[dict[str, str]]:
+    """What the policy reads first, as our own rollouts show it."""
+    speech = structured(dialect)
+    first = task.turns[0]
+    tools = [s for s in all_tools(environment, task).values() if s.name not in first.withheld]
+    system = f"{speech.system_prompt()}\n\n{speech.describe(tools)}"
+    return [{"role": "system", "content": system}, {"role": "user", "content": first.user}]
+
+
+def _schema(arrow: Any) -> Any:
+    """Written out: the first rows may have empty lists, from which no type can be guessed."""
+    text = arrow.string()
+    texts = arrow.list_(text)
+    truth = arrow.list_(texts)
+    messages = arrow.list_(arrow.struct({"role": text, "content": text}))
+    kwargs = {
+        "name": text,
+        "id": text,
+        "initial_config": text,
+        "involved_classes": texts,
+        "ground_truth": truth,
+        "question": arrow.list_(messages),
+        "processed_question": arrow.list_(messages),
+        "withheld": truth,
+    }
+    extra = {
+        "index": arrow.int64(),
+        "split": text,
+        "task_id": text,
+        "task": text,
+        "need_tools_kwargs": arrow.bool_(),
+        "interaction_kwargs": arrow.struct(kwargs),
+    }
+    columns = {
+        "data_source": text,
+        "prompt": messages,
+        "ability": text,
+        "reward_model": arrow.struct({"style": text, "ground_truth": truth}),
+        "extra_info": arrow.struct(extra),
+    }
+    return arrow.schema(list(columns.items()))
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    arrow, parquet = pyarrow()
+    parquet.write_table(arrow.Table.from_pylist(list(rows), _schema(arrow)), path)
+
+
+def read_parquet(path: Path) -> Iterator[Task]:
+    """The tasks of such a file.
+
+    Raises:
+        TaskError: no such file, no Parquet file, or a row holds no task.
+    """
+    arrow, parquet = pyarrow()
+    if not path.is_file():
+        raise TaskError(f"{path}: there is no such file of tasks.")
+    try:
+        rows = parquet.read_table(path, columns=["extra_info"]).to_pylist()
+    except (arrow.ArrowInvalid, KeyError) as error:
+        raise TaskError(f"{path}: not a Parquet file of tasks: {error}.") from error
+    for number, row in enumerate(rows, 1):
+        where = f"{path}, row {number}"
+        try:
+            plain = json.loads(row["extra_info"]["task"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TaskError(f"{where}: extra_info.task holds no task: {error}.") from error
+        yield Task.from_json(plain, where)
+
+
+# -- The benchmark's JSON -------------------------------------------------------------------------
+
+
+def _write_bfcl(folder: Path, tasks: Sequence[Task], environment: Environment) -> None:
+    """A folder that mirrors the package's `data`: a file a category, answers beside it."""
+    entries: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
+    for index, task in enumerate(tasks):
+        name = _name(task, FIRST_NUMBER + index)
+        entry = _bfcl_entry(task, name, environment)
+        answer = {"id": name, "ground_truth": [call_texts(turn) for turn in task.turns]}
+        entries.setdefault(task.category, []).append(json.dumps(entry, ensure_ascii=False))
+        answers.setdefault(task.category, []).append(json.dumps(answer, ensure_ascii=False))
+    (folder / "possible_answer").mkdir(parents=True)
+    for place, rows in ((folder, entries), (folder / "possible_answer", answers)):
+        for category, lines in rows.items():
+            file = place / f"BFCL_v4_multi_turn_{category}.json"
+            file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _name(task: Task, number: int) -> str:
+    origin = task.provenance.origin
+    if task.is_original and _ORIGIN.fullmatch(origin):
+        return origin
+    return f"multi_turn_{task.category}_{number}"
+
+
+def _bfcl_entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
+    surplus = sorted(set(task.world) - _WORLD)
+    if task.env != "bfcl" or surplus:
+        what = f"its world has {', '.join(surplus)}" if surplus else f"its world is {task.env!r}"
+        raise TaskError(f"task {task.id}: cannot be said in the benchmark's format: {what}.")
+    owned = owners(environment, task)
+    names = dict.fromkeys(call.name for turn in task.turns for call in turn.ground_truth)
+    entry: dict[str, Any] = {
+        "id": name,
+        "question": [_question(turn) for turn in task.turns],
+        "initial_config": task.world["initial_config"],
+        "path": [f"{owned.get(function, '')}.{function}" for function in names],
+        "involved_classes": task.world["classes"],
+        "provenance": task.to_json()["provenance"],
+    }
+    missed = _missed(task)
+    if missed:
+        entry["missed_function"] = missed
+    return entry
+
+
+def _question(turn: Turn) -> list[dict[str, str]]:
+    return [{"role": "user", "content": turn.user}] if turn.user.strip() else []
+
+
+def _missed(task: Task) -> dict[str, list[str]]:
+    """Withheld functions by the turn from which each is offered."""
+    missed: dict[str, list[str]] = {}
+    for function in dict.fromkeys(name for turn in task.turns for name in turn.withheld):
+        hidden = [i for i, turn in enumerate(task.turns) if function in turn.withheld]
+        if hidden != list(range(len(hidden))):
+            raise TaskError(
+                f"task {task.id}: {function} is withheld in turns {hidden}; the benchmark's format "
+                "can only withhold from the first turn on."
+            )
+        missed.setdefault(str(len(hidden)), []).append(function)
+    return missed

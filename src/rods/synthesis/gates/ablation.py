@@ -1,0 +1,184 @@
+"""Gates that play the ground truth again without a call: what is needed, what is really missing.
+
+Owns ablation and the deliberate gaps of the two kinds. What the seed has as well is tolerated: the
+benchmark's own tasks are not perfect. Never runs a call that cannot be superfluous twice.
+
+    every_call_is_needed(case)                              # None, or what is wrong
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from rods.env import TurnVerdict
+from rods.synthesis.gates.case import Case, Facts, Kin, gate
+from rods.synthesis.structure.sources import Shown
+from rods.task import MISS_PARAM
+
+
+class Ablated(NamedTuple):
+    """A ground truth played without some calls."""
+
+    results: dict[int, str]
+    """Step to what it gave."""
+    verdicts: tuple[TurnVerdict, ...]
+
+
+def without(facts: Facts, left_out: Collection[int]) -> Ablated:
+    """Play a task's ground truth without these steps, judged against the whole one."""
+    world = facts.environment.open(facts.task)
+    results: dict[int, str] = {}
+    verdicts: list[TurnVerdict] = []
+    number = 0
+    try:
+        for index, turn in enumerate(facts.task.turns):
+            world.begin_turn(index)
+            for call in turn.ground_truth:
+                if number not in left_out:
+                    results[number] = world.call(call).content
+                number += 1
+            verdicts.append(world.end_turn())
+    finally:
+        world.close()
+    return Ablated(results, tuple(verdicts))
+
+
+def changes(facts: Facts, left_out: Collection[int]) -> bool:
+    """Whether a state or another call's result differs without these steps."""
+    played = without(facts, left_out)
+    if not all(verdict.state for verdict in played.verdicts):
+        return True
+    return any(facts.steps[n].result.content != text for n, text in played.results.items())
+
+
+def superfluous(facts: Facts) -> list[int]:
+    """Steps that change nothing and whose result an earlier call gave already.
+
+    A result that stands alone is needed, so only repeated results cost a run.
+    """
+    seen: set[str] = set()
+    found: list[int] = []
+    for number, step in enumerate(facts.steps):
+        if step.result.content in seen and not changes(facts, [number]):
+            found.append(number)
+        seen.add(step.result.content)
+    return found
+
+
+@gate("minimal")
+def every_call_is_needed(case: Case) -> str | None:
+    """Dropping any one call changes a state or loses a result that no other call gives.
+
+    Tolerated where the seed has the same redundancy at the same place, or the turn that is reworked
+    has it.
+    """
+    steps = case.variant.steps
+    for number in superfluous(case.variant):
+        if case.aligned and number in superfluous(case.seed):
+            continue
+        step = steps[number]
+        kin = case.kins[step.turn]
+        if kin is not None and _has(kin, step.call.name):
+            continue
+        return f"turn {step.turn}: {step.call} changes nothing and tells what was told before"
+    return None
+
+
+def _has(kin: Kin, name: str) -> bool:
+    """Whether the reworked turn has a superfluous call of this function."""
+    theirs = [kin.facts.steps[number] for number in superfluous(kin.facts)]
+    return any(step.turn == kin.place and step.call.name == name for step in theirs)
+
+
+@gate("gap")
+def gaps_are_real(case: Case) -> str | None:
+    """What a missing value's turn leaves open is told by nothing before, but by the next message.
+
+    Tolerated where the turn reworks a gap that is none either, names no more values than it, and
+    the next message no fewer.
+    """
+    if case.variant.task.category != MISS_PARAM:
+        return None
+    for index in gaps(case.variant):
+        kin = case.kins[index]
+        if not opens(case.variant, index) and (kin is None or not _as_loose(case, index, kin)):
+            return f"turn {index}: nothing is missing, or the next message does not give it"
+    return None
+
+
+def _as_loose(case: Case, index: int, kin: Kin) -> bool:
+    """Whether the reworked gap is none either, and values stand where they stood."""
+    if kin.place not in gaps(kin.facts) or opens(kin.facts, kin.place):
+        return False
+    gap, told = case.variant.tokens[index : index + 2]
+    old_gap, old_told = kin.facts.tokens[kin.place : kin.place + 2]
+    words = case.variant.words[index + 1] & kin.facts.words[kin.place + 1]
+    return len(gap) <= len(old_gap) and len(told) >= len(old_told) and bool(words or old_told)
+
+
+def gaps(facts: Facts) -> list[int]:
+    """Turns without ground truth that another turn follows."""
+    turns = facts.task.turns
+    return [i for i, turn in enumerate(turns[:-1]) if not turn.ground_truth]
+
+
+def opens(facts: Facts, gap: int) -> bool:
+    """Whether some argument of the next turn cannot be known at the gap, but is told after it."""
+    shown = Shown()
+    for turn in facts.task.turns[: gap + 1]:
+        shown.hear(turn.user)
+    for number, step in enumerate(facts.steps):
+        if step.turn <= gap:
+            shown.read(number, step)
+    told = Shown()
+    told.hear(facts.task.turns[gap + 1].user)
+    return any(
+        shown.in_text(argument.value) is None
+        and shown.in_result(argument.value) is None
+        and told.in_text(argument.value) is not None
+        for argument in facts.arguments
+        if argument.turn == gap + 1 and not isinstance(argument.value, bool)
+    )
+
+
+@gate("withheld")
+def withheld_is_needed(case: Case) -> str | None:
+    """Withheld functions are given back, called then, and the turn fails without them.
+
+    Tolerated where the same function is withheld as idly in an ancestor, as long as another one is
+    needed, or none is in that ancestor either.
+    """
+    mine = idle(case.variant)
+    alone = mine.keys() >= withheld(case.variant)
+    for name, problem in mine.items():
+        models = [facts for facts in case.ancestors if name in idle(facts)]
+        if alone:
+            models = [facts for facts in models if idle(facts).keys() >= withheld(facts)]
+        if not models:
+            return problem
+    return None
+
+
+def withheld(facts: Facts) -> set[str]:
+    """Every function that some turn withholds."""
+    return {name for turn in facts.task.turns for name in turn.withheld}
+
+
+def idle(facts: Facts) -> dict[str, str]:
+    """Withheld functions that do not matter, and why."""
+    turns = facts.task.turns
+    found: dict[str, str] = {}
+    for name in sorted(withheld(facts)):
+        last = max(i for i, turn in enumerate(turns) if name in turn.withheld)
+        back = last + 1
+        steps = [n for n, step in enumerate(facts.steps) if step.call.name == name]
+        if back == len(turns):
+            found[name] = f"{name} is never given back"
+        elif turns[last].ground_truth:
+            found[name] = f"turn {last}: {name} is withheld, but no turn without calls shows it"
+        elif not any(facts.steps[n].turn == back for n in steps):
+            found[name] = f"turn {back}: {name} is given back and not called"
+        elif without(facts, steps).verdicts[back].solved:
+            found[name] = f"turn {back}: the turn is solved without {name}"
+    return found

@@ -1,0 +1,345 @@
+"""Whether a message retells a human turn: the same words, with each call's values where they stood.
+
+Owns the comparison of one turn with the turn that it reworks: values are masked by the arguments
+that take them, and what is left must be the same sentence. It tells exchanged values, something put
+in or left out, a negation. Never reads what a message means, never looks for the model itself.
+
+    Retelling(kin, 2, variant, 2, steps).problem()          # None, or what is wrong
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from rods.synthesis.structure.dates import find_dates, iso
+from rods.synthesis.structure.domains import Domains, load_domains
+from rods.synthesis.structure.sources import NUMBER, Source, normal
+from rods.synthesis.structure.trace import Leaf, Path, Scalar, Step, leaves
+from rods.synthesis.templates.vocabulary import word_lists
+
+if TYPE_CHECKING:
+    from rods.synthesis.gates.case import Facts
+
+LONGER = 2
+"""Words by which what stands in the place of other words may be longer: a name of two words."""
+LOST = 1
+"""Words that may be missing in one place."""
+MASKS, PHRASES = 0xE000, 0xF000
+"""Private characters that stand for values, and for phrases that mean the same."""
+_TOKEN = re.compile("[\ue000-\uf8ff]|[\\w@#$€£%&+/\u2019'-]+(?:\\.[\\w/]+)*")
+_MASK = re.compile("[\ue000-\uefff]")
+_NEGATIONS = "not no never don't doesn't won't can't cannot nothing none without neither nor"
+_NEGATION = frozenset(_NEGATIONS.split())
+
+
+class Role(NamedTuple):
+    """One scalar argument of the calls that a message asks for."""
+
+    call: int
+    """Which of these calls."""
+    name: str
+    path: Path
+
+
+class Pairs(NamedTuple):
+    """What of a task reworks what of another one."""
+
+    turns: dict[int, int]
+    steps: dict[int, int]
+
+    def add(self, kin: Facts, place: int, variant: Facts, index: int) -> None:
+        """A turn with its steps."""
+        self.turns[index] = place
+        self.steps.update(_paired(kin, place, variant, index))
+
+
+def _paired(kin: Facts, place: int, variant: Facts, index: int) -> Iterator[tuple[int, int]]:
+    mine = [n for n, step in enumerate(variant.steps) if step.turn == index]
+    theirs = [n for n, step in enumerate(kin.steps) if step.turn == place]
+    return zip(mine, theirs, strict=False)
+
+
+class Retelling:
+    """One turn beside the human turn that it reworks."""
+
+    def __init__(self, kin: Facts, place: int, variant: Facts, index: int, before: Pairs):
+        """Prepare.
+
+        Args:
+            kin: the human task.
+            place: its turn.
+            variant: the task to be judged.
+            index: its turn.
+            before: earlier turns of the variant that rework turns of `kin`.
+        """
+        self._kin, self._place = kin, place
+        self._variant, self._index = variant, index
+        answered = kin.answer(place), variant.answer(index)
+        self._before = Pairs(
+            {**before.turns, index: place},
+            {**before.steps, **dict(_paired(kin, answered[0], variant, answered[1]))},
+        )
+        self._domains = load_domains(variant.environment.name)
+        self._old = _roles(kin, place)
+        self._new = _roles(variant, index)
+
+    def problem(self) -> str | None:
+        """What is wrong; None: it says the same with its own values."""
+        if list(self._old) != list(self._new):
+            return "its calls take other arguments than those of the turn that it reworks"
+        old = self._kin.task.turns[self._place].user
+        new = _uncourteous(self._variant.task.turns[self._index].user, old)
+        kept = {r for r, v in self._old.items() if v == self._new[r] and _is_phrase(v)}
+        old_masks, new_masks = _masks(self._old, kept), _masks(self._new, kept)
+        old = _phrased(_masked(old, self._old, old_masks, self._domains))
+        new = _phrased(_masked(new, self._new, new_masks, self._domains))
+        found = _differs(old, new, self._alike(old_masks, new_masks))
+        if found is not None:
+            return found
+        heard = set(_MASK.findall(old)), set(_MASK.findall(new))
+        said = {r for r in old_masks if old_masks[r] in heard[0] and new_masks[r] in heard[1]}
+        return self._strange(said) or self._turned(old, new)
+
+    def _alike(self, old: Mapping[Role, str], new: Mapping[Role, str]) -> dict[str, set[str]]:
+        """The masks of the model that may stand where a mask stands: those of the same argument."""
+        found: dict[str, set[str]] = {}
+        for role, mask in new.items():
+            found.setdefault(mask, set()).add(old[role])
+        return found
+
+    def _strange(self, said: Set[Role]) -> str | None:
+        """A value that is neither said where the model says its own nor comes from there."""
+        fixed = {
+            (argument.step, argument.name)
+            for argument in self._kin.arguments
+            if argument.source is Source.DOCUMENTATION
+        }
+        first = _began(self._kin, self._place)
+        for role, old in self._old.items():
+            new = self._new[role]
+            if role in said or normal(old) == normal(new):
+                continue
+            if (first + role.call, role.name) in fixed or not self._follows(role, old, new):
+                return f"{role.name}={new!r} does not come from where the model's {old!r} does"
+        return None
+
+    def _follows(self, role: Role, old: Scalar, new: Scalar) -> bool:
+        """Whether a changed value stands where the model's stands, wherever that is."""
+        places = [normal(value) for value in self._places(role, old)]
+        return not places or normal(new) in places
+
+    def _places(self, role: Role, old: Scalar) -> Iterator[Scalar]:
+        """What the variant has where the model's texts, results, calls and world have a value."""
+        key, last = normal(old), _began(self._variant, self._index) + role.call
+        for index, place in self._before.turns.items():
+            texts = self._kin.task.turns[place].user, self._variant.task.turns[index].user
+            if _mask(texts[0], old, "\0", self._domains) != texts[0]:
+                new = self._new[role]
+                yield new if _mask(texts[1], new, "\0", self._domains) != texts[1] else None
+        pairs = [
+            pair
+            for mine, theirs in self._before.steps.items()
+            if mine < last
+            for before, after in ((self._kin.steps[theirs], self._variant.steps[mine]),)
+            for pair in ((before.leaves, after.leaves), (_arguments(before), _arguments(after)))
+        ]
+        for kept, made in (*pairs, *self._configured()):
+            there = {leaf.path for leaf in kept if normal(leaf.value) == key}
+            yield from (leaf.value for leaf in made if leaf.path in there)
+
+    def _configured(self) -> Iterator[tuple[Sequence[Leaf], Sequence[Leaf]]]:
+        """Numbers of the two worlds, class by class, where they have as many."""
+        theirs, mine = (
+            cast("Mapping[str, Any]", facts.task.world.get("initial_config", {}))
+            for facts in (self._kin, self._variant)
+        )
+        for owner in theirs.keys() & mine.keys():
+            pair = [
+                [x for x in leaves(node[owner]) if _is_number(x.value)] for node in (theirs, mine)
+            ]
+            if len(pair[0]) == len(pair[1]):
+                old, new = ([Leaf((n,), x.value) for n, x in enumerate(rows)] for rows in pair)
+                yield old, new
+
+    def _turned(self, old: str, new: str) -> str | None:
+        """Two texts of one call, said by parts of them, that stand the other way round."""
+        rest = [r for r, v in self._old.items() if isinstance(v, str) and len(v) > 3]
+        for number, one in enumerate(rest):
+            for two in rest[number + 1 :]:
+                if one.call != two.call:
+                    continue
+                orders = (
+                    _order(text, str(values[one]), str(values[two]))
+                    for text, values in ((old, self._old), (new, self._new))
+                )
+                if set(orders) == {True, False}:
+                    return f"it says {one.name} and {two.name} the other way round than its model"
+        return None
+
+
+def _order(text: str, one: str, two: str) -> bool | None:
+    """Whether parts of the first value stand before parts of the second; None: not both do."""
+    parts = [set(re.findall(r"[a-z]{4,}|\d{2,}", value.lower())) for value in (one, two)]
+    found = [
+        [text.lower().find(part) for part in sorted(mine - other) if part in text.lower()]
+        for mine, other in (parts, parts[::-1])
+    ]
+    return min(found[0]) < min(found[1]) if found[0] and found[1] else None
+
+
+def _is_number(value: Scalar) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _began(facts: Facts, turn: int) -> int:
+    """The first step of the calls that a message asks for."""
+    place = facts.answer(turn)
+    return next((n for n, step in enumerate(facts.steps) if step.turn == place), 0)
+
+
+def _arguments(step: Step) -> Sequence[Leaf]:
+    return leaves(dict(step.call.arguments))
+
+
+def _asked(facts: Facts, turn: int) -> list[Step]:
+    place = facts.answer(turn)
+    return [step for step in facts.steps if step.turn == place]
+
+
+def _roles(facts: Facts, turn: int) -> dict[Role, Scalar]:
+    return {
+        Role(number, name, leaf.path): leaf.value
+        for number, step in enumerate(_asked(facts, turn))
+        for name, value in step.call.arguments.items()
+        for leaf in leaves(value)
+    }
+
+
+def _masks(roles: Mapping[Role, Scalar], kept: Set[Role]) -> dict[Role, str]:
+    """A character for each argument, without those that are kept; equal values have one."""
+    known: dict[str, str] = {}
+    return {
+        role: known.setdefault(normal(value), chr(MASKS + number))
+        for number, (role, value) in enumerate(roles.items())
+        if role not in kept
+    }
+
+
+def _masked(
+    text: str, roles: Mapping[Role, Scalar], masks: Mapping[Role, str], domains: Domains
+) -> str:
+    """A text with masks for the values that it says, the longest first."""
+    for role in sorted(masks, key=lambda role: -len(str(roles[role]))):
+        text = _mask(text, roles[role], masks[role], domains)
+    return text
+
+
+def _mask(text: str, value: Scalar, mask: str, domains: Domains) -> str:
+    if isinstance(value, bool) or value is None:
+        return text
+    date = iso(value) if isinstance(value, str) else None
+    if date is not None:
+        for mention in reversed(find_dates(text)):
+            if mention.matches(date):
+                text = text[: mention.start] + mask + text[mention.end :]
+    key = normal(value)
+    if not isinstance(value, str) or re.fullmatch(r"\d+(?:\.\d+)?", value):
+        text = NUMBER.sub(
+            lambda m: mask if normal(float(m.group().replace(",", ""))) == key else m.group(), text
+        )
+    if not isinstance(value, str):
+        return text
+    for name in _names(value, domains):
+        text = _put(name, mask, text)
+    bare = value.lstrip("#@").rstrip(".")
+    for form, flags in ((value, 0), (bare, 0), (value, re.I), (bare, re.I)):
+        masked = _put(form, mask, text, flags) if len(form) > 1 else text
+        if masked != text:
+            return masked
+    return text
+
+
+def _put(form: str, mask: str, text: str, flags: int = 0) -> str:
+    return re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", mask, text, flags=flags)
+
+
+def _names(value: str, domains: Domains) -> list[str]:
+    """What a code stands for: a company, a city."""
+    tables = (domains.companies, domains.airports, domains.zips)
+    names = [name for table in tables for name, code in table.items() if code == value]
+    names += [alias for alias, name in domains.aliases.items() if name in names]
+    return sorted(names, key=lambda name: (-len(name), name))
+
+
+@functools.cache
+def _same_phrases() -> tuple[re.Pattern[str], Mapping[str, str]]:
+    found = {
+        phrase.lstrip("=").lower(): chr(PHRASES + number)
+        for number, group in enumerate(word_lists().openers)
+        for phrase in group
+    }
+    body = "|".join(re.escape(p) for p in sorted(found, key=len, reverse=True))
+    return re.compile(rf"(?<![\w'])(?:{body})(?![\w'])", re.I), found
+
+
+def _is_phrase(value: Scalar) -> bool:
+    return isinstance(value, str) and value.lower() in _same_phrases()[1]
+
+
+def _phrased(text: str) -> str:
+    """A text in which phrases that mean the same are the same."""
+    pattern, known = _same_phrases()
+    return pattern.sub(lambda match: known[match.group().lower()], text)
+
+
+def _uncourteous(text: str, model: str) -> str:
+    """A message without the greeting and the thanks that its model has not."""
+    lists = word_lists()
+    for lead in (*lists.greetings, *lists.connectors):
+        if text.startswith(f"{lead} ") and not model.startswith(f"{lead} "):
+            text = text[len(lead) + 1 :]
+            break
+    for tail in lists.closings:
+        if text.endswith(f" {tail}") and not model.endswith(f" {tail}"):
+            return text[: -len(tail) - 1]
+    return text
+
+
+def _differs(old: str, new: str, alike: Mapping[str, set[str]]) -> str | None:
+    """Where two masked texts say different things; None: words are replaced by words at most."""
+    before, after = (_TOKEN.findall(text.lower()) for text in (old, new))
+    renamed = [min(alike.get(token, {token})) for token in after]
+    matcher = difflib.SequenceMatcher(None, before, renamed, autojunk=False)
+    if 2 * sum(block.size for block in matcher.get_matching_blocks()) < len(before):
+        return f"it says {_shown(after)} where its model says {_shown(before)}"
+    for kind, i, j, k, m in matcher.get_opcodes():
+        gone, come = before[i:j], after[k:m]
+        if kind == "equal" or (len(gone) == len(come) and _fit(gone, come, alike)):
+            continue
+        masks = [t for t in (*gone, *come) if _MASK.fullmatch(t)]
+        added = {*come} & _NEGATION - {*gone}
+        if masks or added or len(come) > len(gone) + (LONGER if gone else 0):
+            return f"it says {_shown(come)} where its model says {_shown(gone)}"
+        if len(gone) > len(come) + LOST + (LONGER if come else 0):
+            return f"it leaves out {_shown(gone)}, which its model says"
+    return None
+
+
+def _fit(gone: Sequence[str], come: Sequence[str], alike: Mapping[str, set[str]]) -> bool:
+    """Whether words stand for words and values for the values of the same arguments."""
+    pairs = zip(gone, come, strict=True)
+    return not {*come} & _NEGATION - {*gone} and all(
+        a in alike.get(b, ()) if _MASK.fullmatch(b) else not _MASK.fullmatch(a) for a, b in pairs
+    )
+
+
+def _shown(words: Sequence[str]) -> str:
+    """Words for people; a mask is a value."""
+    texts = [
+        "(a value)" if _MASK.fullmatch(w) else w for w in words if not "\uf000" <= w <= "\uf8ff"
+    ]
+    return repr(" ".join(texts)) if texts else "nothing"

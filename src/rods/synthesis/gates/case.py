@@ -1,0 +1,290 @@
+"""What gates look at: one proposal beside its seed, with facts that are computed once.
+
+Owns `Facts`, `Case` and the registry of gates. Never decides anything itself.
+
+    case.kin(2)                                             # the human turn that turn 2 reworks
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+from rods.env import Environment
+from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
+from rods.synthesis.structure.domains import Domains, load_domains
+from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
+from rods.synthesis.structure.profile import Profile, profile
+from rods.synthesis.structure.sources import Argument, sources
+from rods.synthesis.structure.trace import Step, Trace, all_tools, leaves, trace
+from rods.synthesis.templates.phrases import load_phrases, said
+from rods.synthesis.templates.reading import Reading, read
+from rods.task import Task, Turn
+from rods.types import ToolCall, ToolSpec
+
+KIN = 0.35
+"""Share of common words from which a message counts as a reworked message of an ancestor."""
+_WORDS = re.compile(r"[a-z']+")
+_CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
+
+
+class Facts:
+    """What gates know of one task, computed on first use."""
+
+    def __init__(self, environment: Environment, task: Task):
+        self.environment = environment
+        self.task = task
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The ground truth, played in one fresh world and judged against another."""
+        return trace(self.environment, self.task)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The executed ground truth."""
+        return self.trace.steps
+
+    @cached_property
+    def specs(self) -> Mapping[str, ToolSpec]:
+        """Every tool of its world."""
+        return all_tools(self.environment, self.task)
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Every argument with its source."""
+        return sources(self.task, self.steps, self.specs)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """Its complexity profile."""
+        return profile(self.environment, self.task, self.steps, self.arguments)
+
+    @cached_property
+    def prints(self) -> Prints:
+        """Fingerprints of its texts and calls."""
+        return prints(self.task)
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The flattened ground truth."""
+        return [call for turn in self.task.turns for call in turn.ground_truth]
+
+    @cached_property
+    def speech(self) -> str:
+        """Everything that the user says."""
+        return "\n".join(turn.user for turn in self.task.turns)
+
+    @cached_property
+    def words(self) -> tuple[frozenset[str], ...]:
+        """Plain words of each message."""
+        return tuple(frozenset(_WORDS.findall(turn.user.lower())) for turn in self.task.turns)
+
+    @cached_property
+    def tokens(self) -> tuple[tuple[Token, ...], ...]:
+        """Values that each message says: numbers, quoted texts, codes."""
+        return tuple(tokens_in(turn.user) for turn in self.task.turns)
+
+    @cached_property
+    def known(self) -> Vocabulary:
+        """All values of calls, results and configuration, and what values are called."""
+        texts = [step.result.content for step in self.steps]
+        texts += _spoken(self.calls)
+        texts += _names_of(texts, load_domains(self.environment.name))
+        texts.append(json.dumps(dict(self.task.world), ensure_ascii=False))
+        return Vocabulary(texts, _acronyms(self.environment.name, self.specs))
+
+    def asked(self, turn: int) -> tuple[ToolCall, ...]:
+        """The calls that a message asks for: its turn's, or those that follow a deliberate gap."""
+        return self.task.turns[self.answer(turn)].ground_truth
+
+    def answer(self, turn: int) -> int:
+        """The turn in which a message is acted on: the next one after a deliberate gap."""
+        turns = self.task.turns
+        gap = not turns[turn].ground_truth and turn + 1 < len(turns)
+        return turn + 1 if gap else turn
+
+    def answers(self, turn: int) -> bool:
+        """Whether a message only gives what the turn before left open."""
+        before = self.task.turns[turn - 1] if turn else None
+        return before is not None and not before.ground_truth and not before.withheld
+
+    def unexplained(self, turn: int) -> tuple[Token, ...]:
+        """Values of a message that stand in no call, result or configuration."""
+        return tuple(t for t in self.tokens[turn] if t not in self.known)
+
+    def strays(self, turn: int) -> tuple[Token, ...]:
+        """Values of a message that none of the calls which it asks for takes."""
+        own = Vocabulary(_spoken(self.asked(turn)))
+        return tuple(t for t in self.tokens[turn] if t not in own)
+
+    def remarks(self, turn: int) -> frozenset[Token]:
+        """Values of a message that neither its calls nor their results know: said by the way."""
+        place = self.answer(turn)
+        results = [step.result.content for step in self.steps if step.turn == place]
+        own = Vocabulary([*results, *_spoken(self.asked(turn))])
+        return frozenset(t for t in self.tokens[turn] if t not in own)
+
+
+def _spoken(calls: Iterable[ToolCall]) -> list[str]:
+    """The values of calls as texts; a list also as people say it."""
+    texts = [str(leaf.value) for call in calls for leaf in leaves(call)]
+    lists = (value for call in calls for value in call.arguments.values())
+    return texts + [said(value, {}) for value in lists if isinstance(value, list)]
+
+
+def _names_of(texts: Iterable[str], domains: Domains) -> list[str]:
+    """Companies and cities whose symbols and airports stand in these texts."""
+    words = set(_CAPITALS.findall("\n".join(texts)))
+    tables = (domains.companies, domains.airports)
+    return [name for table in tables for name, code in table.items() if code in words]
+
+
+@functools.lru_cache(maxsize=64)
+def _templates(environment: str) -> str:
+    return "\n".join(load_phrases(environment).texts)
+
+
+_ACRONYMS: dict[int, tuple[Mapping[str, ToolSpec], frozenset[str]]] = {}
+
+
+def _acronyms(environment: str, specs: Mapping[str, ToolSpec]) -> frozenset[str]:
+    """Words in capitals that tools and templates speak of (GPS): they are no values."""
+    known = _ACRONYMS.get(id(specs))
+    if known is None or known[0] is not specs:
+        texts = [spec.description for spec in specs.values()] + [_templates(environment)]
+        words = frozenset(word.lower() for word in _CAPITALS.findall("\n".join(texts)))
+        known = _ACRONYMS[id(specs)] = (specs, words)
+    return known[1]
+
+
+class Kin(NamedTuple):
+    """A turn of an ancestor whose message a message reworks."""
+
+    facts: Facts
+    place: int
+
+    @property
+    def turn(self) -> Turn:
+        """The turn itself."""
+        return self.facts.task.turns[self.place]
+
+
+@dataclass
+class Case:
+    """One proposal beside its seed and all that it must not repeat."""
+
+    seed: Facts
+    variant: Facts
+    ancestors: Sequence[Facts]
+    """The seed and the other tasks that gave turns, as far as they are known."""
+    corpus: Corpus
+    max_distance: float
+    seen: Sequence[Prints] = ()
+    """Variants that were accepted before in the same request."""
+    pool: Neighbours | None = None
+    """All seeds, to be repeated by no variant."""
+
+    @cached_property
+    def aligned(self) -> bool:
+        """Whether the variant calls the seed's functions in the seed's order."""
+        return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
+
+    @cached_property
+    def readings(self) -> tuple[Reading | None, ...]:
+        """What is read back of each message by the templates; None where it asks for nothing."""
+        facts = self.variant
+        phrases = load_phrases(facts.environment.name)
+        found: list[Reading | None] = []
+        for index, turn in enumerate(facts.task.turns):
+            place = facts.answer(index)
+            steps = [n for n, step in enumerate(facts.steps) if step.turn == place]
+            silent = not steps or not turn.user.strip() or facts.answers(index)
+            text = turn.user
+            found.append(None if silent else read(phrases, facts.specs, facts.steps, steps, text))
+        return tuple(found)
+
+    @cached_property
+    def kins(self) -> tuple[Kin | None, ...]:
+        """The ancestor's turn that each turn reworks; None for new wording.
+
+        A blank turn belongs to the turn before it. What templates explain to the last word is new,
+        however many words it shares: there are few ways to ask for a book. So is what then gives
+        the value that it left open.
+        """
+        found: list[Kin | None] = []
+        for index, turn in enumerate(self.variant.task.turns):
+            asked = index - 1 if self.variant.answers(index) else index
+            reading = self.readings[asked]
+            if reading is not None and reading.complete:
+                found.append(None)
+            elif turn.user.strip():
+                found.append(self._kin(index) or self._next(index, found))
+            else:
+                found.append(_following(found[-1]) if found else None)
+        return tuple(found)
+
+    def _kin(self, index: int) -> Kin | None:
+        mine = self.variant.words[index]
+        names = _names(self.variant.task.turns[index])
+        best: tuple[float, bool] = (KIN, False)
+        nearest: Kin | None = None
+        for facts in self.ancestors:
+            for place, words in enumerate(facts.words):
+                union = len(mine | words)
+                share = len(mine & words) / union if union else 0.0
+                key = (share, names == _names(facts.task.turns[place]))
+                if words and key > best:
+                    best, nearest = key, Kin(facts, place)
+        return nearest
+
+    def _next(self, index: int, before: Sequence[Kin | None]) -> Kin | None:
+        """The turn after the one that the turn before reworks.
+
+        It follows a gap as its answer, in whatever words; another turn must share words and calls.
+        """
+        kin = _following(before[-1]) if before else None
+        if kin is None or (self.variant.answers(index) and kin.facts.answers(kin.place)):
+            return kin
+        if _names(kin.turn) != _names(self.variant.task.turns[index]):
+            return None
+        return kin if self.variant.words[index] & kin.facts.words[kin.place] else None
+
+    def counterpart(self, index: int) -> Kin | None:
+        """The turn to measure by: the reworked one, else the seed's turn at the same place."""
+        kin = self.kins[index]
+        if kin is None and index < len(self.seed.task.turns):
+            return Kin(self.seed, index)
+        return kin
+
+
+def _names(turn: Turn) -> list[str]:
+    return [call.name for call in turn.ground_truth]
+
+
+def _following(kin: Kin | None) -> Kin | None:
+    if kin is None or kin.place + 1 >= len(kin.facts.task.turns):
+        return None
+    return Kin(kin.facts, kin.place + 1)
+
+
+Gate: TypeAlias = Callable[[Case], "str | None"]
+"""Says what is wrong, or None."""
+
+GATES: dict[str, Gate] = {}
+"""Every gate by its name; `rods.synthesis.gates.keeper` says in which order they are asked."""
+
+
+def gate(name: str) -> Callable[[Gate], Gate]:
+    """Register a gate."""
+
+    def register(function: Gate) -> Gate:
+        GATES[name] = function
+        return function
+
+    return register

@@ -1,0 +1,85 @@
+"""Gates of question tasks: the kind, the side and the answer of another question are right.
+
+Owns the conditions for tasks that have an answer instead of ground-truth calls, and which tasks
+those are. Never makes a question: the environment does, if it is a `QuestionSource`.
+
+    is_question(seed)                                       # then `QUESTION_ORDER` is asked
+    answer_replays(case)                                    # None, or what is wrong
+"""
+
+from __future__ import annotations
+
+from rods.env import QuestionSource
+from rods.synthesis.gates.case import Case, gate
+from rods.task import Task
+
+QUESTION_ORDER = (
+    "ancestry",
+    "held_out_scenario",
+    "question_form",
+    "question_kind",
+    "question_new",
+    "question_side",
+    "question_replay",
+)
+"""Gates of question tasks, cheapest first."""
+
+
+def is_question(task: Task) -> bool:
+    """One turn without ground-truth calls, and an answer in the world."""
+    answer = task.world.get("answer")
+    return len(task.turns) == 1 and not task.turns[0].ground_truth and isinstance(answer, str)
+
+
+@gate("question_form")
+def is_asked_alike(case: Case) -> str | None:
+    """It is a question with an answer, of the seed's environment and category."""
+    seed, variant = case.seed.task, case.variant.task
+    if not is_question(variant) or not variant.turns[0].user.strip():
+        return "it is no question with an answer"
+    if (seed.env, seed.category) != (variant.env, variant.category):
+        return f"{variant.env}/{variant.category} is not the seed's {seed.env}/{seed.category}"
+    return None
+
+
+@gate("question_kind")
+def is_as_hard(case: Case) -> str | None:
+    """Family and difficulty are the seed's: the distance is 0."""
+    mine, theirs = (
+        tuple(facts.task.world.get(key) for key in ("family", "difficulty"))
+        for facts in (case.variant, case.seed)
+    )
+    return None if mine == theirs else f"{mine[0]} at {mine[1]} is not the seed's {theirs}"
+
+
+@gate("question_new")
+def is_not_asked_yet(case: Case) -> str | None:
+    """Its text is no seed's, no original's and no earlier variant's."""
+    text = case.variant.prints.text
+    if text == case.seed.prints.text or (case.pool is not None and text in case.pool.texts):
+        return "a task with this text exists"
+    if any(text == earlier.text for earlier in case.seen):
+        return "an earlier variant has this text"
+    return None
+
+
+@gate("question_side")
+def is_on_its_side(case: Case) -> str | None:
+    """No held-out task has its text, and its seed is of the side of the seed task's."""
+    if case.variant.prints.text in case.corpus.texts:
+        return "a held-out task has this text"
+    environment = case.variant.environment
+    if isinstance(environment, QuestionSource):
+        sides = [environment.is_held_out(facts.task) for facts in (case.seed, case.variant)]
+        if sides[0] is not sides[1]:
+            return f"it is of the {'held-out' if sides[1] else 'training'} side, its seed is not"
+    return None
+
+
+@gate("question_replay")
+def answer_replays(case: Case) -> str | None:
+    """Its answer comes out again where the environment can work it out."""
+    environment = case.variant.environment
+    if not isinstance(environment, QuestionSource):
+        return f"the environment {environment.name} cannot work out answers"
+    return environment.replay(case.variant.task)

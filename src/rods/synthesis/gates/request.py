@@ -1,0 +1,135 @@
+"""The gate on requests: a message wants something, and does not say that it is not to be done.
+
+Owns what can be told of free wording without a model: whether any sentence asks, orders or wishes,
+and whether the wish is that nothing be done. What is asked for is another gate's, or the judge's.
+
+    wants_something(case)                                   # None, or what is wrong
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+
+from rods.synthesis.gates.case import Case, gate
+from rods.synthesis.structure.trace import leaves
+from rods.synthesis.templates.phrases import from_description, load_phrases
+from rods.types import ToolSpec
+
+_PLAIN = str.maketrans({"\u2019": "'", "\u2013": "-", "\u2014": "-"})
+"""Apostrophes and dashes as keyboards write them."""
+_NOT = "(?:do not|don't|never|not|avoid|refrain from)"
+_ALL = (
+    r"(?:(?:any|all|some|one) of )?(?:this|that|it|so|these|those|the following|what follows"
+    r"|anything|any such thing|nothing)\b"
+)
+_DO = (
+    "(?:do|perform|carry out|execute|act (?:up)?on|follow|fulfil|touch|go (?:ahead|on) with|start)"
+)
+_TAKEN_BACK = re.compile(
+    rf"\b{_NOT} (?:\w+ ){{0,2}}{_DO} (?:\w+ ){{0,1}}?{_ALL}"
+    r"|\b(?:do|does|did|would) ?(?:not|n't) (?:want|need|like|wish) (?:for )?"
+    rf"(?:(?:you|anybody|anyone) )to {_DO}\b"
+    r"|\bunder no circumstances\b|\b(?:do|is) nothing of the (?:kind|sort)\b|\bdo the opposite\b",
+    re.I,
+)
+"""It says that what stands beside it is not to be done."""
+_WISHES = "want|wish|need|require|intend|hope|plan|aim|propose|request|ask|expect"
+_PLANS = (
+    "hoping|looking|planning|aiming|interested|curious|wondering|keen|eager|trying|going|thinking"
+    "|considering|ready"
+)
+_ASKS = re.compile(
+    r"\?|\b(?:please|kindly|(?:could|can|would|will|might) you|may i|let'?s|let (?:us|me)|help"
+    r"|assist"
+    rf"|i (?:\w+ )?(?:{_WISHES}|shall|should|must|could use)"
+    r"|i(?:'?d| would| should) (?:\w+ )?(?:like|love|appreciate|prefer|be|require)"
+    rf"|i(?:'?m| am) (?:\w+ )?(?:{_PLANS})|we (?:\w+ )?(?:need|want|should|must|have to)"
+    r"|(?:and|also|but) (?:need|require|must|request)|request (?:that )?you"
+    r"|(?:can|could) (?:now )?be \w+ed|could benefit"
+    r"|you (?:should|must|may|can|could|have to|need to)|should be|must be|needs? to"
+    r"|ha(?:s|ve) to|make sure|it'?s time|(?:it|that)(?: would|'?d) be|go ahead|proceed)\b",
+    re.I,
+)
+"""It asks, wishes or plans."""
+_REFUSED = re.compile(
+    r"(?:(?:please|kindly) (?:do not|don't|never)"
+    r"|(?:could|can|would|will) you (?:(?:please|kindly) )?not"
+    rf"|(?:{_WISHES}|like|prefer)(?:ed|ing)? (?:(?:for )?you )?(?:please )?not to)"
+    r"\b[^.!?;]*?(?:[.!?;]|,? (?:but|and then|instead)\b|$)",
+    re.I,
+)
+"""A wish for the opposite, to the end of its clause."""
+_GOOD = re.compile(
+    rf"{_NOT} (?:\w+ )?(?:forget|hesitate|miss|fail|overlook|worry|mind|neglect)", re.I
+)
+"""What is negated and still wants it done."""
+_BEGINS = re.compile(
+    r"(?:^|[.!?:;,\n-] *|\b(?:and|then|but|so|also|to|now|next|first|just|therefore|\w+ly) )"
+    r"(?=(\w+))",
+    re.I,
+)
+"""The first word of a sentence or a clause."""
+
+
+@gate("request")
+def wants_something(case: Case) -> str | None:
+    """A message that calls answer asks for something; none says that it is not to be done.
+
+    Tolerated where the human turn that is reworked does it too.
+    """
+    verbs = _verbs(case.variant.environment.name) | _tool_verbs(case.variant.specs)
+    for index, turn in enumerate(case.variant.task.turns):
+        if not turn.user.strip():
+            continue
+        text = _bare(case, index)
+        problem = _problem(text, verbs, asks=not case.variant.answers(index))
+        kin = case.kins[index]
+        if problem is not None and (
+            kin is None or _problem(kin.turn.user, verbs, asks=True) is None
+        ):
+            return f"turn {index}: {problem}"
+    return None
+
+
+def _bare(case: Case, index: int) -> str:
+    """A message without the values of its calls: what is quoted is not asked."""
+    text = case.variant.task.turns[index].user
+    values = {x.value for call in case.variant.asked(index) for x in leaves(call)}
+    for value in sorted((v for v in values if isinstance(v, str)), key=len, reverse=True):
+        if len(value) > 2:
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", "x", text, flags=re.I)
+    return text
+
+
+def _problem(text: str, verbs: frozenset[str], *, asks: bool) -> str | None:
+    plain = _GOOD.sub("", text.translate(_PLAIN))
+    found = _TAKEN_BACK.search(plain)
+    if found is not None:
+        return f"the message says that nothing is to be done: {found[0]!r}"
+    if not asks:
+        return None
+    rest = _REFUSED.sub("", plain)
+    if _ASKS.search(rest) or any(word.lower() in verbs for word in _BEGINS.findall(rest)):
+        return None
+    return (
+        "the message asks that something be not done"
+        if rest != plain
+        else "the message asks for nothing"
+    )
+
+
+@functools.cache
+def _verbs(environment: str) -> frozenset[str]:
+    """Words with which people begin an order: of a list, and of the templates."""
+    listed = files("rods").joinpath("synthesis", "gates", "verbs.txt").read_text(encoding="utf-8")
+    said = (say for w in load_phrases(environment).wordings.values() for say in w.clauses)
+    return frozenset(listed.split()) | {say.split()[0].lower() for say in said}
+
+
+def _tool_verbs(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
+    """The first words of the tools' names and descriptions: tickets are closed by `closeTicket`."""
+    named = {re.split(r"_|(?<=[a-z])(?=[A-Z])", name)[0].lower() for name in specs}
+    return frozenset(named | {from_description(s).say[0].split()[0] for s in specs.values()})

@@ -1,0 +1,238 @@
+"""Gates on structure and execution: what is called, from where, with what outcome.
+
+Owns the conditions that need no wording: ancestry, offered tools, sizes, repetition, held-out
+overlap, failures, replay, provenance, distance. Never reads what a message means.
+
+    structure_holds(case)                                   # None, or what is wrong
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rods.errors import TaskError
+from rods.synthesis.gates.case import Case, gate
+from rods.synthesis.gates.overlap import Neighbours
+from rods.synthesis.structure.profile import distance
+from rods.synthesis.structure.sources import Argument, Source
+from rods.synthesis.structure.trace import Scalar, Step, leaves
+from rods.synthesis.structure.typed import mistyped
+from rods.task import Task
+from rods.types import ToolCall
+
+MAX_STRING = 200
+"""Longest string argument, in characters (unless the seed has a longer one)."""
+MAX_LIST = 5
+"""Longest list argument (unless the seed has a longer one)."""
+SLACK = 1.25
+"""How much longer than its seed's a string beyond the limit may be (other words, same text)."""
+
+
+@gate("ancestry")
+def names_its_ancestors(case: Case) -> str | None:
+    """It names the seed, a recipe and a scenario."""
+    origin = case.variant.task.provenance
+    if case.seed.task.id not in origin.ancestors:
+        return f"ancestors {origin.ancestors} do not name the seed {case.seed.task.id}"
+    if not origin.recipe or not origin.scenario:
+        return f"recipe {origin.recipe!r} or scenario {origin.scenario!r} is missing"
+    return None
+
+
+@gate("held_out_scenario")
+def no_held_out_scenario(case: Case) -> str | None:
+    """Every scenario that gave a turn is on the training side."""
+    origin = case.variant.task.provenance
+    held = {origin.scenario, *origin.scenarios} & case.corpus.scenarios
+    return f"scenarios {sorted(held)} are held out" if held else None
+
+
+@gate("structure")
+def structure_holds(case: Case) -> str | None:
+    """Category and number of deliberate gaps are the seed's; each gap is followed up on."""
+    seed, variant = case.seed.task, case.variant.task
+    if (seed.env, seed.category) != (variant.env, variant.category):
+        return f"{variant.env}/{variant.category} is not the seed's {seed.env}/{seed.category}"
+    gaps = [index for index, turn in enumerate(variant.turns) if not turn.ground_truth]
+    if len(gaps) != sum(1 for turn in seed.turns if not turn.ground_truth):
+        return f"{len(gaps)} turns without ground truth"
+    if _loose_gaps(variant) > _loose_gaps(seed):
+        return f"turns {gaps} without ground truth are not all followed up on"
+    return None
+
+
+def _loose_gaps(task: Task) -> int:
+    """Gaps that no turn follows up on (a few originals have one)."""
+    last = len(task.turns) - 1
+    return sum(
+        1
+        for index, turn in enumerate(task.turns)
+        if not turn.ground_truth and (index == last or not task.turns[index + 1].ground_truth)
+    )
+
+
+@gate("world")
+def world_opens(case: Case) -> str | None:
+    """Its world can be made from its configuration."""
+    try:
+        case.variant.environment.open(case.variant.task).close()
+    except TaskError as error:
+        return str(error)
+    return None
+
+
+@gate("offered")
+def calls_are_offered(case: Case) -> str | None:
+    """Every called function is offered in its turn, and withheld ones are given back."""
+    task = case.variant.task
+    known = case.variant.specs
+    for index, turn in enumerate(task.turns):
+        for call in turn.ground_truth:
+            if call.name not in known:
+                return f"turn {index}: the world has no function {call.name}"
+            if call.name in turn.withheld:
+                return f"turn {index}: {call.name} is withheld"
+        if index and not set(turn.withheld) <= set(task.turns[index - 1].withheld):
+            return f"turn {index}: tools are withheld that were offered before"
+        if not turn.user.strip() and not (index and task.turns[index - 1].withheld):
+            return f"turn {index}: a blank text gives nothing back"
+    return None
+
+
+@gate("sizes")
+def arguments_are_small(case: Case) -> str | None:
+    """Strings of at most 200 characters and lists of at most 5, or as long as the seed's."""
+    string, items = _sizes(case.variant.calls)
+    seed_string, seed_items = _sizes(case.seed.calls)
+    if string > max(MAX_STRING, SLACK * seed_string):
+        return f"a string of {string} characters"
+    return f"a list of {items}" if items > max(MAX_LIST, seed_items) else None
+
+
+@gate("typed")
+def arguments_have_their_types(case: Case) -> str | None:
+    """Every argument has the form that its documentation asks for: types, options, dates, codes.
+
+    Tolerated where an ancestor gives the same function the same value: the benchmark's own are odd.
+    """
+    for index, turn in enumerate(case.variant.task.turns):
+        for call in turn.ground_truth:
+            spec = case.variant.specs.get(call.name)
+            problems = mistyped(spec, call.arguments) if spec is not None else []
+            if problems and not any(call in facts.calls for facts in case.ancestors):
+                return f"turn {index}: {call.name}: {problems[0]}"
+    return None
+
+
+@gate("novelty")
+def is_new(case: Case) -> str | None:
+    """It repeats no seed and no earlier variant: neither calls with their values nor the words."""
+    mine = case.variant.prints
+    seeds = Neighbours(known=[case.seed.prints]) if case.pool is None else case.pool
+    found = seeds.repeated(mine)
+    if found is not None:
+        return f"repeats a seed: {found}"
+    found = Neighbours(known=case.seen).repeated(mine) if case.seen else None
+    return f"repeats an earlier variant: {found}" if found is not None else None
+
+
+@gate("held_out_overlap")
+def no_held_out_overlap(case: Case) -> str | None:
+    """No text or call sequence that only held-out tasks have."""
+    return case.corpus.overlap(case.variant.prints)
+
+
+@gate("execution")
+def nothing_fails(case: Case) -> str | None:
+    """No ground-truth call fails, unless the same call fails in the seed."""
+    for index, step in enumerate(case.variant.steps):
+        tolerated = case.aligned and case.seed.steps[index].result.failed
+        if step.result.failed and not tolerated:
+            return f"turn {step.turn}: {step.call}: {step.result.content[:160]}"
+    return None
+
+
+@gate("outcome")
+def outcomes_are_alike(case: Case) -> str | None:
+    """With the seed's calls, every result has the seed's booleans: conditions go the same way."""
+    if not case.aligned:
+        return None
+    for old, new in zip(case.seed.steps, case.variant.steps, strict=True):
+        if booleans(old) != booleans(new):
+            return f"turn {new.turn}: {new.call}: {booleans(new)}, in the seed {booleans(old)}"
+    return None
+
+
+@gate("replay")
+def replays(case: Case) -> str | None:
+    """Two fresh worlds agree turn by turn: results and states are equal, the judge is content."""
+    for index, verdict in enumerate(case.variant.trace.verdicts):
+        if not verdict.solved:
+            return f"turn {index}: the judge does not accept the ground truth: {verdict}"
+    return None
+
+
+@gate("provenance")
+def arguments_can_be_found(case: Case) -> str | None:
+    """Every argument is found at least as directly as in the seed (or in a task that gave turns).
+
+    User texts and results count alike; documentation, configuration and derivation are worse.
+    """
+    allowed: dict[tuple[str, str], int] = {}
+    for facts in case.ancestors:
+        for argument in facts.arguments:
+            key = (facts.steps[argument.step].call.name, argument.name)
+            allowed[key] = max(allowed.get(key, 0), _reach(argument))
+    exact = [_reach(a) for a in case.seed.arguments]
+    same = case.aligned and len(exact) == len(case.variant.arguments)
+    for index, argument in enumerate(case.variant.arguments):
+        call = case.variant.steps[argument.step].call
+        limit = exact[index] if same else allowed.get((call.name, argument.name), DOCUMENTED)
+        if _reach(argument) > limit:
+            return f"turn {argument.turn}: {argument.name}={argument.value!r} is {argument.source}"
+    return None
+
+
+@gate("distance")
+def profile_is_near(case: Case) -> str | None:
+    """The complexity profile is near the seed's."""
+    far = distance(case.seed.profile, case.variant.profile)
+    return (
+        f"profile distance {far:.3f} over {case.max_distance}" if far > case.max_distance else None
+    )
+
+
+DOCUMENTED = 1
+"""How far one may look for an argument that no ancestor has: into visible documentation."""
+_REACH = {
+    Source.TURN: 0,
+    Source.EARLIER_TURN: 0,
+    Source.RESULT: 0,
+    Source.DOCUMENTATION: DOCUMENTED,
+    Source.CONFIGURATION: 2,
+    Source.DERIVED: 3,
+}
+
+
+def _reach(argument: Argument) -> int:
+    """How far one must look; a number may stand in a configuration by chance, so it is derived."""
+    number = isinstance(argument.value, int | float)
+    if number and argument.source is Source.CONFIGURATION:
+        return _REACH[Source.DERIVED]
+    return _REACH[argument.source]
+
+
+def booleans(step: Step) -> tuple[Scalar, ...]:
+    """The booleans of a result, in order."""
+    return tuple(leaf.value for leaf in step.leaves if isinstance(leaf.value, bool))
+
+
+def _sizes(calls: Sequence[ToolCall]) -> tuple[int, int]:
+    string = items = 0
+    for call in calls:
+        for leaf in leaves(call):
+            if isinstance(leaf.value, str):
+                string = max(string, len(leaf.value))
+            depths = [part + 1 for part in leaf.path if isinstance(part, int)]
+            items = max([items, *depths])
+    return string, items

@@ -1,0 +1,215 @@
+"""The complexity profile Phi of a task, and the distance between two profiles.
+
+Owns what "of the same structure" means: turns, calls and classes per turn, which function feeds
+which (value edges, and state edges where they were asked for), dependency depth, where arguments
+come from, and what a turn takes from earlier turns (arXiv 2606.19047, skill-aligned synthesis).
+Never rejects anything: gates do.
+
+    phi = profile(environment, task)
+    distance(phi, profile(environment, variant))            # 0 = same structure, 1 = nothing alike
+    profile(environment, task, state=True).state_depth      # costs a run for each call
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rods.env import Environment
+from rods.synthesis.structure.ablation import Ablation, Edge, ablate, depth, turns_of
+from rods.synthesis.structure.ablation import state_edges as state_edges
+from rods.synthesis.structure.sources import Argument, Source, sources
+from rods.synthesis.structure.trace import Step, all_tools, owners, trace
+from rods.task import Task
+
+
+class MessageEdge(NamedTuple):
+    """An earlier user message feeds a call."""
+
+    turn: int
+    """Turn whose text says the argument."""
+    taker: int
+    """Index of a call in the flattened ground truth."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Phi of one task."""
+
+    category: str
+    calls: tuple[int, ...]
+    """Ground-truth calls of each turn."""
+    classes: tuple[int, ...]
+    """Classes that each turn calls."""
+    functions: tuple[str, ...]
+    """Functions of the flattened ground truth."""
+    value_edges: frozenset[Edge]
+    """An argument of the taker stands in the giver's result (and in no user text before)."""
+    arguments: Mapping[Source, int]
+    """How many argument values come from each source."""
+    references: tuple[int, ...] = ()
+    """Arguments of each turn that come from an earlier turn's text or results."""
+    message_edges: frozenset[MessageEdge] = frozenset()
+    """An argument of the taker is said in an earlier turn (and not in its own)."""
+    state: Ablation | None = None
+    """State edges, where they were asked for."""
+
+    @property
+    def turns(self) -> int:
+        """Number of user turns."""
+        return len(self.calls)
+
+    @property
+    def depth(self) -> int:
+        """Longest chain of value edges."""
+        return depth(len(self.functions), self.value_edges)
+
+    @property
+    def state_depth(self) -> int | None:
+        """Longest chain of state edges; None where they were not asked for."""
+        return None if self.state is None else depth(len(self.functions), self.state.edges)
+
+    @property
+    def cross_turn(self) -> int:
+        """Arguments that come from an earlier turn's text or results."""
+        return sum(self.references)
+
+    @property
+    def topology(self) -> Counter[tuple[str, str]]:
+        """Value edges by the names of their functions."""
+        return self.named(self.value_edges)
+
+    def named(self, edges: Iterable[Edge]) -> Counter[tuple[str, str]]:
+        """Edges by the names of their functions."""
+        return Counter((self.functions[e.giver], self.functions[e.taker]) for e in edges)
+
+    def across(self, edges: Iterable[Edge]) -> frozenset[Edge]:
+        """Those of the edges that join calls of different turns."""
+        turns = turns_of(self.calls)
+        return frozenset(e for e in edges if turns[e.giver] != turns[e.taker])
+
+
+STATE_SHARE = 0.5
+"""Share of state edges in the differences of edges and of depth, where both profiles have them."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How much each difference counts; they should sum to 1.
+
+    Where both profiles have state edges, those take `STATE_SHARE` of `edges` and of `depth`.
+    """
+
+    turns: float = 0.2
+    calls: float = 0.2
+    classes: float = 0.15
+    edges: float = 0.2
+    depth: float = 0.1
+    sources: float = 0.15
+
+
+def profile(
+    environment: Environment,
+    task: Task,
+    steps: Sequence[Step] | None = None,
+    arguments: Sequence[Argument] | None = None,
+    *,
+    state: bool = False,
+) -> Profile:
+    """Phi of a task.
+
+    Args:
+        environment: Opens the task's world.
+        task: A task whose ground truth replays.
+        steps: Its trace, where it is known already.
+        arguments: Its arguments with their sources, where they are known already.
+        state: Find the state edges too, by a run for each call.
+    """
+    steps = trace(environment, task).steps if steps is None else steps
+    if arguments is None:
+        arguments = sources(task, steps, all_tools(environment, task))
+    owned = owners(environment, task)
+    calls = tuple(len(turn.ground_truth) for turn in task.turns)
+    classes = tuple(
+        len({owned.get(call.name, "") for call in turn.ground_truth}) for turn in task.turns
+    )
+    edges = frozenset(Edge(a.feeder, a.step) for a in arguments if a.feeder is not None)
+    counts = Counter(a.source for a in arguments)
+    found = ablate(environment, task) if state else None
+    return Profile(
+        category=task.category,
+        calls=calls,
+        classes=classes,
+        functions=tuple(step.call.name for step in steps),
+        value_edges=edges,
+        arguments=counts,
+        references=_references(len(calls), steps, arguments),
+        message_edges=frozenset(
+            MessageEdge(a.said, a.step)
+            for a in arguments
+            if a.source is Source.EARLIER_TURN and a.said is not None
+        ),
+        state=found,
+    )
+
+
+def _references(
+    turns: int, steps: Sequence[Step], arguments: Iterable[Argument]
+) -> tuple[int, ...]:
+    taken = Counter(
+        a.turn
+        for a in arguments
+        if a.source is Source.EARLIER_TURN
+        or (a.feeder is not None and steps[a.feeder].turn < a.turn)
+    )
+    return tuple(taken[turn] for turn in range(turns))
+
+
+def distance(a: Profile, b: Profile, weights: Weights | None = None) -> float:
+    """Weighted sum of normalised differences, in [0, 1]; 0 for equal structure.
+
+    State edges count only where both profiles have them.
+    """
+    w = weights or Weights()
+    edges = _multiset(a.topology, b.topology)
+    deep = _relative(a.depth, b.depth)
+    if a.state is not None and b.state is not None:
+        state = _multiset(a.named(a.state.edges), b.named(b.state.edges))
+        edges += STATE_SHARE * (state - edges)
+        deep += STATE_SHARE * (_relative(a.state_depth or 0, b.state_depth or 0) - deep)
+    return (
+        w.turns * _relative(a.turns, b.turns)
+        + w.calls * _aligned(a.calls, b.calls)
+        + w.classes * _aligned(a.classes, b.classes)
+        + w.edges * edges
+        + w.depth * deep
+        + w.sources * _shares(a.arguments, b.arguments)
+    )
+
+
+def _relative(a: int, b: int) -> float:
+    return abs(a - b) / max(a, b, 1)
+
+
+def _aligned(a: Sequence[int], b: Sequence[int]) -> float:
+    """Difference of two sequences turn by turn, as a share of the larger total."""
+    length = max(len(a), len(b))
+    left = [*a, *([0] * (length - len(a)))]
+    right = [*b, *([0] * (length - len(b)))]
+    total = max(sum(left), sum(right), 1)
+    return min(1.0, sum(abs(x - y) for x, y in zip(left, right, strict=True)) / total)
+
+
+def _multiset(a: Counter[tuple[str, str]], b: Counter[tuple[str, str]]) -> float:
+    union = (a | b).total()
+    return 1 - (a & b).total() / union if union else 0.0
+
+
+def _shares(a: Mapping[Source, int], b: Mapping[Source, int]) -> float:
+    """Half the L1 distance between two distributions of argument sources."""
+    left, right = sum(a.values()), sum(b.values())
+    if not left or not right:
+        return float(left != right)
+    return sum(abs(a.get(s, 0) / left - b.get(s, 0) / right) for s in Source) / 2

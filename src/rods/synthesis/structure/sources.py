@@ -1,0 +1,305 @@
+"""Where the values of a ground truth come from: said, shown by a result, documented, configured.
+
+Owns the reading of texts and results for values. Never executes a call; never judges a task.
+
+    arguments = sources(task, trace(environment, task).steps, all_tools(environment, task))
+    arguments[0].source                             # Source.TURN
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple, cast
+
+from rods.synthesis.structure.trace import Path, Scalar, Step, leaves
+from rods.task import Task
+from rods.types import ToolSpec, Value
+
+NUMBER = re.compile(
+    r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d)|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
+)
+"""A number that stands alone in a text, with or without commas for thousands."""
+
+
+LONGEST_TEXT = 2000
+"""Results with more characters are not searched for numbers within texts."""
+
+
+class Source(StrEnum):
+    """Where a value can be found, best first (table in the BFCL notes)."""
+
+    TURN = "turn"
+    """In the text of the same user turn."""
+    EARLIER_TURN = "earlier_turn"
+    RESULT = "result"
+    """In the result of an earlier call."""
+    DOCUMENTATION = "documentation"
+    """An enumeration, a default or an example of the function's description; a boolean."""
+    CONFIGURATION = "configuration"
+    """In the initial configuration, which some call would show."""
+    DERIVED = "derived"
+    """In none of them: computed, converted or composed."""
+
+
+RANK = {source: rank for rank, source in enumerate(Source)}
+"""0 is the most direct source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One scalar argument of a ground-truth call and where it comes from."""
+
+    turn: int
+    step: int
+    """Index of the call in the flattened ground truth."""
+    name: str
+    path: Path
+    value: Scalar
+    source: Source
+    feeder: int | None = None
+    """Step whose result shows the value, where the source is a result."""
+    configured: bool = False
+    """Whether the initial configuration holds it, wherever else it stands."""
+    said: int | None = None
+    """Latest turn whose text says the value, where the source is a text."""
+    inside: bool = False
+    """Whether it is a number that the feeder's result shows within a text only."""
+
+
+def numbers_in(text: str) -> set[float]:
+    """The numbers that stand alone in a text."""
+    return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
+
+
+def normal(value: Scalar) -> str:
+    """A key under which equal values meet, whatever their type (`5`, `5.0` and `"5"`)."""
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, int | float):
+        return repr(float(value))
+    text = value.strip().lower()
+    if text and text[-1].isdigit() and text[0] in "-0123456789":
+        try:
+            return repr(float(text))
+        except ValueError:
+            return text
+    return text
+
+
+class Shown:
+    """What can be read so far: texts of turns and values of results."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+        self._lower: list[str] = []
+        self._numbers: list[set[float]] = []
+        self._values: dict[str, int] = {}
+        self._texts: list[str] = []
+
+    def hear(self, text: str) -> None:
+        """A user turn begins."""
+        self._said.append(text)
+        self._lower.append(text.lower())
+        self._numbers.append(numbers_in(text))
+
+    def read(self, number: int, step: Step) -> None:
+        """A result came back."""
+        for leaf in step.leaves:
+            self._values[normal(leaf.value)] = number
+        self._texts.append(step.result.content.lower())
+
+    def in_text(self, value: Scalar) -> Source | None:
+        """Whether a user turn says it: the current one, an earlier one, or none."""
+        turn = self.said_in(value)
+        if turn is None:
+            return None
+        return Source.TURN if turn == len(self._said) - 1 else Source.EARLIER_TURN
+
+    def said_in(self, value: Scalar) -> int | None:
+        """The latest turn whose text says it."""
+        for turn in range(len(self._said) - 1, -1, -1):
+            if _is_code(value):
+                if re.search(rf"(?<!\w){value}(?!\w)", self._said[turn]):
+                    return turn
+            elif _says(value, self._lower[turn], self._numbers[turn]):
+                return turn
+        return None
+
+    def in_result(self, value: Scalar) -> int | None:
+        """The latest step whose result shows it, exactly, rounded or inside a text."""
+        step = self._values.get(normal(value))
+        if step is not None:
+            return step
+        needle = str(value).lower()
+        if isinstance(value, str) and len(needle) >= 3:
+            for index in range(len(self._texts) - 1, -1, -1):
+                if _stands_in(needle, self._texts[index]):
+                    return index
+        if isinstance(value, float):
+            return self._rounded(value)
+        return None
+
+    def within_result(self, value: Scalar) -> int | None:
+        """The latest step whose result shows a number of two digits or more inside a text.
+
+        Text runs on in the benchmark's files (`Revenue: $5000Expenses: $3000`), so a letter ends a
+        number. Ask it last, and not of padded results: there numbers stand by chance.
+        """
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        digits = f"{value:.0f}" if float(value).is_integer() else repr(value)
+        if len(digits) < 2:
+            return None
+        alone = re.compile(rf"(?<![\d.,-]){re.escape(digits)}(?![\d]|[.,]\d)")
+        for index in range(len(self._texts) - 1, -1, -1):
+            text = self._texts[index]
+            if len(text) <= LONGEST_TEXT and alone.search(text):
+                return index
+        return None
+
+    def _rounded(self, value: float) -> int | None:
+        digits = len(repr(value).partition(".")[2])
+        for key, step in self._values.items():
+            try:
+                if round(float(key), digits) == value:
+                    return step
+            except ValueError:
+                continue
+        return None
+
+
+def _keys(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in cast("dict[str, object]", value).items():
+            yield key
+            yield from _keys(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _keys(inner)
+
+
+def _stands_in(needle: str, text: str) -> bool:
+    """Whether a text holds `needle`, not merely inside a longer word."""
+    at = text.find(needle)
+    while at >= 0:
+        end = at + len(needle)
+        before, after = text[at - 1 : at], text[end : end + 1]
+        inside = before.isalnum() or before == "_" or after.isalnum() or after == "_"
+        if not inside or not needle.isalnum():
+            return True
+        at = text.find(needle, end)
+    return False
+
+
+def _is_code(value: Scalar) -> bool:
+    """Airport codes, tickers: `ZETA` is not said by `Zeta Corp`."""
+    return isinstance(value, str) and 2 < len(value) <= 5 and value.isalpha() and value.isupper()
+
+
+def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
+    if isinstance(value, int | float):
+        return float(value) in numbers
+    if value is None:
+        return False
+    needle = value.lower().lstrip("#@").rstrip(".")
+    if not needle:
+        return False
+    if needle not in lower:
+        return False
+    if len(needle) > 4 or not needle.isalnum():
+        return True
+    return re.search(rf"(?<!\w){re.escape(needle)}(?!\w)", lower) is not None
+
+
+def sources(
+    task: Task, steps: Sequence[Step], specs: Mapping[str, ToolSpec]
+) -> tuple[Argument, ...]:
+    """Classify every scalar argument of the ground truth by its most direct source.
+
+    Args:
+        task: The task whose ground truth was executed.
+        steps: Its trace.
+        specs: Descriptions of the functions, for enumerations, defaults and examples.
+    """
+    shown = Shown()
+    configured = {normal(leaf.value) for leaf in leaves(dict(task.world))} | {
+        normal(key) for key in _keys(dict(task.world))
+    }
+    found: list[Argument] = []
+    turn = -1
+    for number, step in enumerate(steps):
+        while turn < step.turn:
+            turn += 1
+            shown.hear(task.turns[turn].user)
+        for name, value in step.call.arguments.items():
+            documented = _documented(specs.get(step.call.name), name)
+            for leaf in leaves(value):
+                where = _source(leaf.value, shown, documented, configured, turn)
+                held = normal(leaf.value) in configured
+                found.append(
+                    Argument(
+                        step.turn,
+                        number,
+                        name,
+                        leaf.path,
+                        leaf.value,
+                        where.source,
+                        where.feeder,
+                        held,
+                        where.said,
+                        where.inside,
+                    )
+                )
+        shown.read(number, step)
+    return tuple(found)
+
+
+class _Found(NamedTuple):
+    source: Source
+    feeder: int | None = None
+    said: int | None = None
+    inside: bool = False
+
+
+def _source(
+    value: Scalar, shown: Shown, documented: str, configured: set[str], turn: int
+) -> _Found:
+    if isinstance(value, bool) or value is None or value == "":
+        return _Found(Source.DOCUMENTATION)
+    said = shown.said_in(value)
+    if said is not None:
+        return _Found(Source.TURN if said == turn else Source.EARLIER_TURN, said=said)
+    feeder = shown.in_result(value)
+    if feeder is not None:
+        return _Found(Source.RESULT, feeder)
+    if _says(value, documented, numbers_in(documented)):
+        return _Found(Source.DOCUMENTATION)
+    if normal(value) in configured:
+        return _Found(Source.CONFIGURATION)
+    feeder = shown.within_result(value)
+    if feeder is not None:
+        return _Found(Source.RESULT, feeder, inside=True)
+    return _Found(Source.DERIVED)
+
+
+def _documented(spec: ToolSpec | None, name: str) -> str:
+    if spec is None:
+        return ""
+    return _schema_text(spec, name)
+
+
+_SCHEMA_TEXTS: dict[tuple[str, str], tuple[ToolSpec, str]] = {}
+
+
+def _schema_text(spec: ToolSpec, name: str) -> str:
+    known = _SCHEMA_TEXTS.get((spec.name, name))
+    if known is not None and known[0] is spec:
+        return known[1]
+    properties = cast("Mapping[str, Value]", spec.parameters.get("properties", {}))
+    text = json.dumps(properties.get(name, {})).lower()
+    _SCHEMA_TEXTS[(spec.name, name)] = (spec, text)
+    return text

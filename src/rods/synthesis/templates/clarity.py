@@ -1,0 +1,114 @@
+"""Which earlier call a message may point back to without being misunderstood.
+
+Owns the conditions under which "that order" has one meaning: the result shows one such value, no
+later call or result has another one, and it was seen in this turn or the one before. "The order
+you placed" wants that only one was placed, "that order" that its turn placed no other. A reference
+that repeats what was asked for ("the airport nearest to Rome") needs none of that. Never words.
+
+    clear_giver(steps, [0, 2], call, "order_id", phrases, domains)  # Giver(place_order(...))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.sources import normal
+from rods.synthesis.structure.trace import Scalar, Step
+from rods.synthesis.templates.phrases import Giver, Phrases
+from rods.types import ToolCall
+
+PLACES = ("first", "second", "third")
+LOOSE = frozenset({"", "id", "ident", "body"})
+"""Kinds of which two values may be about quite different things."""
+
+
+def clear_giver(
+    steps: Sequence[Step],
+    began: Sequence[int],
+    call: ToolCall,
+    name: str,
+    phrases: Phrases,
+    domains: Domains,
+) -> Giver | None:
+    """The latest call that showed a value so that words can mean it; None: it must be said.
+
+    Args:
+        steps: what was called before.
+        began: first steps of the turn before and of this turn.
+        call: the call that takes the value.
+        name: its argument.
+        phrases: how things are referred to.
+        domains: what arguments mean: another stock is a rival whatever its argument is called.
+    """
+    value = call.arguments[name]
+    if isinstance(value, bool | list | dict | ToolCall) or value is None:
+        return None
+    kind = domains.parameter(call.name, name)
+    for number in range(len(steps) - 1, -1, -1):
+        fields = _fields(steps[number], value)
+        if not fields or (domains.inferred and name not in fields):
+            continue
+        made = steps[number].call
+        alone = any(len(_values(steps[number], field)) == 1 for field in fields)
+        named = phrases.names_its_giver(call, name, made)
+        alike = [n for n, step in enumerate(steps) if step.call.name == made.name and n != number]
+        turn = max((first for first in began if first <= number), default=0)
+        if not named and any(n >= turn for n in alike):
+            return None
+        only = not alike
+        giver = Giver(made, "" if alone or named else place_of(steps[number], value), only)
+        if not phrases.can_refer(call, name, giver):
+            return None
+        if named:
+            return giver
+        recent = number >= began[0]
+        stood = {name, *fields} - {""}
+        rivals = any(_rival(s, stood, value, kind, domains) for s in steps[number + 1 :])
+        return giver if recent and (alone or giver.place) and not rivals else None
+    return None
+
+
+def place_of(step: Step, value: Scalar) -> str:
+    """Where a value stands in a list of a result, in words; empty where it has no such place."""
+    key = normal(value)
+    lists: dict[tuple[str | int, ...], list[str]] = {}
+    for leaf in step.leaves:
+        if leaf.path and isinstance(leaf.path[-1], int):
+            lists.setdefault(leaf.path[:-1], []).append(normal(leaf.value))
+    for values in lists.values():
+        if values.count(key) == 1:
+            at = values.index(key)
+            return "last" if at and at == len(values) - 1 else dict(enumerate(PLACES)).get(at, "")
+    return ""
+
+
+def _fields(step: Step, value: Scalar) -> set[str]:
+    """Names under which a result shows a value."""
+    key = normal(value)
+    return {_name(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
+
+
+def _name(path: Sequence[str | int]) -> str:
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
+
+
+def _values(step: Step, field: str) -> set[str]:
+    return {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) == field}
+
+
+def _rival(step: Step, named: set[str], value: Scalar, kind: str, domains: Domains) -> bool:
+    """Whether a later call takes or shows another value where this one stood."""
+    key = normal(value)
+    alike = {
+        argument
+        for argument in step.call.arguments
+        if kind not in LOOSE and domains.parameter(step.call.name, argument) == kind
+    }
+    taken = {
+        normal(given)
+        for argument, given in step.call.arguments.items()
+        if argument in named | alike and not isinstance(given, bool | list | dict | ToolCall)
+    }
+    shown = {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) in named}
+    return bool((taken | shown) - {key})

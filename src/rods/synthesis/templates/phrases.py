@@ -1,0 +1,308 @@
+"""How people ask for calls: messages from templates, without a model.
+
+Owns the frames around clauses and the files of templates, `envs/<name>/phrases/*.toml`; where an
+environment has none, clauses come from the tools' own descriptions. How one call is said stands in
+`wording.py`. Never chooses calls, never executes.
+
+    phrases = load_phrases("bfcl")
+    phrases.turn([Ask(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any, cast
+
+from rods.errors import SynthesisError
+from rods.synthesis.templates.wording import (
+    SLOT,
+    Ask,
+    Giver,
+    Wording,
+    from_description,
+    noun,
+    said,
+    thing,
+    ways,
+)
+from rods.types import ToolCall
+
+__all__ = [
+    "Ask",
+    "Giver",
+    "Phrases",
+    "Wording",
+    "frame_words",
+    "from_description",
+    "load_phrases",
+    "noun",
+    "said",
+    "thing",
+    "ways",
+]
+
+OPENER = 0.35
+"""How often the first turn begins by setting the scene."""
+LINK = 0.25
+"""How often a later turn begins with a short remark."""
+DROP = 0.75
+"""How often a value that is left open is not spoken of at all, where a clause allows it."""
+ASIDE = 0.12
+"""How often words that may leave a value open introduce one, lest they mean that it is missing."""
+LONG_VALUE = 24
+"""Letters of a value that is too long for an aside."""
+LONG = 60
+"""Letters of a clause after which nothing is hung on: its end would be lost."""
+DEFAULT = "default"
+"""Section of a file for all tools of its class."""
+
+_FIRST = (
+    "Please {}.",
+    "{}.",
+    "Could you {}?",
+    "Can you {}?",
+    "I'd like you to {}.",
+    "I need you to {}.",
+    "{}, please.",
+    "Would you {}?",
+)
+_NEXT = (
+    "Then {}.",
+    "After that, {}.",
+    "Also, {}.",
+    "Next, {}.",
+    "{}, too.",
+    "Once that is done, {}.",
+    "And {}.",
+    "Please {} as well.",
+)
+_LAST = ("Finally, {}.", "At the end, {}.", "Lastly, {}.")
+_ANSWERS = (
+    "The {0} is {1}.",
+    "It is {1}.",
+    "Take {1} as the {0}.",
+    "Use {1} for the {0}.",
+)
+_REMARKS = (
+    "Good.",
+    "Thanks.",
+    "Okay.",
+    "All right.",
+    "Very good.",
+    "That helps.",
+    "One more thing.",
+    "I have another request.",
+    "There is something else.",
+)
+
+
+class Phrases:
+    """Templates of one environment."""
+
+    def __init__(
+        self, wordings: Mapping[str, Wording], openers: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Args: wordings by tool; sentences that set the scene, by class."""
+        self.wordings = dict(wordings)
+        self._openers = openers
+
+    def knows(self, tool: str) -> bool:
+        """Whether somebody wrote templates for this tool."""
+        return tool in self.wordings
+
+    def can_say(self, call: ToolCall) -> bool:
+        """Whether every argument of the call has a place in some template, and yes or no a word."""
+        wording = self.wordings.get(call.name)
+        if wording is None:
+            return True
+        say = wording.clauses_for(call.arguments)[0]
+        slots = set(SLOT.findall(say)) | wording.optional.keys()
+        switches = {n: v for n, v in call.arguments.items() if isinstance(v, bool)}
+        worded = all(str(v) in wording.words.get(n, (str(v),)) for n, v in switches.items())
+        return worded and call.arguments.keys() <= slots
+
+    def can_blur(self, tool: str, argument: str) -> bool:
+        """Whether a clause still reads well when it leaves an argument open."""
+        wording = self.wordings.get(tool)
+        return wording is None or bool(wording.open.get(argument))
+
+    def can_refer(self, call: ToolCall, argument: str, giver: Giver | None) -> bool:
+        """Whether an argument can be meant, without being said, by what that call showed."""
+        wording = self.wordings.get(call.name)
+        if wording is None:
+            return thing(argument) != noun(argument)
+        return bool(wording.references(argument, giver))
+
+    def names_its_giver(self, call: ToolCall, argument: str, giver: ToolCall) -> bool:
+        """Whether every reference repeats what that call asked for, so that it fits no other."""
+        wording = self.wordings.get(call.name)
+        forms = () if wording is None else wording.refer.get(argument, {}).get(giver.name, ())
+        return bool(forms) and all(set(SLOT.findall(form)) - {"place"} for form in forms)
+
+    def opener(self, owner: str, rng: random.Random) -> str:
+        """A sentence that sets the scene, or nothing."""
+        known = self._openers.get(owner, ())
+        return rng.choice(known) if known and rng.random() < OPENER else ""
+
+    def turn(self, asks: Sequence[Ask], rng: random.Random, *, first: bool, owner: str = "") -> str:
+        """One message that asks for all of these calls, in their order.
+
+        Args:
+            asks: at least one.
+            rng: the only source of chance.
+            first: whether the conversation begins with it.
+            owner: class whose scene may be set first.
+        """
+        parts: list[str] = []
+        if first:
+            parts.append(self.opener(owner, rng))
+        elif rng.random() < LINK:
+            parts.append(rng.choice(_REMARKS))
+        unused = list(_NEXT)
+        for index, ask in enumerate(asks):
+            frames = list(_FIRST) if index == 0 else unused
+            if len(asks) > 1 and index == len(asks) - 1 and rng.random() < 0.5:
+                frames = list(_LAST)
+            clause = self.clause(ask, rng)
+            frame = rng.choice([f for f in frames if _fits(f, clause)] or frames)
+            if frame in unused:
+                unused.remove(frame)
+            unused = unused or list(_NEXT)
+            parts.append(_framed(frame, clause))
+        return " ".join(part for part in parts if part)
+
+    def clause(self, ask: Ask, rng: random.Random) -> str:
+        """One call as a clause in the imperative, all its values said or referred to."""
+        wording = self.wordings.get(ask.call.name)
+        if wording is None:
+            wording = from_description(ask.spec, ask.shown | {ask.blurred})
+        text = rng.choice(wording.clauses_for(ask.call.arguments))
+        for name, forms in wording.optional.items():
+            if name in ask.call.arguments:
+                text += " " + rng.choice(forms)
+        if ask.blurred:
+            if rng.random() < DROP:
+                text = wording.without(text, ask.blurred)
+            opened = rng.choice(wording.opened(ask.blurred))
+            text = text.replace(f"{'' if opened else ' '}{{{ask.blurred}}}", opened)
+        return SLOT.sub(lambda match: _filled(ask, wording, match[1], rng), text)
+
+    def wording(self, tool: str) -> Wording | None:
+        """Templates that somebody wrote for this tool."""
+        return self.wordings.get(tool)
+
+    @property
+    def scenes(self) -> tuple[str, ...]:
+        """Sentences that ask for nothing: openers and remarks."""
+        return (*(text for texts in self._openers.values() for text in texts), *_REMARKS)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every clause and every scene."""
+        return (*(say for w in self.wordings.values() for say in w.clauses), *self.scenes)
+
+    def answer(self, call: ToolCall, name: str, rng: random.Random) -> str:
+        """What the user says when asked for the value that was left open."""
+        return rng.choice(self.answers(call, name))
+
+    def answers(self, call: ToolCall, name: str) -> list[str]:
+        """Everything that `answer` may say."""
+        wording = self.wordings.get(call.name)
+        what = thing(name) if wording is None else wording.noun(name)
+        text = said(call.arguments.get(name), {})
+        quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
+        return [_closed(form.format(what, quoted)) for form in _ANSWERS]
+
+
+def frame_words() -> frozenset[str]:
+    """The words that stand around the clauses of a message."""
+    return frozenset(re.findall(r"[a-z']+", " ".join((*_FIRST, *_NEXT, *_LAST)).lower()))
+
+
+def _filled(ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
+    value = ask.call.arguments.get(name)
+    if name in ask.shown:
+        giver = ask.givers.get(name)
+        meant = wording.references(name, giver)
+        if giver is None and not meant:
+            return f"the {wording.noun(name)} that you found"
+        if giver is not None and giver.call is not ask.last:
+            meant = [text for text in meant if " just " not in text]
+        if meant:
+            return rng.choice(meant)
+    asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
+    if asides and name not in ask.used and len(str(value)) < LONG_VALUE and rng.random() < ASIDE:
+        return rng.choice(asides)
+    return rng.choice(wording.texts(name, value))
+
+
+def _fits(frame: str, clause: str) -> bool:
+    """Whether a frame that goes on after the clause would be lost behind it."""
+    ends = frame.partition("{}")[2].strip(".?")
+    return not ends or not (len(clause) > LONG or re.search(r"[,;:'(]", clause))
+
+
+def _framed(frame: str, clause: str) -> str:
+    text = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
+    return _closed(frame.format("\0").replace("\0", text))
+
+
+def _closed(text: str) -> str:
+    """A sentence that ends once, also where a quoted text ends it."""
+    return re.sub(r"([.!?]')\.$", r"\1", re.sub(r"\.\.$", ".", text))
+
+
+@functools.cache
+def load_phrases(environment: str) -> Phrases:
+    """Templates of an environment by its short name; none are needed.
+
+    Raises:
+        SynthesisError: a file cannot be read, or a section of it has no clauses.
+    """
+    folder = files("rods").joinpath("envs", environment, "phrases")
+    wordings: dict[str, Wording] = {}
+    openers: dict[str, Sequence[str]] = {}
+    if folder.is_dir():
+        for path in sorted(folder.iterdir(), key=lambda p: p.name):
+            if path.name.endswith(".toml"):
+                owner = path.name.removesuffix(".toml")
+                openers[owner] = _read(path.read_text(encoding="utf-8"), path.name, wordings)
+    return Phrases(wordings, openers)
+
+
+def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
+    """Read one file; what `[default]` says of an argument holds for all tools that take it."""
+    try:
+        data: dict[str, Any] = tomllib.loads(text)
+        openers = tuple(data.pop("openers", ()))
+        common = cast("Mapping[str, Mapping[str, Any]]", data.pop(DEFAULT, {}))
+        for tool, row in data.items():
+            into[tool] = Wording(
+                say=tuple(row["say"]),
+                optional={k: tuple(v) for k, v in row.get("with", {}).items()},
+                instead={k: tuple(v) for k, v in row.get("instead", {}).items()},
+                words=row.get("words", {}),
+                named=_lists(common, row, "named"),
+                refer={
+                    k: {giver: tuple(forms) for giver, forms in v.items()}
+                    for k, v in (common.get("refer", {}) | row.get("refer", {})).items()
+                },
+                open=_lists(common, row, "open"),
+                drop=frozenset((*common.get("drop", ()), *row.get("drop", ()))),
+                nouns=common.get("nouns", {}) | row.get("nouns", {}),
+            )
+    except (KeyError, AttributeError, tomllib.TOMLDecodeError) as error:
+        raise SynthesisError(f"{where}: broken: {error}. Each tool needs `say`.") from error
+    return openers
+
+
+def _lists(
+    common: Mapping[str, Any], row: Mapping[str, Any], key: str
+) -> dict[str, tuple[str, ...]]:
+    both: dict[str, Sequence[str]] = {**common.get(key, {}), **row.get(key, {})}
+    return {name: tuple(forms) for name, forms in both.items()}

@@ -1,0 +1,207 @@
+"""Arguments from the live world: what exists there, what results showed, what may be new.
+
+Owns the choice of argument values by kind (`domains.toml`), enumeration or earlier use. Never
+executes a call: the caller finds out whether the world accepts it.
+
+    grounder = Grounder(domains, specs, graph, materials)
+    call = grounder.fill("cd", live, rng)                   # None: nothing fits a required argument
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.structure.domains import NUMERIC, Domains
+from rods.synthesis.structure.trace import Scalar
+from rods.synthesis.writers.graph.fresh import Texts, makers, with_ending_of, word_of
+from rods.synthesis.writers.graph.live import Live, typed
+from rods.synthesis.writers.graph.matter import SAME, Matter
+from rods.synthesis.writers.resample.assign import Materials
+from rods.types import ToolCall, ToolSpec, Value
+
+FRESH_NAME = 0.35
+"""How often a name is new although names exist."""
+FROM_RESULT = 0.7
+"""How often a value that results show is preferred."""
+ABOUT = frozenset({"name", "symbol", "id"})
+"""Kinds of what a conversation may be about: a file, a stock, an order."""
+ENROLS = frozenset(
+    {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
+)
+"""First words of tools that bring in somebody who is not there yet."""
+JITTER = 0.7
+"""How often a number without a kind differs from those that training tasks give."""
+FROM_STATE = 0.7
+"""How often a text without a kind is taken from the state's field of that name."""
+WHOLE = frozenset({"shares", "fuel", "miles", "meters", "percent", "money", "quantity", "volume"})
+"""Kinds whose new numbers are mostly whole."""
+FROM_TEXT = 0.8
+"""How often a search is for a word that stands in what exists."""
+
+
+class Grounder:
+    """Fills in arguments."""
+
+    def __init__(
+        self,
+        domains: Domains,
+        specs: Mapping[str, ToolSpec],
+        graph: ApiGraph,
+        materials: Materials,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            domains: kinds of the environment.
+            specs: all tools of the world.
+            graph: what training tasks call tools with, and where they take it from.
+            materials: words and texts of the training side.
+        """
+        self._domains = domains
+        self._specs = specs
+        self._exemplars = graph.exemplars
+        self._matter = Matter(domains, specs, graph)
+        self._makers = makers(domains, materials)
+        self._texts = Texts(domains, materials)
+
+    def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
+        """A call with an argument for every required parameter and some of the others."""
+        parameters = self._specs[tool].parameters
+        properties = cast("Mapping[str, Mapping[str, Any]]", parameters.get("properties", {}))
+        required = cast("Sequence[str]", parameters.get("required", []))
+        arguments = self._matter.carried(tool, live, rng)
+        if {"travel_from", "travel_to"} <= arguments.keys():
+            pass
+        elif {"travel_from", "travel_to"} <= properties.keys():
+            arguments["travel_from"], arguments["travel_to"] = self._leg(rng)
+        elif {"cityA", "cityB"} <= properties.keys() and self._domains.distances:
+            arguments["cityA"], arguments["cityB"] = self._matter.span(live, rng)
+        for name, schema in properties.items():
+            if name in arguments or (
+                name not in required and rng.random() > self._matter.share(tool, name)
+            ):
+                continue
+            value = self._value(tool, name, schema, live, rng)
+            if value is not None:
+                arguments[name] = value
+            elif name in required:
+                return None
+        texts = [v for v in arguments.values() if isinstance(v, str)]
+        if len(set(texts)) < len(texts):
+            return None
+        source, target = arguments.get("source"), arguments.get("destination")
+        if isinstance(source, str) and target not in live.existing("name", "destination"):
+            arguments["destination"] = with_ending_of(source, str(target))
+        ordered = {name: arguments[name] for name in properties if name in arguments}
+        return ToolCall(tool, ordered)
+
+    def _leg(self, rng: random.Random) -> tuple[str, str]:
+        return rng.choice(sorted(self._domains.routes))
+
+    def _value(
+        self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
+    ) -> Value:
+        kind = self._domains.parameter(tool, name)
+        declared = str(schema.get("type", ""))
+        if schema.get("enum"):
+            return cast("Value", rng.choice(schema["enum"]))
+        if declared == "boolean":
+            return rng.random() < 0.5
+        if declared in ("array", "list"):
+            return self._items(tool, name, schema, kind, live, rng)
+        if declared in ("dict", "object"):
+            return self._exemplar(tool, name, rng)
+        shown = live.shown(name) if self._may_be_shown(name, kind) else []
+        if shown and rng.random() < FROM_RESULT:
+            return typed(shown[0], declared)
+        return self._scalar(tool, name, kind, declared, live, rng)
+
+    def _may_be_shown(self, name: str, kind: str) -> bool:
+        """Whether a result's field of this name holds such values: an `amount` may be of shares."""
+        held = self._domains.leaf("", name)
+        return kind != "body" and held in ("", kind)
+
+    def _items(
+        self,
+        tool: str,
+        name: str,
+        schema: Mapping[str, Any],
+        kind: str,
+        live: Live,
+        rng: random.Random,
+    ) -> Value:
+        inner = cast("Mapping[str, Any]", schema.get("items", {}))
+        wanted = str(inner.get("type", "string"))
+        count = rng.choice((1, 2, 2, 3)) if kind != "quantity" else rng.choice((2, 3, 4))
+        if inner.get("enum"):
+            options = list(inner["enum"])
+            return cast("Value", rng.sample(options, min(count, len(options))))
+        if not kind:
+            return self._exemplar(tool, name, rng)
+        found = [self._scalar(tool, name, kind, wanted, live, rng) for _ in range(count)]
+        return cast("Value", list(dict.fromkeys(v for v in found if v is not None))) or None
+
+    def _scalar(
+        self, tool: str, name: str, kind: str, declared: str, live: Live, rng: random.Random
+    ) -> Scalar:
+        if kind == "body" and f"{tool}.{name}" not in self._domains.fresh:
+            return self._texts.draw(tool, name, rng)
+        if kind == "pattern" and rng.random() < FROM_TEXT:
+            return word_of(live.kinds.get("name" if name == "name" else "body", {}), rng)
+        places = self._domains.fields.get(f"{tool}.{name}", self._domains.fields.get(name))
+        others = live.taken(name) if kind == "ident" else ()
+        existing = [
+            value
+            for value in (live.existing(kind, name) if places != [] else ())
+            if typed(value, declared) is not None and value not in others
+        ]
+        maker = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)
+        fresh = self._makers.get(maker)
+        if kind == "body" or (places is not None and not existing):
+            return None if fresh is None else fresh(rng)
+        if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:
+            return fresh(rng)
+        if kind in NUMERIC and kind != "id":
+            return self._number(kind, declared, rng)
+        recent = [v for v in live.recent(kind, self._domains) if typed(v, declared) in existing]
+        if kind in ABOUT and recent and rng.random() < SAME:
+            return typed(recent[0], declared)
+        if existing and (fresh is None or rng.random() > (FRESH_NAME if kind == "name" else 0.15)):
+            return typed(rng.choice(existing), declared)
+        if fresh is not None:
+            return fresh(rng)
+        value = self._exemplar(tool, name, rng)
+        if self._domains.inferred:
+            value = self._guess(value, name, declared, live, rng)
+        return value if isinstance(value, str | int | float) else None
+
+    def _guess(
+        self, seen: Value, name: str, declared: str, live: Live, rng: random.Random
+    ) -> Value:
+        """Without kinds: a number near one that training tasks give, a text of that field."""
+        alike = [v for (_, n), values in self._exemplars.items() if n == name for v in values]
+        if declared in ("integer", "number") and not isinstance(seen, bool):
+            near = seen if isinstance(seen, int | float) else rng.choice(alike or [5])
+            if isinstance(near, int | float) and rng.random() < JITTER:
+                drawn = max(1.0, near * rng.uniform(0.5, 2.0))
+                return round(drawn) if declared == "integer" else round(2 * drawn) / 2
+            return near
+        there = [value for value in live.held(name) if isinstance(value, str)]
+        if there and (seen is None or rng.random() < FROM_STATE):
+            return rng.choice(there)
+        return seen if seen is not None else rng.choice(alike) if alike else None
+
+    def _exemplar(self, tool: str, name: str, rng: random.Random) -> Value:
+        known = self._exemplars.get((tool, name), ())
+        return rng.choice(known) if known else None
+
+    def _number(self, kind: str, declared: str, rng: random.Random) -> Scalar:
+        low, high = self._domains.ranges.get(kind, (1.0, 100.0))
+        high = min(high, 20 * low + 400)
+        value = rng.uniform(low, high)
+        if declared == "integer" or (kind in WHOLE and rng.random() < 0.7):
+            return int(value) if declared == "integer" else float(int(value))
+        return round(value, 2)

@@ -1,0 +1,89 @@
+"""What one call takes over from earlier ones, so that a conversation is about one matter.
+
+Owns the arguments that follow from what was asked or shown before: as the value edges of the API
+graph say, or because two calls share more than one of their arguments. Never executes a call.
+
+    matter = Matter(domains, specs, graph)
+    matter.carried("book_flight", live, rng)                # the route whose fare was asked for
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, cast
+
+from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.trace import Scalar, Step
+from rods.synthesis.writers.graph.live import Live, typed
+from rods.types import Json, ToolSpec, Value
+
+OPTIONAL = 0.35
+"""How often an optional argument is given of a tool that no training task calls."""
+TOGETHER = 0.98
+"""How often a call goes on with all that an earlier one was about: a flight, its day, its class."""
+SAME = 0.7
+"""How often a call is about what an earlier one was about."""
+CODES = frozenset({"cityA", "cityB"})
+"""Parameters that only go together: `span` chooses both."""
+PASSING = frozenset({"name", "body", "pattern", "id", ""})
+"""Kinds that say nothing about a matter when two calls share them."""
+
+
+class Matter:
+    """Arguments that go on with what a conversation is about."""
+
+    def __init__(self, domains: Domains, specs: Mapping[str, ToolSpec], graph: ApiGraph) -> None:
+        """Args: kinds of the environment; all tools of the world; what training tasks do."""
+        self._domains, self._specs, self._graph = domains, specs, graph
+
+    def share(self, tool: str, name: str) -> float:
+        """How often an optional argument is given: as the training tasks do."""
+        known = self._graph.given(tool, name)
+        return OPTIONAL if known is None else min(0.95, max(0.05, known))
+
+    def carried(self, tool: str, live: Live, rng: random.Random) -> dict[str, Value]:
+        """What the call takes over from an earlier one or its result.
+
+        A flight is booked as its fare was asked for; a price is that of the stock it is paid for.
+        """
+        properties = cast("Mapping[str, Json]", self._specs[tool].parameters.get("properties", {}))
+        found: dict[str, Value] = {}
+        for name in properties:
+            fed = self._fed(tool, name, live)
+            if fed is None or name in CODES or rng.random() > SAME:
+                continue
+            step, value = fed
+            found[name] = value
+            found.update({n: v for n, v in step.call.arguments.items() if n in properties})
+        for step in reversed(live.steps):
+            shared = {n: v for n, v in step.call.arguments.items() if self._goes_on(tool, n)}
+            if step.call.name != tool and len(shared) > 1:
+                return shared | found if rng.random() < TOGETHER else found
+        return found
+
+    def _goes_on(self, tool: str, name: str) -> bool:
+        properties = cast("Mapping[str, Json]", self._specs[tool].parameters.get("properties", {}))
+        return name in properties and self._domains.parameter(tool, name) not in PASSING
+
+    def _fed(self, tool: str, name: str, live: Live) -> tuple[Step, Scalar] | None:
+        """The latest result that gave such arguments in the training tasks, and its value."""
+        givers = self._graph.feeds.get((tool, name), {})
+        properties = cast("Mapping[str, Any]", self._specs[tool].parameters.get("properties", {}))
+        declared = str(properties[name].get("type", ""))
+        for step in reversed(live.steps):
+            for leaf in step.leaves:
+                at = next((part for part in reversed(leaf.path) if isinstance(part, str)), "")
+                value = typed(leaf.value, declared)
+                if (step.call.name, at) in givers and value not in (None, ""):
+                    return step, value
+        return None
+
+    def span(self, live: Live, rng: random.Random) -> list[str]:
+        """Two places with a distance, rather those whose codes were just looked up."""
+        shown = {str(leaf.value) for step in live.steps[-4:] for leaf in step.leaves}
+        pairs = sorted(self._domains.distances)
+        most = max(len(shown.intersection(pair)) for pair in pairs)
+        near = [pair for pair in pairs if len(shown.intersection(pair)) == most]
+        return rng.sample(rng.choice(near), 2)

@@ -1,0 +1,163 @@
+"""How a writer may point at a value that an earlier result showed, in plain words.
+
+Owns what a prompt tells of such a value: which result showed it, where it stands there, and whether
+pointing at it can mean nothing else. Never words a message: the model does.
+
+    pointer(steps, 3, "order_id")               # Pointer(step=1, message=2, where="order id", ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+from typing import NamedTuple
+
+from rods.synthesis.structure.sources import normal
+from rods.synthesis.structure.trace import Scalar, Step, leaves, read_result
+from rods.synthesis.templates.clarity import place_of
+from rods.synthesis.templates.phrases import Ask, Phrases, noun
+from rods.synthesis.writers.graph.augment import PlannedTurn
+from rods.synthesis.writers.llm.prompting import POINTED_CHARS, shortened, summary
+from rods.types import ToolCall, ToolResult, Value
+
+
+class Pointer(NamedTuple):
+    """Where a value was shown, so that it need not be said."""
+
+    step: int
+    """The call whose result shows it, counted from 0 over the conversation."""
+    message: int
+    """The message that asked for that call, counted from 1."""
+    result: str
+    """What it gave, cut to its beginning."""
+    where: str
+    """The value's place in the result: `order id`, `second name`."""
+    call: str = ""
+    """What the call does, in a sentence."""
+    words: tuple[str, ...] = ()
+    """References that a planner chose: `that order`."""
+
+
+def executed(planned: Sequence[PlannedTurn]) -> list[Step]:
+    """The calls of planned turns with their results."""
+    return [
+        Step(index, ask.call, ToolResult(text), *read_result(text))
+        for index, turn in enumerate(planned)
+        for ask, text in zip(turn.asks, turn.results, strict=False)
+    ]
+
+
+def pointer(steps: Sequence[Step], number: int, name: str) -> Pointer | None:
+    """How to point at an argument of a call; None: nothing but the value itself is clear.
+
+    Clear is the latest result that shows the value under a name, if it shows no other value under
+    it (or the value has a place in a list) and nothing after it takes or shows another one.
+
+    Args:
+        steps: all executed calls.
+        number: the call that takes the value.
+        name: its argument.
+    """
+    value = steps[number].call.arguments[name]
+    if isinstance(value, bool | list | dict | ToolCall) or value in (None, ""):
+        return None
+    for giver in range(number - 1, -1, -1):
+        fields = _fields(steps[giver], value)
+        if fields:
+            if normal(value) in {
+                normal(x.value) for x in leaves(dict(steps[giver].call.arguments))
+            }:
+                return None  # it only repeats what somebody said
+            where = _where(steps[giver], value, fields, name)
+            later = steps[giver + 1 : number]
+            if not where or any(_rival(step, fields | {name}, value) for step in later):
+                return None
+            return _pointer(steps, giver, where)
+    return None
+
+
+def _pointer(steps: Sequence[Step], giver: int, where: str) -> Pointer:
+    step = steps[giver]
+    shown = shortened(step.result.content, POINTED_CHARS)
+    return Pointer(giver, step.turn + 1, shown, where)
+
+
+def _fields(step: Step, value: Scalar) -> set[str]:
+    """Names under which a result shows a value; empty ones are of plain lists and texts."""
+    key = normal(value)
+    return {_name(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
+
+
+def _name(path: Sequence[str | int]) -> str:
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
+
+
+def _where(step: Step, value: Scalar, fields: Set[str], name: str) -> str:
+    """The name under which the result shows this value alone, or its place; empty: neither."""
+    alone = [field for field in sorted(fields) if len(_values(step, field)) == 1]
+    field = next(
+        (f for f in alone if f == name or (f and name.endswith(f))), next(iter(alone), None)
+    )
+    if field is not None:
+        return noun(field or name)
+    place = place_of(step, value)
+    return f"{place} {noun(sorted(fields)[0] or name)}" if place else ""
+
+
+def _values(step: Step, field: str) -> set[str]:
+    return {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) == field}
+
+
+def _rival(step: Step, named: Set[str], value: Scalar) -> bool:
+    """Whether a call takes or shows another value under one of these names."""
+    names = named - {""}
+    taken: list[Value] = [v for n, v in step.call.arguments.items() if n in names]
+    plain = [v for v in taken if not isinstance(v, list | dict | ToolCall)]
+    shown = [leaf.value for leaf in step.leaves if _name(leaf.path) in names]
+    return any(normal(other) != normal(value) for other in (*plain, *shown))
+
+
+def pointers(
+    planned: Sequence[PlannedTurn], index: int, phrases: Phrases | None = None
+) -> list[dict[str, Pointer]]:
+    """For each call of a planned turn: arguments that may be pointed at.
+
+    What a planner chose to refer to is pointed at in its own words too.
+
+    Args:
+        planned: all turns, executed.
+        index: the turn that is to be worded.
+        phrases: templates, for the references of a planner without a model.
+    """
+    steps = executed(planned)
+    first = sum(len(turn.asks) for turn in planned[:index])
+    told = {a.call.name: summary(a.spec.description) for turn in planned for a in turn.asks}
+    return [
+        {name: found._replace(call=told[steps[found.step].call.name]) for name, found in mine}
+        for mine in (
+            _of_ask(steps, first + n, ask, phrases) for n, ask in enumerate(planned[index].worded)
+        )
+    ]
+
+
+def _of_ask(
+    steps: Sequence[Step], number: int, ask: Ask, phrases: Phrases | None
+) -> Iterator[tuple[str, Pointer]]:
+    for name in ask.call.arguments:
+        if name not in ask.shown or name == ask.blurred:
+            continue
+        known = pointer(steps, number, name)
+        chosen = ask.givers.get(name)
+        if chosen is not None:
+            giver = max(n for n, step in enumerate(steps[:number]) if step.call == chosen.call)
+            where = known.where if known else f"{chosen.place} {noun(name)}".strip()
+            known = _pointer(steps, giver, where)._replace(words=_words(ask, name, phrases))
+        if known is not None:
+            yield name, known
+
+
+def _words(ask: Ask, name: str, phrases: Phrases | None) -> tuple[str, ...]:
+    """References by the templates: those with one meaning, `just` only of the last call."""
+    wording = phrases.wording(ask.call.name) if phrases is not None else None
+    giver = ask.givers[name]
+    forms = wording.references(name, giver) if wording is not None else []
+    return tuple(f for f in forms if giver.call is ask.last or " just " not in f)

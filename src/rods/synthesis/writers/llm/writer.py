@@ -1,0 +1,286 @@
+"""The writer with a language model: plan, execute, rewrite, augment; a judge behind the gates.
+
+Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis) and what an attempt learns
+from the ones before: blocked functions, hints, a patched initial configuration. The stages are
+files of their own. Never decides over the deterministic gates.
+
+    writer = LlmWriter(training_tasks, BfclEnvironment(), chat, LlmSettings())
+    variant = writer.propose(seed, random.Random(7))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from rods.config import SynthesisSettings
+from rods.env import Environment
+from rods.errors import ConfigError, TaskError, WriterError
+from rods.synthesis.chat.client import ChatClient, ChatSettings, Usage
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble, gap_of, with_gap
+from rods.synthesis.writers.graph.walk import Base, Readable
+from rods.synthesis.writers.graph.writer import GraphWriter
+from rods.synthesis.writers.llm.baton import Baton
+from rods.synthesis.writers.llm.critique import judge, repairable
+from rods.synthesis.writers.llm.execute import execute, planned_of
+from rods.synthesis.writers.llm.patching import learnt, patched
+from rods.synthesis.writers.llm.plan import UNPARSED, Answer, Chat, PlanSettings, make_plan
+from rods.synthesis.writers.llm.prompting import prompts_hash
+from rods.synthesis.writers.llm.rewrite import cohere, write
+from rods.task import Task, Turn
+from rods.types import Json
+
+
+@dataclass(frozen=True)
+class LlmSettings:
+    """What of the configuration decides the variants."""
+
+    planner: Literal["model", "graph"] = "model"
+    narrative: bool = True
+    coherence: bool = True
+    feedback: bool = True
+    max_distance: float = 0.25
+    parallel: int = 8
+    """Proposals that may be under way at once."""
+
+
+class LlmWriter:
+    """Proposes variants whose plans and messages a chat server writes."""
+
+    name = "llm"
+
+    def __init__(
+        self, pool: Sequence[Task], environment: Environment, chat: Chat, settings: LlmSettings
+    ):
+        """Prepare.
+
+        Args:
+            pool: originals of the training side.
+            environment: opens their worlds; they can be read (`walk.Readable`).
+            chat: the server; asked from several threads at once.
+            settings: ablations and limits.
+        """
+        self.baton = Baton()
+        """Held while worlds are at work; given up while the server is awaited."""
+        self.parallel = settings.parallel
+        self._graph = GraphWriter(pool, environment, max_distance=settings.max_distance)
+        self._environment = environment
+        self._server = chat
+        self._chat: Chat = _Patient(chat, self.baton)
+        self._settings = settings
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What the server was asked so far, by stage."""
+        return self._server.usage() if isinstance(self._server, ChatClient) else {}
+
+    def close(self) -> None:
+        """End the connection to the server."""
+        if isinstance(self._server, ChatClient):
+            self._server.close()
+
+    @property
+    def _recipe(self) -> str:
+        return f"llm:{self._settings.planner}@{prompts_hash()}"
+
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
+        """One variant of `seed`, ready for the gates.
+
+        Raises:
+            WriterError: the server cannot be used at all (`fatal`), or not now (`down`).
+        """
+        history = history if self._settings.feedback else ()
+        number = history[-1].base if history else rng.getrandbits(31)
+        try:
+            made = self._propose(seed, rng, number, history)
+        except WriterError as error:
+            if error.suspends:
+                raise
+            made = Rejection("writer", ErrorClass.PIPELINE_EXCEPTION, str(error)[:300])
+        if isinstance(made, Rejection):
+            return dataclasses.replace(made, recipe=self._recipe, base=number)
+        return made
+
+    def _propose(
+        self, seed: Task, rng: random.Random, number: int, history: Sequence[Rejection]
+    ) -> Task | Rejection:
+        sampling = rng.getrandbits(31)
+        if self._settings.planner == "graph":
+            made = self._graph.plan(seed, rng, history)
+            narrative = ""
+        else:
+            made, narrative = self._plan(seed, rng, number, history, sampling)
+        if isinstance(made, Rejection):
+            return made
+        task, planned = made
+        said = self._word(planned, narrative, sampling)
+        if isinstance(said, Rejection):
+            return said
+        origin = dataclasses.replace(task.provenance, recipe=self._recipe, seed=number)
+        return dataclasses.replace(task, turns=assemble(planned, said), provenance=origin)
+
+    def _plan(
+        self,
+        seed: Task,
+        rng: random.Random,
+        number: int,
+        history: Sequence[Rejection],
+        sampling: int,
+    ) -> tuple[tuple[Task, list[PlannedTurn]] | Rejection, str]:
+        renamed = self._graph.rename(seed, random.Random(number))
+        if isinstance(renamed, Rejection):
+            return renamed, ""
+        for failure in history:
+            world = patched(renamed.world, failure.patch)
+            if world is not None:
+                renamed = dataclasses.replace(renamed, world=world)
+        try:
+            base = Base.of(self._environment, renamed, self._graph.planner.domains)
+        except TaskError as error:
+            return Rejection("plan", ErrorClass.NO_PATTERN, str(error)), ""
+        stage = dataclasses.replace(renamed, turns=(Turn(""),))
+        world = cast("Readable", self._environment.open(stage))
+        try:
+            world.begin_turn(0)
+            limits = PlanSettings(self._settings.max_distance, self._settings.narrative)
+            state = world.public_state()
+            plan = make_plan(self._chat, base, state, limits, history, sampling)
+            if isinstance(plan, Rejection):
+                return self._learnt(base, plan, sampling), ""
+            planned = execute(self._chat, base, world, plan, sampling)
+        finally:
+            world.close()
+        if isinstance(planned, Rejection):
+            return self._learnt(base, planned, sampling), plan.narrative
+        gapped = self._gaps(base, planned, rng)
+        if isinstance(gapped, Rejection):
+            return gapped, plan.narrative
+        return (renamed, gapped), plan.narrative
+
+    def _learnt(self, base: Base, failure: Rejection, sampling: int) -> Rejection:
+        """What the critic makes of a failure, where it is asked."""
+        if not self._settings.feedback or failure.detail == UNPARSED:
+            return failure
+        return learnt(self._chat, base, failure, sampling)
+
+    def _gaps(
+        self, base: Base, planned: Sequence[PlannedTurn], rng: random.Random
+    ) -> list[PlannedTurn] | Rejection:
+        result: list[PlannedTurn] = []
+        units = [unit for unit in base.units if base.task.turns[unit.last].ground_truth]
+        for unit, turn in zip(units, planned, strict=True):
+            gap = gap_of(base.task, unit.first, unit.last)
+            made = with_gap(gap, turn, result, self._graph.planner.may_blur, rng)
+            if isinstance(made, Rejection):
+                return made
+            result.append(made)
+        return result
+
+    def _word(
+        self, planned: Sequence[PlannedTurn], narrative: str, sampling: int, problem: str = ""
+    ) -> list[Said] | Rejection:
+        phrases = self._graph.planner.phrases
+        said = write(self._chat, planned, narrative, sampling, problem, phrases)
+        if isinstance(said, Rejection) or not self._settings.coherence:
+            return said
+        return cohere(self._chat, planned, said, narrative, sampling) or said
+
+    def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
+        """Judge what passed the gates; refine its words at most once."""
+        sampling = rng.getrandbits(31)
+        try:
+            return self._review(variant, sampling)
+        except WriterError as error:
+            if error.suspends:
+                raise
+            reason = ErrorClass.PIPELINE_EXCEPTION
+            return Rejection("writer", reason, str(error)[:300], self._recipe)
+
+    def _review(self, variant: Task, sampling: int) -> Task | Rejection:
+        verdict = judge(self._chat, self._environment, variant, sampling)
+        if isinstance(verdict, Rejection):
+            return dataclasses.replace(verdict, recipe=self._recipe)
+        if verdict.accepted:
+            return variant
+        if not repairable(verdict):
+            return dataclasses.replace(verdict.rejection(), recipe=self._recipe)
+        planned = planned_of(self._environment, variant)
+        said = write(self._chat, planned, "", sampling + 1, verdict.problem)
+        if isinstance(said, Rejection):
+            return dataclasses.replace(said, recipe=self._recipe)
+        refined = dataclasses.replace(variant, turns=assemble(planned, said))
+        again = judge(self._chat, self._environment, refined, sampling + 2, verdict.problem)
+        if isinstance(again, Rejection):
+            return dataclasses.replace(again, recipe=self._recipe)
+        if not again.accepted:
+            return dataclasses.replace(again.rejection(), recipe=self._recipe)
+        return refined
+
+
+def make_llm_writer(
+    pool: Sequence[Task],
+    environment: Environment,
+    options: SynthesisSettings,
+    cache: Path | None = None,
+) -> LlmWriter:
+    """The writer that a configuration means; the server is asked for the first time by `propose`.
+
+    Raises:
+        ConfigError: no server is named.
+    """
+    chosen = options.llm
+    if not chosen.url:
+        raise ConfigError(
+            "synthesis.llm.url is empty: the writer `llm` needs the base URL of an "
+            "OpenAI-compatible chat server, for example --writer-url http://localhost:8000/v1."
+        )
+    chat = ChatClient(
+        ChatSettings(
+            url=chosen.url,
+            model=chosen.model,
+            models=chosen.models,
+            temperatures=chosen.temperatures,
+            temperature=chosen.temperature,
+            top_p=chosen.top_p,
+            max_tokens=chosen.max_tokens,
+            concurrency=chosen.concurrency,
+            timeout=chosen.timeout,
+            price_in=chosen.price_in,
+            price_out=chosen.price_out,
+        ),
+        cache,
+    )
+    settings = LlmSettings(
+        planner=chosen.planner,
+        narrative=chosen.narrative,
+        coherence=chosen.coherence,
+        feedback=chosen.feedback,
+        max_distance=options.max_distance,
+        parallel=chosen.concurrency,
+    )
+    return LlmWriter(pool, environment, chat, settings)
+
+
+class _Patient:
+    """A chat that hands the baton over while it waits."""
+
+    def __init__(self, chat: Chat, baton: Baton):
+        self._chat, self._baton = chat, baton
+
+    def ask(
+        self,
+        stage: str,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        seed: int = 0,
+        schema: Mapping[str, Json] | None = None,
+    ) -> Answer:
+        """As the chat asks."""
+        with self._baton.away():
+            return self._chat.ask(stage, messages, seed=seed, schema=schema)

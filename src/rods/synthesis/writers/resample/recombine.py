@@ -1,0 +1,273 @@
+"""Cut, exchange and extend conversations by turns of other tasks.
+
+Owns which turns can be taken out of a task and put into another without breaking what they depend
+on. An empty-ground-truth turn never leaves the turn that follows up on it. Never renames.
+
+    partners = Partners(pool, facts_of)
+    found = partners.recombine(seed, rng)                   # Recombination, or None
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, cast
+
+from rods.synthesis.structure.sources import Argument, Source
+from rods.task import Task, Turn
+from rods.types import Json
+
+MAX_TURNS = 8
+SAME_CLASS = 0.7
+"""How often turns are exchanged for turns of the same class."""
+PARTNERS = 8
+"""Tasks that one seed exchanges turns of one class with."""
+EXTEND_SHARE = 0.15
+"""How often a recombination adds a class of another task instead of exchanging one."""
+
+
+class Unit(NamedTuple):
+    """Turns that belong together: deliberate gaps and the turn that resolves them."""
+
+    first: int
+    last: int
+    """Inclusive."""
+    classes: frozenset[str]
+    """Classes whose functions are called in it."""
+    needs: frozenset[int]
+    """Earlier turns that its arguments come from."""
+
+
+class Facts(NamedTuple):
+    """What of a task depends on what."""
+
+    units: tuple[Unit, ...]
+
+
+class Recombination(NamedTuple):
+    """A task put together from a seed and another one."""
+
+    task: Task
+    recipe: str
+    donors: tuple[Task, ...]
+
+
+def facts(task: Task, arguments: Sequence[Argument], owners: Mapping[str, str]) -> Facts:
+    """Group the turns of a task into units and find what they need.
+
+    Args:
+        task: Any task that replays.
+        arguments: Its arguments with their sources.
+        owners: Class of each function.
+    """
+    step_turns = [index for index, turn in enumerate(task.turns) for _ in turn.ground_truth]
+    needs: dict[int, set[int]] = {}
+    for argument in arguments:
+        if argument.feeder is not None:
+            needs.setdefault(argument.turn, set()).add(step_turns[argument.feeder])
+        elif argument.source is Source.EARLIER_TURN:
+            needs.setdefault(argument.turn, set()).update(range(argument.turn))
+    units: list[Unit] = []
+    first = 0
+    for index, turn in enumerate(task.turns):
+        if not turn.ground_truth and index + 1 < len(task.turns):
+            continue
+        inner = range(first, index + 1)
+        classes = {owners.get(c.name, "") for i in inner for c in task.turns[i].ground_truth}
+        needed = {n for i in inner for n in needs.get(i, ())} - set(inner)
+        units.append(Unit(first, index, frozenset(classes), frozenset(needed)))
+        first = index + 1
+    return Facts(tuple(units))
+
+
+def cut(task: Task, known: Facts, rng: random.Random) -> Task | None:
+    """Leave out turns at the end, or at the start where nothing depends on them.
+
+    Returns:
+        A shorter task of at least one turn that keeps its deliberate gap, or None.
+    """
+    options: list[list[Unit]] = []
+    units = known.units
+    for count in range(max(1, len(units) - 2), len(units)):
+        options.append(list(units[:count]))
+    for start in range(1, min(3, len(units))):
+        rest = units[start:]
+        dropped = {c for unit in units[:start] for c in unit.classes}
+        kept = {c for unit in rest for c in unit.classes}
+        before = set(range(rest[0].first))
+        if not dropped & kept and not any(unit.needs & before for unit in rest):
+            options.append(list(rest))
+    shorter = [_assemble(task, [(task, unit) for unit in option]) for option in options]
+    fitting = [t for t in shorter if gaps(t) == gaps(task) and len(t.turns) < len(task.turns)]
+    return rng.choice(fitting) if fitting else None
+
+
+def gaps(task: Task) -> int:
+    """How many turns of a task have no ground truth."""
+    return sum(1 for turn in task.turns if not turn.ground_truth)
+
+
+class Partners:
+    """Finds tasks whose turns fit into another task."""
+
+    def __init__(
+        self,
+        pool: Sequence[Task],
+        facts_of: Callable[[Task], Facts],
+        places: Collection[str] = (),
+    ):
+        """Prepare.
+
+        Args:
+            pool: tasks of the training side.
+            facts_of: analyses one.
+            places: names of cities, airports and firms: a turn that says one goes on with a story.
+        """
+        self._facts_of = facts_of
+        self._pool = pool
+        self._places = tuple(places)
+        self._known: dict[str, Facts] = {}
+        self._donors: dict[tuple[str, str], list[Task]] | None = None
+
+    def facts(self, task: Task) -> Facts:
+        """Facts of a task, computed once."""
+        known = self._known.get(task.id)
+        if known is None:
+            known = self._known[task.id] = self._facts_of(task)
+        return known
+
+    def recombine(self, seed: Task, rng: random.Random) -> Recombination | None:
+        """Exchange the seed's turns of one class for another task's turns of a class.
+
+        Returns:
+            None where the seed has no turns that stand by themselves, or no partner fits.
+        """
+        own = _separable(seed, self.facts(seed))
+        if rng.random() < EXTEND_SHARE:
+            return self._extend(seed, rng)
+        if not own:
+            return None
+        old = rng.choice(sorted(own))
+        rest = {c for unit in self.facts(seed).units for c in unit.classes} - {old}
+        if not rest:
+            return None
+        others = sorted(self._classes(seed) - rest)
+        wanted = rng.choice(others) if others and rng.random() > SAME_CLASS else old
+        donor = self._donor(seed, wanted, rng)
+        if donor is None or wanted in _classes(seed) - {old}:
+            return None
+        given = _separable(donor, self.facts(donor))[wanted]
+        units = self.facts(seed).units
+        at = next(i for i, unit in enumerate(units) if old in unit.classes)
+        parts = [(seed, unit) for unit in units if old not in unit.classes]
+        parts[at:at] = [(donor, unit) for unit in given]
+        swap = {old: (wanted, donor)}
+        if not self._fits(given, donor, rest):
+            return None
+        task = _assemble(seed, parts, swap)
+        return self._checked(seed, task, "recombine", donor)
+
+    def _extend(self, seed: Task, rng: random.Random) -> Recombination | None:
+        free = self._classes(seed) - _classes(seed)
+        if not free:
+            return None
+        wanted = rng.choice(sorted(free))
+        donor = self._donor(seed, wanted, rng)
+        if donor is None:
+            return None
+        given = _separable(donor, self.facts(donor))[wanted]
+        units = self.facts(seed).units
+        if not self._fits(given[:1], donor, _classes(seed)):
+            return None
+        parts = [(seed, unit) for unit in units] + [(donor, unit) for unit in given[:1]]
+        task = _assemble(seed, parts, {"": (wanted, donor)})
+        return self._checked(seed, task, "extend", donor)
+
+    def _fits(self, units: Sequence[Unit], donor: Task, rest: Collection[str]) -> bool:
+        """Whether the donor's turns stood beside such classes and tell nothing of its own story."""
+        texts = [donor.turns[n].user for u in units for n in range(u.first, u.last + 1)]
+        told = any(name in text for text in texts for name in self._places)
+        return bool(_classes(donor).intersection(rest)) and not told
+
+    def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> Recombination | None:
+        if gaps(task) != gaps(seed) or not 1 <= len(task.turns) <= MAX_TURNS:
+            return None
+        return Recombination(task, recipe, (donor,))
+
+    def _classes(self, seed: Task) -> set[str]:
+        return {name for category, name in self._index() if category == seed.category}
+
+    def _donor(self, seed: Task, wanted: str, rng: random.Random) -> Task | None:
+        found = [
+            task
+            for task in self._index().get((seed.category, wanted), ())
+            if task.provenance.scenario != seed.provenance.scenario
+        ]
+        # A few partners for each seed, always the same: plans are analysed once and used often.
+        near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:PARTNERS]
+        return rng.choice(near) if near else None
+
+    def _index(self) -> dict[tuple[str, str], list[Task]]:
+        if self._donors is None:
+            self._donors = {}
+            for task in self._pool:
+                for name in _separable(task, self.facts(task)):
+                    self._donors.setdefault((task.category, name), []).append(task)
+        return self._donors
+
+
+def _classes(task: Task) -> set[str]:
+    return {str(name) for name in cast("list[Json]", task.world.get("classes", []))}
+
+
+def _separable(task: Task, known: Facts) -> dict[str, list[Unit]]:
+    """Classes whose units call nothing else, need only each other, and feed nothing else."""
+    result: dict[str, list[Unit]] = {}
+    for name in sorted({c for unit in known.units for c in unit.classes if c}):
+        mine = [unit for unit in known.units if name in unit.classes]
+        turns = {t for unit in mine for t in range(unit.first, unit.last + 1)}
+        others = [unit for unit in known.units if name not in unit.classes]
+        pure = all(unit.classes <= {name} and unit.needs <= turns for unit in mine)
+        if pure and not any(unit.needs & turns for unit in others):
+            result[name] = mine
+    return result
+
+
+def _assemble(
+    seed: Task,
+    parts: Sequence[tuple[Task, Unit]],
+    swap: Mapping[str, tuple[str, Task]] | None = None,
+) -> Task:
+    """A task of these units; `swap`: class given up (or empty) to (class taken in, its task)."""
+    turns: list[tuple[Turn, frozenset[str]]] = []
+    for task, unit in parts:
+        for index in range(unit.first, unit.last + 1):
+            turns.append((task.turns[index], _revealed(task, index)))
+    final: list[Turn] = []
+    for index, (turn, _) in enumerate(turns):
+        later = [names for _, names in turns[index + 1 :]]
+        withheld = tuple(sorted({name for names in later for name in names}))
+        final.append(Turn(turn.user, turn.ground_truth, withheld))
+    return dataclasses.replace(seed, turns=tuple(final), world=_world(seed, swap or {}))
+
+
+def _revealed(task: Task, index: int) -> frozenset[str]:
+    """Tools that turn `index` gives back."""
+    before = task.turns[index - 1].withheld if index else ()
+    return frozenset(before) - frozenset(task.turns[index].withheld)
+
+
+def _world(seed: Task, swap: Mapping[str, tuple[str, Task]]) -> Mapping[str, Json]:
+    classes = [str(name) for name in cast("list[Json]", seed.world.get("classes", []))]
+    initial = dict(cast("dict[str, Json]", seed.world.get("initial_config", {})))
+    for old, (new, donor) in swap.items():
+        given = cast("dict[str, Json]", donor.world.get("initial_config", {}))
+        initial.pop(old, None)
+        if new in given:
+            initial[new] = given[new]
+        classes = [new if name == old else name for name in classes]
+        if new not in classes:
+            classes.append(new)
+    return {**seed.world, "classes": cast("list[Json]", classes), "initial_config": initial}
