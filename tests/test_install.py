@@ -13,6 +13,7 @@ from rods.infra import install
 def test_the_distribution_is_ours_and_the_program_keeps_its_name() -> None:
     project = tomllib.loads((install.ROOT / "pyproject.toml").read_text())["project"]
     assert project["name"] == install.DISTRIBUTION != "rods"
+    assert project["version"] == install.VERSION
     assert project["scripts"] == {"rods": "rods.cli.main:main"}
 
 

@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
+import rods
+
 SOURCE = Path(__file__).parents[1] / "src" / "rods"
 FILES = sorted(SOURCE.rglob("*.py"))
 FILE_LINES, FUNCTION_LINES, LOOP_LINES = 500, 80, 250
@@ -111,6 +115,13 @@ def test_functions_are_small() -> None:
     lengths = sorted(lines for path in FILES for _, lines in facts(path).functions)
     assert lengths[len(lengths) // 2] <= 12
     assert lengths[int(len(lengths) * 0.9)] <= 40
+
+
+def test_public_names() -> None:
+    assert rods.__all__ == sorted(rods.__all__)
+    assert all(getattr(rods, name) for name in rods.__all__)
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = rods.nothing
 
 
 def test_import_is_light() -> None:

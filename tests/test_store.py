@@ -142,7 +142,7 @@ def test_a_start_beside_another_process_leaves_its_folder(run, monkeypatch):
 
 @pytest.mark.parametrize(("version", "fine"), [("0.1.9", True), ("0.2.0", False), ("1.1.0", False)])
 def test_resume_needs_the_same_major_and_minor_version(run, monkeypatch, version, fine):
-    monkeypatch.setattr(rods, "__version__", version)
+    monkeypatch.setattr("rods.store.VERSION", version)
     if fine:
         RunDirectory.resume(run.path)
     else:

@@ -483,7 +483,10 @@ def test_seeds_of_a_log_make_the_data_set(
 
 
 def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     from rods.assemble import sides_of
 
@@ -493,7 +496,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     words = ["synth", "--n", "1", "--writer", "resample", *SMALL]
     asked = [*words, "--seeds", "mixed.jsonl", "--out", "v.jsonl"]
     assert rods(*asked, monkeypatch=monkeypatch) == 0
-    said = capsys.readouterr().err
+    said = caplog.text
     assert f"mixed.jsonl: task {broken.id} ({broken.provenance.origin}, turn 0) is skipped" in said
     assert f"1 of {len(good) + 1} tasks are skipped" in said
     write_tasks(folder / "bad.jsonl", [broken])
@@ -504,7 +507,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     config = load_config("rods", "quick", ["env.tasks=all.jsonl", "env.train_tasks=0"])
     sides = sides_of(config, ENVIRONMENT)
     assert broken.id not in {t.id for t in (*sides.train, *sides.originals, *sides.held_out)}
-    assert f"task {broken.id}" in capsys.readouterr().err
+    assert f"env.tasks, training side: task {broken.id}" in caplog.text
 
 
 def test_inspect_shows_variants_and_flags_a_broken_one(

@@ -3,9 +3,8 @@
 Owns which environment, tasks, policy, trainer, worker and evaluation a configuration means. Nothing
 here decides anything during training.
 
-    run = start_run(config, folder="")
-    with assemble(config, run) as parts:
-        train(parts, run, display)
+    run = rods.train(load_config("rods", "quick"))           # all of it, as `rods train` does
+    with assemble(config, start_run(config, folder="")) as parts: ...
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rods.cli.common import without_broken
 from rods.config import ModelSettings, RunConfig
 from rods.curriculum.online import stage_tasks
 from rods.dialects import get_dialect
@@ -27,10 +25,14 @@ from rods.engines.hf import HFPolicy, generation_stops
 from rods.engines.threads import set_threads
 from rods.env import make_environment
 from rods.envs.originals import parted_tasks, tasks_of_files
-from rods.errors import ConfigError, StoreError
+from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
+from rods.evaluation.check import without_broken
 from rods.evaluation.suite import Suite, stratified
 from rods.evaluation.tool_metrics import meters
+from rods.loop import train as play
 from rods.parts import Parts, every_group
+from rods.report.build import build_report
+from rods.report.live import TrainDisplay
 from rods.reward import Rewards, Score
 from rods.rewards.filters import group_fault, has_variance
 from rods.rollout.template import ChatTemplate
@@ -65,6 +67,33 @@ class Sides(NamedTuple):
     """Those of them that this run trains on."""
     held_out: Sequence[Task]
     digest: str
+
+
+def train(config: RunConfig, folder: str = "", resume: Path | None = None) -> RunDirectory:
+    """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
+
+    Args:
+        config: settings.
+        folder: where the run goes; empty: a new folder under `runs`.
+        resume: a run to go on with; settings that decide what it does must be its own.
+
+    Raises:
+        Interrupted: Ctrl-C; the message says how to go on.
+    """
+    run = RunDirectory.resume(resume, config) if resume else start_run(config, folder)
+    try:
+        with assemble(run.config, run) as parts, TrainDisplay() as display:
+            display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
+            play(parts, run, display)
+    except Interrupted as stop:
+        build_report(run.path)
+        raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
+    except BaseException as error:
+        if resume is None:  # a start that failed must not block the next one
+            run.abandon(refused=isinstance(error, PolicyError))
+        raise
+    build_report(run.path)
+    return run
 
 
 def environment_of(config: RunConfig) -> Any:

@@ -35,10 +35,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import rods
 from rods.config import RunConfig, parse_config
 from rods.errors import StoreError
 from rods.infra.files import disk, sync_folder, write_atomic
+from rods.infra.install import VERSION
 from rods.types import Json
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class RunDirectory:
             command: the command line; by default this process's. Folders are cut from it.
         """
         manifest: dict[str, Json] = {
-            "rods": rods.__version__,
+            "rods": VERSION,
             "versions": {name: _version(name) for name in ("torch", "transformers", "tokenizers")},
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
@@ -249,7 +249,7 @@ class RunDirectory:
 
     def require_version(self) -> None:
         """Refuse to go on with a run of another version; raises `StoreError`."""
-        theirs, ours = str(self.manifest["rods"]), rods.__version__
+        theirs, ours = str(self.manifest["rods"]), VERSION
         if theirs.split(".")[:2] != ours.split(".")[:2]:
             raise StoreError(
                 f"{self.path}: this run was made by rods {theirs}, this is {ours}. Install "

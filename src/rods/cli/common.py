@@ -7,24 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from rods.config import SynthesisSettings
-from rods.errors import ConfigError, TaskError
-
-if TYPE_CHECKING:
-    from rods.env import Environment
-    from rods.task import Task
+from rods.errors import ConfigError
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`."""
 
 LOCAL_WRITERS = ("resample", "graph", "family")
 """Writers that ask nobody: waiting for them is short, and makes a run one that can be repeated."""
-SHOWN = 5
-"""Skipped tasks that are named one by one; all are counted."""
 FULL = "full"
 """Profile that stands for a recipe's top level."""
 
@@ -90,28 +83,3 @@ def writers_of(settings: SynthesisSettings) -> str:
     if not share:
         return settings.writer
     return f"{settings.writer}, and resample for {share:.0%} of the proposals"
-
-
-def without_broken(tasks: Sequence[Task], environment: Environment, where: str) -> list[Task]:
-    """Tasks of a file that can be trained on; the others are counted and named aloud.
-
-    Raises:
-        TaskError: not one of them replays.
-    """
-    from rods.evaluation.check import replaying
-
-    kept, faults = replaying(tasks, environment)
-    for row in faults[:SHOWN]:
-        turn = f", turn {row.turn}" if row.turn >= 0 else ""
-        say(f"{where}: task {row.task} ({row.origin}{turn}) is skipped: {row.detail}")
-    if faults and not kept:
-        raise TaskError(
-            f"{where}: the ground truth of none of {len(tasks)} tasks replays, the first: task "
-            f"{faults[0].task}: {faults[0].detail}. `rods check --tasks FILE` lists all."
-        )
-    if faults:
-        say(
-            f"{where}: {len(faults)} of {len(tasks)} tasks are skipped, their ground truth does "
-            "not replay; `rods check --tasks FILE` lists all."
-        )
-    return kept

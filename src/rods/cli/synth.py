@@ -22,7 +22,6 @@ from rods.cli.common import (
     overrides,
     profile_of,
     say,
-    without_broken,
     writer_overrides,
     writers_of,
 )
@@ -136,6 +135,7 @@ def _free(target: Path, resume: bool) -> Path:
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.env import make_environment
     from rods.envs.originals import GENERATED, parted_tasks
+    from rods.evaluation.check import without_broken
     from rods.task import read_tasks
 
     environment = make_environment(config.env.name, config.env.arguments)

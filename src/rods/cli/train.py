@@ -21,7 +21,7 @@ from rods.cli.common import (
     writers_of,
 )
 from rods.config import SMALL, RunConfig, load_config, with_overrides
-from rods.errors import ConfigError, Interrupted, PolicyError
+from rods.errors import ConfigError
 
 
 def add(app: typer.Typer) -> None:
@@ -88,28 +88,13 @@ def _own_settings(run: Path, asked: Sequence[str], folder: str) -> RunConfig:
 
 
 def _run(config: RunConfig, folder: str, resume: Path | None) -> None:
-    from rods.assemble import assemble, start_run
-    from rods.loop import train as play
-    from rods.report.build import build_report
-    from rods.report.live import TrainDisplay
+    from rods.assemble import train as run_training
     from rods.report.results import summary
-    from rods.store import RunDirectory
 
     started = time.monotonic()
-    run = RunDirectory.resume(resume, config) if resume else start_run(config, folder)
-    say(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
-    if run.config.curriculum == "rods":
-        say(f"variants are written by: {writers_of(run.config.synthesis)}")
-    try:
-        with assemble(run.config, run) as parts, TrainDisplay() as display:
-            play(parts, run, display)
-    except Interrupted as stop:
-        build_report(run.path)
-        raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
-    except BaseException as error:
-        if resume is None:  # a start that failed must not block the next one
-            run.abandon(refused=isinstance(error, PolicyError))
-        raise
-    page = build_report(run.path)
+    if config.curriculum == "rods":
+        say(f"variants are written by: {writers_of(config.synthesis)}")
+    run = run_training(config, folder, resume)
+    page = run.path / "report.html"
     out().print(summary(run.path, page))
     say(f"{time.monotonic() - started:.0f} s. Report: {page}")

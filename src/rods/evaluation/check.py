@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import calendar
 import json
+import logging
 import re
 import time
 from collections import Counter
@@ -32,6 +33,10 @@ from rods.env import AnswerJudge, Environment, QuestionSource, TurnVerdict
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
+
+_LOG = logging.getLogger(__name__)
+SHOWN = 5
+"""Skipped tasks that are named one by one; all are counted."""
 
 
 class Finding(StrEnum):
@@ -133,6 +138,34 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
         else:
             faults.append(fault)
     return kept, faults
+
+
+def without_broken(tasks: Iterable[Task], environment: Environment, where: str) -> list[Task]:
+    """Tasks of a file that can be trained on; the others are counted and named aloud.
+
+    Raises:
+        TaskError: not one of them replays.
+    """
+    kept, faults = replaying(tasks, environment)
+    for row in faults[:SHOWN]:
+        turn = f", turn {row.turn}" if row.turn >= 0 else ""
+        _LOG.warning(
+            "%s: task %s (%s%s) is skipped: %s", where, row.task, row.origin, turn, row.detail
+        )
+    if faults and not kept:
+        raise TaskError(
+            f"{where}: the ground truth of none of {len(faults)} tasks replays, the first: task "
+            f"{faults[0].task}: {faults[0].detail}. `rods check --tasks FILE` lists all."
+        )
+    if faults:
+        _LOG.warning(
+            "%s: %d of %d tasks are skipped, their ground truth does not replay; "
+            "`rods check --tasks FILE` lists all.",
+            where,
+            len(faults),
+            len(kept) + len(faults),
+        )
+    return kept
 
 
 def _row(finding: Finding, task: Task, turn: int, detail: str) -> CheckRow:

@@ -1,7 +1,7 @@
 """What to type to get what is missing.
 
-Owns the name of the distribution (`rods` in the public index is somebody else's package), its
-extras, and the line that installs one. It imports nothing that may be missing.
+Owns name and version of the distribution (`rods` in the public index is somebody else's package),
+its extras, and the line that installs one. It imports nothing that may be missing.
 
     install_line("train")       # pip install -e '.[train]' in a checkout, else 'rods-rl[train]'
 """
@@ -13,6 +13,8 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
+VERSION = "0.1.0"
+"""Of this code; a run is only gone on with by the version that began it."""
 DISTRIBUTION = "rods-rl"
 """What pip knows it by; the import and the program are called `rods`."""
 ROOT = Path(__file__).parents[3]
