@@ -67,6 +67,7 @@ class Loopback:
         models: Sequence[str] = ("loopback",),
         key: str = "",
         context: int = 0,
+        retry_after: str = "0.001",
         port: int = 0,
     ) -> None:
         """Bind, but do not answer yet.
@@ -81,13 +82,14 @@ class Loopback:
             models: What is listed; others are answered with 404.
             key: What `Authorization: Bearer` must say, where it is not empty.
             context: Longest conversation in characters, where it is not 0.
+            retry_after: What HTTP 429 says of it.
             port: 0: any free one.
         """
         self.author, self.hostile, self.share, self.seed = author, tuple(hostile), share, seed
         if unknown := set(self.hostile) - set(MODES):
             raise ValueError(f"unknown modes {sorted(unknown)}; there are {', '.join(MODES)}")
         self.delay, self.pace, self.models = delay, pace, tuple(models)
-        self.key, self.context = key, context
+        self.key, self.context, self.retry_after = key, context, retry_after
         self.requests: list[Body] = []
         """Bodies of all requests for completions, in order of arrival."""
         self.times: list[float] = []
@@ -214,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
             limit = f"This model's maximum context length is {server.context} tokens."
             self._fail(400, f"{limit} However, your messages have {length} tokens.")
         elif mode == "http_429":
-            self._fail(429, "Rate limit reached", {"Retry-After": "0"})
+            self._fail(429, "Rate limit reached", {"Retry-After": server.retry_after})
         elif mode == "http_500":
             self._fail(500, "Internal server error")
         elif mode == "html":

@@ -206,7 +206,7 @@ def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.synthesis.worker.patience.PAUSE", 0.01)
     monkeypatch.setattr("rods.synthesis.worker.patience.LONGEST", 0.02)
     monkeypatch.setattr("rods.synthesis.dataset.journal.LOOK", 0.01)
-    monkeypatch.setattr("rods.synthesis.chat.trouble.BACKOFF", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
 
 
 @pytest.mark.usefixtures("quick_pauses")
@@ -252,9 +252,7 @@ def test_a_writer_that_stays_down_is_given_up_with_its_reason(tmp_path: Path) ->
     [
         ("http_500", {}, "HTTP 500: Internal server error"),
         ("html", {}, "not what a chat server answers"),
-        pytest.param(
-            *("slow", {"delay": 60.0}, "no complete answer within 0.7 s"), marks=pytest.mark.slow
-        ),
+        pytest.param(*("slow", {"delay": 60.0}, "no answer within 0.7 s"), marks=pytest.mark.slow),
         ("empty", {"context": 50}, "the context overflows"),
         ("empty", {}, "the answer is empty"),
         ("http_429", {}, "HTTP 429: Rate limit reached"),

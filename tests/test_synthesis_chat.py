@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import pickle
-import random
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +17,14 @@ import pytest
 
 from loopback import MODES, Body, Loopback, broken
 from rods.errors import ConfigError, SynthesisError, WriterError
-from rods.synthesis.chat import trouble
 from rods.synthesis.chat.client import ChatClient, ChatSettings, Usage, find_json
 from rods.synthesis.chat.json_text import strip_thinking
-from rods.synthesis.chat.trouble import (
-    PAUSE_CAP,
-    RETRY_AFTER_CAP,
+from rods.synthesis.chat.request_error import (
     Again,
-    Trouble,
-    backoff,
+    RequestError,
     is_refusal,
     of_status,
     read_answer,
-    retry_after,
 )
 
 ASK = [{"role": "user", "content": "Say it."}]
@@ -42,7 +34,7 @@ KEY = "sk-loopback-0123456789"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "BACKOFF", 0.001)
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
     monkeypatch.delenv("RODS_WRITER_KEY", raising=False)
 
 
@@ -74,7 +66,7 @@ def test_a_question_is_answered_as_the_settings_say() -> None:
     with Loopback(echo, models=["small", "large"]) as server, client(server, **settings) as chat:
         assert chat.check() == "small"
         assert chat.ask("plan", ASK, seed=5).text == "You said: Say it."
-        reply = asyncio.run(chat.complete("judge", ASK, seed=2**40 + 3))
+        reply = chat.ask("judge", ASK, seed=2**40 + 3)
     assert (reply.prompt_tokens, reply.completion_tokens) == (2, 4)
     assert (reply.cached, reply.truncated, reply.data) == (False, False, None)
     first, second = server.requests
@@ -110,9 +102,9 @@ def test_a_server_without_schemas_is_remembered() -> None:
 )
 def test_fields_that_a_server_does_not_know_are_left_out(words: str, field: str) -> None:
     sent = {"seed", "max_tokens", "response_format"}
-    trouble = of_status(400, words, {}, sent)
-    assert (trouble.again, trouble.field) == (Again.WITHOUT, field)
-    assert of_status(400, words, {}, sent - {field}).again is Again.NO
+    error = of_status(400, words, sent)
+    assert (error.again, error.field) == (Again.WITHOUT, field)
+    assert of_status(400, words, sent - {field}).again is Again.NO
 
 
 @pytest.mark.parametrize("mode", ["http_429", "http_500", "dropped"])
@@ -313,9 +305,9 @@ def test_context_overflow_is_not_asked_again() -> None:
     ],
 )
 def test_context_overflow_in_the_words_of_other_servers(status: int, words: str) -> None:
-    trouble = of_status(status, words, {}, {"max_tokens", "seed", "response_format"})
-    assert trouble.what.startswith("the context overflows") and trouble.again is Again.NO
-    assert not trouble.fatal
+    error = of_status(status, words, {"max_tokens", "seed", "response_format"})
+    assert error.what.startswith("the context overflows") and error.again is Again.NO
+    assert not error.fatal
 
 
 @pytest.mark.parametrize(
@@ -323,57 +315,60 @@ def test_context_overflow_in_the_words_of_other_servers(status: int, words: str)
     [
         (429, "You exceeded your quota insufficient_quota", Again.NO, True),
         (403, "forbidden", Again.NO, True),
-        (503, "loading", Again.LATER, False),
-        (408, "timeout", Again.LATER, False),
+        (503, "loading", Again.NO, False),
+        (408, "timeout", Again.NO, False),
         (400, "The model 'x' does not exist", Again.NO, True),
         (400, "temperature must be below 1", Again.NO, False),
         (301, "moved", Again.NO, False),
     ],
 )
 def test_states_of_http(status: int, words: str, again: Again, fatal: bool) -> None:
-    trouble = of_status(status, words, {}, set())
-    assert (trouble.again, trouble.fatal) == (again, fatal)
-
-
-def test_retry_after_is_honoured_and_capped() -> None:
-    assert retry_after({"retry-after": "2.5"}) == 2.5
-    assert retry_after({"retry-after": "-3"}) == 0
-    assert retry_after({"retry-after": "86400"}) == RETRY_AFTER_CAP
-    later = retry_after({"retry-after": formatdate(time.time() + 20, usegmt=True)})
-    assert later is not None and 15 < later <= 20
-    for nothing in ("", "soon", "nan", "inf"):
-        assert retry_after({"retry-after": nothing}) is None
-    assert retry_after({}) is None
+    error = of_status(status, words, set())
+    assert (error.again, error.fatal) == (again, fatal)
 
 
 def test_retry_after_replaces_the_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "BACKOFF", 30.0)
-    with Loopback(as_json, ["http_429"]) as server:
+    monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 30.0)
+    monkeypatch.setattr("openai._base_client.MAX_RETRY_DELAY", 30.0)
+    with Loopback(as_json, ["http_429"], retry_after="0.01") as server:
         start = time.monotonic()
         failing(server, retries=3)
         assert time.monotonic() - start < 15 and server.count == 4
 
 
-def test_back_off_doubles_jitters_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trouble, "BACKOFF", 0.5)
-    pauses = [backoff(attempt, random.Random(7)) for attempt in range(12)]
-    assert pauses == [backoff(attempt, random.Random(7)) for attempt in range(12)]
-    assert pauses[0] != backoff(0, random.Random(8))
-    for attempt, pause in enumerate(pauses):
-        top = min(PAUSE_CAP, 0.5 * 2**attempt)
-        assert top / 2 <= pause <= top
-    monkeypatch.setattr(trouble, "BACKOFF", 0.08)
-    with Loopback(as_json, ["http_500"]) as server:
-        failing(server, retries=2)
-    first, second = (b - a for a, b in zip(server.times, server.times[1:], strict=False))
-    assert first >= 0.04 and second >= 0.08
+@pytest.mark.parametrize("mode", ["http_500", "dropped", "slow"])
+def test_a_server_that_answers_nobody_is_down(mode: str) -> None:
+    limits: dict[str, Any] = {"timeout": 0.1} if mode == "slow" else {}
+    server = Loopback(as_json, [mode], delay=60)
+    with server, client(server, model="loopback", retries=5, **limits) as chat:
+        errors: list[WriterError] = []
+        for _ in range(2):
+            with pytest.raises(WriterError) as caught:
+                chat.ask("plan", ASK)
+            errors.append(caught.value)
+        assert errors[-1].down and errors[-1].suspends and not errors[-1].fatal
+        # A hang is given up after the time of two requests, other silences after eight.
+        assert [error.down for error in errors] == [mode == "slow", True]
+        assert server.count == (3 if mode == "slow" else 8)
+        server.share = 0.0
+        assert chat.ask("plan", ASK).text  # it is asked again, and may have come back
+        server.share = 1.0
+        with pytest.raises(WriterError) as caught:
+            chat.ask("plan", [{"role": "user", "content": "Once more."}])
+        assert caught.value.down is (mode == "slow")
 
 
-def test_answers_that_are_no_completions_are_troubles() -> None:
+def test_a_busy_server_is_not_down() -> None:
+    with Loopback(as_json, ["http_429"]) as server:
+        error, _ = failing(server, retries=12)
+    assert server.count == 13 and not error.down
+
+
+def test_answers_that_are_not_completions_are_errors() -> None:
     for data in (None, "<html>", [], {"choices": []}, {"error": {"message": "out of memory"}}):
-        with pytest.raises(Trouble) as caught:
+        with pytest.raises(RequestError) as caught:
             read_answer(data, 9)
-        assert caught.value.again is Again.LATER
+        assert caught.value.again is Again.RESEED
     assert "out of memory" in caught.value.what
 
 
@@ -383,14 +378,14 @@ def _choice(reason: str = "stop", **message: Any) -> dict[str, Any]:
 
 def test_answers_in_the_forms_of_other_servers() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
-    answer, trouble = read_answer(_choice(content=parts), 9)
-    assert (answer.text, answer.prompt_tokens, trouble) == ("ab", 0, None)
+    answer, error = read_answer(_choice(content=parts), 9)
+    assert (answer.text, answer.prompt_tokens, error) == ("ab", 0, None)
     assert read_answer(_choice(content="x\ud800"), 9)[0].text == "x?"
     for refused in (_choice(content=None, refusal="No."), _choice("content_filter", content="x")):
-        trouble = read_answer(refused, 9)[1]
-        assert trouble and "refused" in trouble.what and trouble.again is Again.RESEED
-    trouble = read_answer(_choice("length", content="<think>on and on"), 9)[1]
-    assert trouble and "all 9 tokens went into thinking" in trouble.what
+        error = read_answer(refused, 9)[1]
+        assert error and "refused" in error.what and error.again is Again.RESEED
+    error = read_answer(_choice("length", content="<think>on and on"), 9)[1]
+    assert error and "all 9 tokens went into thinking" in error.what
 
 
 @pytest.mark.parametrize(
@@ -454,18 +449,11 @@ def test_failed_answers_are_not_cached(tmp_path: Path) -> None:
 
 
 def test_threads_ask_at_once_and_the_limit_holds() -> None:
-    with Loopback(echo, pace=0.03) as server, client(server, concurrency=3) as chat:
-        with ThreadPoolExecutor(10) as pool:
-            asked = [[{"role": "user", "content": str(n)}] for n in range(15)]
-            replies = list(pool.map(lambda one: chat.ask("plan", one), asked))
-
-        async def many() -> list[str]:
-            work = (chat.complete("judge", one) for one in asked[:6])
-            return [reply.text for reply in await asyncio.gather(*work)]
-
-        texts = asyncio.run(many())
+    server = Loopback(echo, pace=0.03)
+    with server, client(server, concurrency=3) as chat, ThreadPoolExecutor(10) as pool:
+        asked = [[{"role": "user", "content": str(n)}] for n in range(15)]
+        replies = list(pool.map(lambda one: chat.ask("plan", one), asked))
     assert [reply.text for reply in replies] == [f"You said: {n}" for n in range(15)]
-    assert texts == [f"You said: {n}" for n in range(6)]
     assert server.most == 3
 
 
@@ -485,9 +473,9 @@ def test_accounts_are_kept_by_stage() -> None:
     assert judge.completion_tokens == 3 * len(broken("refusal", "").split())
 
 
-def test_closing_ends_what_is_running() -> None:
-    with Loopback(echo, ["slow"], delay=60) as server:
-        chat = client(server)
+def test_a_closed_client_answers_nothing(tmp_path: Path) -> None:
+    with Loopback(echo, ["slow"], delay=0.5) as server:
+        chat = client(server, tmp_path / "chat.sqlite")
         errors: list[WriterError] = []
 
         def ask() -> None:
@@ -505,8 +493,6 @@ def test_closing_ends_what_is_running() -> None:
         assert "closed" in str(errors[0]) and errors[0].fatal
         with pytest.raises(WriterError, match="closed"):
             chat.ask("plan", ASK)
-        with pytest.raises(WriterError, match="closed"):
-            asyncio.run(chat.complete("plan", ASK))
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ class LlmWriterSettings(Settings):
     concurrency: int = Field(default=8, ge=1)
     """Requests in flight at the chat server."""
     timeout: float = Field(default=120.0, gt=0)
-    """Seconds of one request."""
+    """Seconds that the chat server may be silent while it is asked."""
     max_tokens: int = Field(default=2048, ge=1)
     """Longest answer of the chat server, its thinking included."""
     price_in: float = Field(default=0.0, ge=0)

@@ -38,7 +38,7 @@ class ChatSettings:
     concurrency: int = 8
     """Requests in flight."""
     timeout: float = 120.0
-    """Seconds of one request from start to end."""
+    """Seconds that a server may be silent while it is asked."""
     retries: int = 4
     """Repetitions after a timeout, a broken connection, HTTP 429 or 5xx."""
     key_variable: str = "RODS_WRITER_KEY"
@@ -99,7 +99,7 @@ def split_address(url: str) -> tuple[str, str]:
     """The URL without credentials, and those as HTTP's basic authentication wants them.
 
     Raises:
-        ConfigError: it is no URL of a server.
+        ConfigError: it is not the URL of a server.
     """
     try:
         parts = urlsplit(url.strip())
@@ -110,8 +110,8 @@ def split_address(url: str) -> tuple[str, str]:
     if not usable:
         shown = re.sub(r"//[^/]*@", "//", url)
         raise ConfigError(
-            f"synthesis.llm.url: {shown!r} is no address of a chat server; expected something like "
-            "http://localhost:8000/v1."
+            f"synthesis.llm.url: {shown!r} is not the address of a chat server; expected "
+            "something like http://localhost:8000/v1."
         )
     host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else str(parts.hostname)
     login = ""

@@ -3,19 +3,15 @@
 Owns the classification of failures: of the connection, of HTTP states, of answers. It asks nothing,
 waits for nothing, and keeps no key: the client puts stage and address in front of its words.
 
-    trouble = of_error(error, sent={"seed"})
-    trouble.again, trouble.what, trouble.advice
+    error = of_error(failure, sent={"seed"}, timeout=120)
+    error.again, error.what, error.advice
 """
 
 from __future__ import annotations
 
-import math
-import random
 import re
-import time
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Any, cast
 
@@ -24,12 +20,6 @@ import openai
 from rods.synthesis.chat.cache import Answer
 from rods.synthesis.chat.json_text import strip_thinking
 
-BACKOFF = 0.5
-"""Seconds before the first repetition, on average three quarters of it; doubled each time."""
-PAUSE_CAP = 30.0
-"""Longest pause that we choose."""
-RETRY_AFTER_CAP = 60.0
-"""Longest pause that a server may choose."""
 QUOTE = 300
 """Characters of a server's own words that a message repeats."""
 
@@ -61,16 +51,14 @@ class Again(Enum):
     """Whether and how a request is repeated."""
 
     NO = auto()
-    """Never: the same request fails again."""
-    LATER = auto()
-    """After a pause."""
+    """Never: it fails again, or was repeated often enough."""
     RESEED = auto()
     """With another sampling seed."""
     WITHOUT = auto()
-    """At once, without `Trouble.field`."""
+    """At once, without `RequestError.field`."""
 
 
-class Trouble(Exception):
+class RequestError(Exception):
     """Why one request gave no answer."""
 
     def __init__(
@@ -80,62 +68,49 @@ class Trouble(Exception):
         again: Again = Again.NO,
         *,
         fatal: bool = False,
-        pause: float | None = None,
         field: str = "",
         no_model: bool = False,
-        silent: bool = True,
+        silent: bool = False,
     ) -> None:
         """Keep the words for the user and what the client must know."""
         super().__init__(what)
         self.what, self.advice, self.again, self.fatal = what, advice, again, fatal
-        self.pause, self.field, self.no_model = pause, field, no_model
+        self.field, self.no_model = field, no_model
+        self.silent = silent
+        """Whether the server gave no answer at all; many in a row mean that it is down."""
         self.tries = 1
         self.down = False
         """Set by the client: the server has answered nobody for a while."""
-        self.silent = silent and again is Again.LATER
-        """Whether the server gave no answer at all; many in a row mean that it is down."""
 
 
-def backoff(attempt: int, rng: random.Random) -> float:
-    """Seconds before repetition number `attempt` (from 0): exponential, with jitter, capped."""
-    return min(PAUSE_CAP, BACKOFF * 2.0**attempt) * rng.uniform(0.5, 1.0)
-
-
-def timed_out(seconds: float) -> Trouble:
-    """A request that took too long."""
-    return Trouble(
-        f"no complete answer within {seconds:g} s",
-        "Raise synthesis.llm.timeout, or lower concurrency or max_tokens beside it.",
-        Again.LATER,
-    )
-
-
-def of_error(error: openai.APIError, sent: AbstractSet[str], timeout: float) -> Trouble:
+def of_error(error: openai.APIError, sent: AbstractSet[str], timeout: float) -> RequestError:
     """What an error of the `openai` package means; `sent` are the fields of the request."""
-    if isinstance(error, openai.APITimeoutError):
-        return timed_out(timeout)
     if isinstance(error, openai.APIConnectionError):
-        return _of_connection(error)
+        return _of_connection(error.__cause__, timeout)
     if isinstance(error, openai.APIStatusError):
-        headers = cast("Mapping[str, str]", error.response.headers)
-        return of_status(error.status_code, _words(error), headers, sent)
+        return of_status(error.status_code, _words(error), sent)
     return malformed(str(error))
 
 
-def _of_connection(error: openai.APIConnectionError) -> Trouble:
-    cause = error.__cause__
-    name = type(cause).__name__
-    if name == "ConnectError":
-        return Trouble(
+def _of_connection(cause: BaseException | None, timeout: float) -> RequestError:
+    kinds = [kind.__name__ for kind in type(cause).__mro__]  # httpx, by any of its names
+    if "TimeoutException" in kinds:
+        return RequestError(
+            f"no answer within {timeout:g} s",
+            "Raise synthesis.llm.timeout, or lower concurrency or max_tokens beside it.",
+            silent=True,
+        )
+    if "ConnectError" in kinds:
+        return RequestError(
             f"the server cannot be reached ({cause})",
             "Start it, or correct synthesis.llm.url.",
-            Again.LATER,
             fatal=True,
+            silent=True,
         )
-    return Trouble(
-        f"the connection broke before the answer was complete ({name})",
+    return RequestError(
+        f"the connection broke before the answer was complete ({kinds[0]})",
         "Look at the server's log: it may have run out of memory or been restarted.",
-        Again.LATER,
+        silent=True,
     )
 
 
@@ -148,26 +123,24 @@ def _words(error: openai.APIStatusError) -> str:
     return str(body or error.message)
 
 
-def of_status(
-    status: int, words: str, headers: Mapping[str, str], sent: AbstractSet[str]
-) -> Trouble:
-    """What an HTTP state that is no success means."""
+def of_status(status: int, words: str, sent: AbstractSet[str]) -> RequestError:
+    """What an HTTP state other than success means."""
     what = f"HTTP {status}: {_quoted(words)}"
     if status in (401, 403):
-        return Trouble(what, "Put a valid key into the variable {key_variable}.", fatal=True)
+        return RequestError(what, "Put a valid key into the variable {key_variable}.", fatal=True)
     if "insufficient_quota" in words:
-        return Trouble(what, "Pay the server's bill, or use another one.", fatal=True)
+        return RequestError(what, "Pay the server's bill, or use another one.", fatal=True)
     if status in (408, 409, 425, 429) or status >= 500:
         busy = status == 429  # it answers, if only that others ask too much
         advice = "Lower synthesis.llm.concurrency." if busy else "Look at the server's log."
-        return Trouble(what, advice, Again.LATER, pause=retry_after(headers), silent=not busy)
+        return RequestError(what, advice, silent=not busy)
     if status == 413 or (status in (400, 422) and _CONTEXT.search(words)):
-        return Trouble(
+        return RequestError(
             f"the context overflows: {_quoted(words)}",
             "Serve the model with a longer context, or lower synthesis.llm.max_tokens.",
         )
     if status == 404 or (status in (400, 422) and _NO_MODEL.search(words)):
-        return Trouble(
+        return RequestError(
             what,
             "Does synthesis.llm.url end where the API begins (/v1)?",
             fatal=True,
@@ -176,37 +149,24 @@ def of_status(
     if status in (400, 422):
         for field, complaint in DROPPABLE.items():
             if field in sent and re.search(complaint, words, re.IGNORECASE):
-                return Trouble(what, "", Again.WITHOUT, field=field)
-    return Trouble(what, "The server does not take this request; its words say why.")
+                return RequestError(what, "", Again.WITHOUT, field=field)
+    return RequestError(what, "The server does not take this request; its words say why.")
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks for, capped; None where it says nothing that we understand."""
-    value = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return None
-    return min(max(seconds, 0.0), RETRY_AFTER_CAP) if math.isfinite(seconds) else None
-
-
-def malformed(words: str) -> Trouble:
-    """A success that is no chat completion."""
-    return Trouble(
+def malformed(words: str) -> RequestError:
+    """A success that is not a chat completion."""
+    return RequestError(
         f"this is not what a chat server answers: {_quoted(words)}",
         "Is synthesis.llm.url an OpenAI-compatible server (base URL ending in /v1)?",
-        Again.LATER,
+        Again.RESEED,
     )
 
 
-def read_answer(data: object, max_tokens: int) -> tuple[Answer, Trouble | None]:
+def read_answer(data: object, max_tokens: int) -> tuple[Answer, RequestError | None]:
     """The answer in a server's response, with the tokens it took, and what is wrong with it.
 
     Raises:
-        Trouble: the response is no chat completion.
+        RequestError: the response is not a chat completion.
     """
     body = _mapping(data)
     choices = body.get("choices")
@@ -228,31 +188,31 @@ def read_models(data: object) -> list[str]:
     """Names of the models that a server lists.
 
     Raises:
-        Trouble: the response is no such list, or it is empty.
+        RequestError: the response is not such a list, or it is empty.
     """
     rows = _mapping(data).get("data")
     if not isinstance(rows, list):
         raise malformed(str(data))
     names = [str(_mapping(row).get("id") or "") for row in cast("list[object]", rows)]
     if not any(names):
-        raise Trouble(
+        raise RequestError(
             "the server lists no model", "Load one, or name it: synthesis.llm.model.", fatal=True
         )
     return [name for name in names if name]
 
 
-def _unusable(answer: Answer, refusal: str, reason: str, max_tokens: int) -> Trouble | None:
+def _unusable(answer: Answer, refusal: str, reason: str, max_tokens: int) -> RequestError | None:
     if not refusal and (reason == "content_filter" or is_refusal(answer.text)):
         refusal = answer.text or reason
     if refusal:
-        return Trouble(
+        return RequestError(
             f"the model refused: {_quoted(refusal)}",
             "Use another model for this stage (synthesis.llm.models).",
             Again.RESEED,
         )
     if not answer.text:
         why = f", all {max_tokens} tokens went into thinking" if answer.truncated else ""
-        return Trouble(
+        return RequestError(
             f"the answer is empty{why}",
             "Raise synthesis.llm.max_tokens, or name another model for this stage (its models).",
             Again.RESEED,
