@@ -117,13 +117,16 @@ def plain() -> None:
 
     The clock stands still.
 
-    Parameters:
-    member - Who takes it, by card.
-    days - How long.
+    Then: nothing.
     """
 
 
-@pytest.mark.parametrize("function", [google, sphinx, numpy, plain], ids=lambda f: f.__name__)
+def test_a_docstring_without_sections_is_all_text() -> None:
+    assert read_docstring(plain) == ("Lend a book.\nThe clock stands still.\nThen: nothing.", {})
+    assert read_docstring(lambda: None) == ("", {})
+
+
+@pytest.mark.parametrize("function", [google, sphinx, numpy], ids=lambda f: f.__name__)
 def test_docstrings_of_every_style(function: Any) -> None:
     doc = read_docstring(function)
     assert doc.text == "Lend a book.\nThe clock stands still."
