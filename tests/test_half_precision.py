@@ -1,6 +1,7 @@
 """bfloat16: the reference of the KL loss, and LoRA adapters in the engine and in a checkpoint."""
 
 import asyncio
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from rods import assemble
 from rods.config import ModelSettings, RunConfig
 from rods.engines.kv import StaticKV
 from rods.engines.weights import Weights
-from rods.errors import StoreError
+from rods.errors import PrerequisiteError, StoreError
 from rods.store import RunDirectory
 from rods.trainers.prepare import frozen_copy, load_adapters, with_lora
 from tiny_models import build
@@ -159,6 +160,14 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
             logprob, abs=1e-4
         )
         ids.append(token)
+
+
+def test_adapters_without_peft_name_the_line_that_installs_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(
+        PrerequisiteError, match=r"LoRA adapters.*need peft: pip install .*\[train\]"
+    ):
+        load_adapters(build("qwen3"), tmp_path)
 
 
 def test_adapters_of_another_model_are_refused(tmp_path):

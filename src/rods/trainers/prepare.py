@@ -69,9 +69,14 @@ def load_adapters(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
     Raises:
         StoreError: they do not belong to this model.
+        PrerequisiteError: peft is not installed.
     """
-    from peft import PeftModel
-
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"{folder} holds LoRA adapters, which need peft: {install_line('train')}."
+        ) from error
     try:
         found = cast("Any", PeftModel).from_pretrained(model, str(folder))
     except (ValueError, RuntimeError, KeyError, OSError) as error:
