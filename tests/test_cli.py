@@ -9,7 +9,7 @@ import pytest
 
 from rods.cli import main as program
 from rods.cli.common import overrides
-from rods.config import load_config
+from rods.config import Start, load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, PolicyError
 from rods.evaluation.template_check import TemplateReport, check_template
@@ -132,8 +132,8 @@ SMALL_RUN = ["updates=3", "rollout.k=4", "env.train_tasks=6", "model.threads=1"]
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     """A run in `mine`, begun with settings of its own, as a kill left it."""
     monkeypatch.chdir(tmp_path)
-    config = load_config("rods", "quick", SMALL_RUN)
-    return RunDirectory.create(new_run_dir(tmp_path, "mine"), config)
+    start = Start("rods", "quick", SMALL_RUN)
+    return RunDirectory.create(new_run_dir(tmp_path, "mine"), load_config(*start), start=start)
 
 
 def test_resume_takes_the_runs_own_settings_and_names_what_differs(
@@ -147,11 +147,39 @@ def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     shown = json.loads(capsys.readouterr().out)
     assert (shown["model"]["threads"], shown["rollout"]["k"], shown["updates"]) == (2, 4, 3)
     assert started.config.model.threads == 1, "a dry run changes nothing"
-    assert rods(*words, "--profile", "quick", monkeypatch=monkeypatch) == 2
-    said = capsys.readouterr().err
-    assert "rollout.k: 4 -> 8; updates: 3 -> 40. Resume" in said, "the recipe was asked for"
+    for named in (
+        ["--recipe", "rods"],
+        ["--profile", "small"],
+        ["--recipe", "rods", "--profile", "quick"],
+    ):
+        assert rods(*words, *named, "--dry-run", monkeypatch=monkeypatch) == 0, (
+            "it is the run's own"
+        )
+        assert json.loads(capsys.readouterr().out)["rollout"]["k"] == 4
+        assert rods(*words, *named, "--train.lr", "1", monkeypatch=monkeypatch) == 2
+        said = capsys.readouterr().err
+        assert "differ from the run's: train.lr: 0.002 -> 1.0. Resume without" in said
+    for named in (["--recipe", "torl"], ["--profile", "full"]):
+        assert rods(*words, *named, monkeypatch=monkeypatch) == 2
+        assert "this run follows recipe rods, profile quick, not" in capsys.readouterr().err
     assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
     assert "goes on in its own folder" in capsys.readouterr().err
+
+
+def test_resume_with_an_edited_recipe_names_what_was_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = tmp_path / "own.toml"
+    recipe.write_text("updates = 4\n[train]\nlr = 1e-3\n[model]\nthreads = 1\n")
+    start = Start("own.toml", "", ["rollout.k=4"])
+    RunDirectory.create(new_run_dir(tmp_path, "mine"), load_config(*start), start=start)
+    recipe.write_text("updates = 4\n[train]\nlr = 2e-3\n[model]\nthreads = 2\n")
+    words = ["train", "--resume", "mine"]
+    assert rods(*words, "--recipe", "own.toml", monkeypatch=monkeypatch) == 2
+    assert "the run's: train.lr: 0.001 -> 0.002. Resume without" in capsys.readouterr().err
+    assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["train"]["lr"] == 1e-3, "by its own settings"
 
 
 def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(

@@ -8,7 +8,7 @@ import pytest
 
 import rods
 from pool_cases import group, original
-from rods.config import RunConfig, keys
+from rods.config import RunConfig, Start, keys, load_config
 from rods.errors import StoreError
 from rods.infra.files import write_atomic
 from rods.store import MAY_CHANGE, RunDirectory, new_run_dir
@@ -105,6 +105,18 @@ def test_resume_may_change_what_decides_nothing_and_remembers_it(run):
     with pytest.raises(StoreError, match=r"run's: seed: 0 -> 1\. Resume"):
         RunDirectory.resume(run.path, wrong)
     assert RunDirectory.open(run.path).config == other
+
+
+def test_a_run_remembers_what_its_settings_were_read_from(tmp_path):
+    start = Start("rods", "quick", ["updates=2"])
+    config = load_config(*start)
+    run = RunDirectory.create(new_run_dir(tmp_path, "mine"), config, start=start)
+    assert RunDirectory.open(run.path).start == start
+    changed = load_config(*start._replace(overrides=["updates=2", "model.threads=3"]))
+    later = start._replace(overrides=["updates=2", "model.threads=3"])
+    RunDirectory.resume(run.path, changed, later)
+    assert RunDirectory.open(run.path).start == later
+    assert load_config(*later) == RunDirectory.open(run.path).config
 
 
 def test_settings_that_a_resume_may_change_exist():

@@ -24,6 +24,7 @@ from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_c
 from rods.envs.originals import parted_tasks
 from rods.errors import StoreError, SynthesisError, TaskError, WriterError
 from rods.settings import LlmWriterSettings
+from rods.store import RunDirectory
 from rods.synthesis.dataset.journal import SUSPENSIONS, DatasetMaker, Journal, Plan
 from rods.synthesis.dataset.seeds import choose_seeds, read_rewards
 from rods.synthesis.gates.keeper import Verdict
@@ -486,7 +487,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    from rods.assemble import sides_of
+    from rods.assemble import assemble, sides_of, start_run
 
     good = list(read_tasks(folder / SEED_FILE))
     broken = with_calls(good[0], 0, (ToolCall("cd", {"folder": "no such folder"}),))
@@ -506,6 +507,13 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     sides = sides_of(config, ENVIRONMENT)
     assert broken.id not in {t.id for t in (*sides.train, *sides.originals, *sides.held_out)}
     assert f"env.tasks, training side: task {broken.id}" in caplog.text
+    run = start_run(config, "new")
+    monkeypatch.setattr("rods.assemble.load_model", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError), assemble(config, run):
+        pass
+    (row,) = RunDirectory.open(run.path).manifest["skipped"]
+    assert (row["task"], row["origin"], row["turn"]) == (broken.id, broken.provenance.origin, 0)
+    assert "no such folder" in row["detail"]
 
 
 def test_inspect_shows_variants_and_flags_a_broken_one(

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rods.config import ModelSettings, RunConfig
+from rods.config import ModelSettings, RunConfig, Start
 from rods.curriculum.online import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
@@ -26,7 +26,7 @@ from rods.engines.threads import set_threads
 from rods.env import make_environment
 from rods.envs.originals import parted_tasks, tasks_of_files
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
-from rods.evaluation.check import without_broken
+from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import Suite, stratified
 from rods.evaluation.tool_metrics import meters
 from rods.loop import train as play
@@ -67,20 +67,25 @@ class Sides(NamedTuple):
     """Those of them that this run trains on."""
     held_out: Sequence[Task]
     digest: str
+    skipped: Sequence[CheckRow] = ()
+    """Tasks of `env.tasks` that are on no side: their ground truth does not replay."""
 
 
-def train(config: RunConfig, folder: str = "", resume: Path | None = None) -> RunDirectory:
+def train(
+    config: RunConfig, folder: str = "", resume: Path | None = None, start: Start | None = None
+) -> RunDirectory:
     """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
 
     Args:
         config: settings.
         folder: where the run goes; empty: a new folder under `runs`.
         resume: a run to go on with; settings that decide what it does must be its own.
+        start: what the settings were read from.
 
     Raises:
         Interrupted: Ctrl-C; the message says how to go on.
     """
-    run = RunDirectory.resume(resume, config) if resume else start_run(config, folder)
+    run = RunDirectory.resume(resume, config, start) if resume else start_run(config, folder, start)
     try:
         with assemble(run.config, run) as parts, TrainDisplay() as display:
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
@@ -116,13 +121,15 @@ def sides_of(config: RunConfig, environment: Any = None) -> Sides:
     """
     parted = parted_tasks(config.env, config.evaluation.files)
     train, held_out = parted.train, parted.held_out
+    skipped: list[CheckRow] = []
     if environment is not None and config.env.tasks:
-        train = without_broken(train, environment, "env.tasks, training side")
-        held_out = without_broken(held_out, environment, "env.tasks, held-out side")
+        train, broken = without_broken(train, environment, "env.tasks, training side")
+        held_out, others = without_broken(held_out, environment, "env.tasks, held-out side")
+        skipped = [*broken, *others]
     originals = stratified(train, config.env.train_tasks, config.seed)
     if config.static.variants:
         originals = [*originals, *_made_before(config, held_out)]
-    return Sides(train, originals, held_out, parted.digest)
+    return Sides(train, originals, held_out, parted.digest, skipped)
 
 
 def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
@@ -142,19 +149,20 @@ def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
     return variants
 
 
-def start_run(config: RunConfig, folder: str) -> RunDirectory:
+def start_run(config: RunConfig, folder: str, start: Start | None = None) -> RunDirectory:
     """A new run directory with its manifest.
 
     Args:
         config: settings.
         folder: where; empty: a new one under `runs`.
+        start: what the settings were read from.
     """
     template = ChatTemplate(load_tokenizer(config.model))
     sides = sides_of(config)
     where = Path(folder)
     path = new_run_dir(where.parent, where.name) if folder else new_run_dir()
     return RunDirectory.create(
-        path, config, template_hash=template.digest(), split_hash=sides.digest
+        path, config, template_hash=template.digest(), split_hash=sides.digest, start=start
     )
 
 
@@ -186,6 +194,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
+    run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     trainer = LocalTrainer(

@@ -15,7 +15,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -37,6 +37,7 @@ from rods.settings import (
 )
 
 __all__ = [
+    "FULL",
     "RECIPES",
     "SMALL",
     "BoundarySettings",
@@ -48,11 +49,13 @@ __all__ = [
     "RolloutSettings",
     "RunConfig",
     "StageSettings",
+    "Start",
     "SynthesisSettings",
     "TrainSettings",
     "keys",
     "load_config",
     "parse_config",
+    "profile_name",
     "shared_keys",
     "with_overrides",
 ]
@@ -60,6 +63,8 @@ __all__ = [
 RECIPES = Path(__file__).parent / "recipes"
 SMALL = "small"
 """Stands for a recipe's first profile, the one that runs on a laptop."""
+FULL = "full"
+"""Stands for a recipe's top level."""
 OWN = (
     *("env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "boundary.thompson", "rewards.otc"),
@@ -102,6 +107,14 @@ REMOVED = {
 """Former settings without a successor, and what happens instead."""
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
+
+
+class Start(NamedTuple):
+    """What a configuration was read from."""
+
+    recipe: str
+    profile: str
+    overrides: list[str]
 
 
 class RunConfig(Settings):
@@ -197,27 +210,16 @@ def load_config(
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: name of a `[profile.NAME]` table of the recipe; empty: none; `small`: its first
-            one, which runs on a laptop (`quick`, `smoke`).
+        profile: name of a `[profile.NAME]` table of the recipe; empty or `full`: none; `small`: its
+            first one, which runs on a laptop (`quick`, `smoke`).
         overrides: applied in order; a bare word that is no TOML value counts as a string.
 
     Raises:
         ConfigError: file, key, what was got, what was expected, the nearest valid key.
     """
-    path = Path(recipe) if recipe.endswith(".toml") else RECIPES / f"{recipe}.toml"
-    if not path.is_file():
-        known = sorted(p.stem for p in RECIPES.glob("*.toml"))
-        raise ConfigError(
-            f"there is no recipe {recipe!r}.{nearest(recipe, known)} Known: {', '.join(known)}; "
-            "or give the path of a .toml file."
-        )
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+    path, data = _read(recipe)
     profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
-    if profile == SMALL and SMALL not in profiles:
-        profile = next(iter(profiles), "")
+    profile = _named(profiles, profile)
     if profile:
         if profile not in profiles:
             raise ConfigError(
@@ -228,6 +230,33 @@ def load_config(
     for text in overrides:
         override(data, text)
     return parse_config(data, str(path))
+
+
+def profile_name(recipe: str, profile: str) -> str:
+    """A profile's own name, where `small` stands for the recipe's first and `full` for none."""
+    return _named(_read(recipe)[1].get("profile", {}), profile)
+
+
+def _named(profiles: Mapping[str, Any], name: str) -> str:
+    if name in profiles:
+        return name
+    return {SMALL: next(iter(profiles), ""), FULL: ""}.get(name, name)
+
+
+def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
+    path = Path(recipe) if recipe.endswith(".toml") else RECIPES / f"{recipe}.toml"
+    if not path.is_file():
+        known = sorted(p.stem for p in RECIPES.glob("*.toml"))
+        raise ConfigError(
+            f"there is no recipe {recipe!r}.{nearest(recipe, known)} Known: {', '.join(known)}; "
+            "or give the path of a .toml file."
+        )
+    try:
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:

@@ -35,7 +35,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rods.config import RunConfig, parse_config
+from rods.config import RunConfig, Start, parse_config
 from rods.errors import StoreError
 from rods.infra.files import disk, sync_folder, write_atomic
 from rods.infra.install import VERSION
@@ -133,6 +133,7 @@ class RunDirectory:
         seeds: Mapping[str, int] | None = None,
         template_hash: str = "",
         split_hash: str = "",
+        start: Start | None = None,
         command: Sequence[str] | None = None,
     ) -> RunDirectory:
         """Write the manifest of a new run into an existing folder.
@@ -143,6 +144,7 @@ class RunDirectory:
             seeds: seeds beside the configuration's, by name.
             template_hash: of the chat template in use.
             split_hash: of the ids on each side of the split.
+            start: what its settings were read from.
             command: the command line; by default this process's. Folders are cut from it.
         """
         manifest: dict[str, Json] = {
@@ -154,6 +156,7 @@ class RunDirectory:
             "finished": None,
             "seeds": {"seed": config.seed, **(seeds or {})},
             "digest": config.digest(),
+            **({} if start is None else start._asdict()),
             "template_hash": template_hash,
             "split_hash": split_hash,
             "command": " ".join(_without_folders(sys.argv if command is None else command)),
@@ -218,13 +221,16 @@ class RunDirectory:
         return cls(path, cast("dict[str, Json]", data))
 
     @classmethod
-    def resume(cls, path: Path, config: RunConfig | None = None) -> RunDirectory:
+    def resume(
+        cls, path: Path, config: RunConfig | None = None, start: Start | None = None
+    ) -> RunDirectory:
         """Open a run to go on from its last checkpoint; what was logged after it is cut.
 
         Args:
             path: the run's folder.
             config: settings of the command line; None takes the run's own. Those of `MAY_CHANGE`
                 may differ, and hold from now on.
+            start: what these were read from.
 
         Raises:
             StoreError: the folder is no run, is of another version of rods, or other settings
@@ -244,7 +250,7 @@ class RunDirectory:
         run._folders()
         run._cut()
         if changes and config is not None:
-            run._adopt(config, changes)
+            run._adopt(config, changes, start)
         return run
 
     def require_version(self) -> None:
@@ -256,13 +262,14 @@ class RunDirectory:
                 f"rods {theirs} to go on with it, or start a new run."
             )
 
-    def _adopt(self, config: RunConfig, changes: Sequence[str]) -> None:
+    def _adopt(self, config: RunConfig, changes: Sequence[str], start: Start | None) -> None:
         before = cast("list[Json]", self.manifest.get("changes") or [])
         checkpoint = self.latest_checkpoint()
         step = checkpoint.step if checkpoint else 0
         self.update_manifest(
             config=cast("Json", config.model_dump(mode="json")),
             digest=config.digest(),
+            **({} if start is None else start._asdict()),
             changes=[*before, *({"step": step, "setting": text} for text in changes)],
         )
 
@@ -271,6 +278,14 @@ class RunDirectory:
         """Settings of the run, as the manifest holds them."""
         data = cast("Mapping[str, Any]", self.manifest["config"])
         return parse_config(data, str(self.path / MANIFEST))
+
+    @property
+    def start(self) -> Start | None:
+        """What its settings were read from, where that is known."""
+        recipe, profile = (self.manifest.get(name) for name in ("recipe", "profile"))
+        if not isinstance(recipe, str) or not isinstance(profile, str):
+            return None
+        return Start(recipe, profile, cast("list[str]", self.manifest.get("overrides") or []))
 
     def update_manifest(self, **values: Json) -> None:
         """Set keys of the manifest and write it."""

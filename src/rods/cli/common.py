@@ -18,8 +18,6 @@ EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 LOCAL_WRITERS = ("resample", "graph", "family")
 """Writers that ask nobody: waiting for them is short, and makes a run one that can be repeated."""
-FULL = "full"
-"""Profile that stands for a recipe's top level."""
 
 
 def out() -> Console:
@@ -51,11 +49,6 @@ def overrides(args: Sequence[str]) -> list[str]:
             value = rest.pop(0)
         found.append(f"{key.replace('-', '_')}={value}")
     return found
-
-
-def profile_of(name: str) -> str:
-    """The profile as `load_config` wants it."""
-    return "" if name == FULL else name
 
 
 def writer_overrides(

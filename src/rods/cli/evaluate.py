@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from rods.cli.common import EXTRA, out, overrides, profile_of
+from rods.cli.common import EXTRA, out, overrides
 from rods.config import SMALL, load_config, with_overrides
 
 
@@ -40,7 +40,7 @@ def evaluate(
     if run is not None:
         config = with_overrides(RunDirectory.open(run).config, asked)
     else:
-        config = load_config(recipe, profile_of(profile), asked)
+        config = load_config(recipe, profile, asked)
     play = evaluation_of(config, run)
     with Progress(console=Console(stderr=True)) as bar:
         line = bar.add_task("held-out evaluation", total=None)

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import EXTRA, out, overrides, profile_of
+from rods.cli.common import EXTRA, out, overrides
 from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
 
@@ -65,7 +65,7 @@ def inspect(
     from rods.synthesis.gates.keeper import Gatekeeper
     from rods.task import read_tasks
 
-    config = load_config(recipe, profile_of(profile), overrides(context.args))
+    config = load_config(recipe, profile, overrides(context.args))
     variants = list(read_tasks(file))
     if task and task not in {t.id for t in variants}:
         raise TaskError(f"{file}: there is no task {task}.")

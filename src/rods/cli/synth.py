@@ -20,7 +20,6 @@ from rods.cli.common import (
     EXTRA,
     out,
     overrides,
-    profile_of,
     say,
     writer_overrides,
     writers_of,
@@ -102,7 +101,7 @@ def synth(
     get_dialect(dialect)
     journal_path = _free(target, resume)
     asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
-    config = load_config(recipe, profile_of(profile), asked)
+    config = load_config(recipe, profile, asked)
     say(f"variants are written by: {writers_of(config.synthesis)}")
     sources = _sources(config, seeds)
     chosen = sources.given
@@ -143,13 +142,13 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     if given is not None and not given:
         raise TaskError(f"{seeds}: holds no task.")
     if given:
-        given = without_broken(given, environment, str(seeds))
+        given = without_broken(given, environment, str(seeds)).tasks
     if given and config.env.name not in ("bfcl", *GENERATED) and not config.env.tasks:
         return Sources(environment, given, (), given)
     sides = parted_tasks(config.env, config.evaluation.files)
     train = sides.train
     if config.env.tasks:
-        train = without_broken(train, environment, "env.tasks, training side")
+        train = without_broken(train, environment, "env.tasks, training side").tasks
     return Sources(environment, train, sides.held_out, given or train)
 
 

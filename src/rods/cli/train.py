@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +11,13 @@ import typer
 
 from rods.cli.common import (
     EXTRA,
-    FULL,
     out,
     overrides,
-    profile_of,
     say,
     writer_overrides,
     writers_of,
 )
-from rods.config import SMALL, RunConfig, load_config, with_overrides
+from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.errors import ConfigError
 
 
@@ -59,42 +56,64 @@ def train(
 ) -> None:
     """Train a policy while its tasks follow it. Any setting: --section.key VALUE."""
     asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
-    chosen = profile_of(profile or (FULL if model else SMALL))
     if model:
         asked.append(f"model.name={json.dumps(model)}")
     if curriculum:
         asked.append(f"curriculum={curriculum}")
     if seed is not None:
         asked.append(f"seed={seed}")
-    if resume is not None and not (recipe or profile):
-        config = _own_settings(resume, asked, folder)
+    if resume is not None:
+        start, config = _own_settings(resume, recipe, profile, asked, folder)
     else:
-        config = load_config(recipe or "rods", chosen, asked)
+        recipe = recipe or "rods"
+        start = Start(recipe, profile_name(recipe, profile or (FULL if model else SMALL)), asked)
+        config = load_config(*start)
     if dry_run:
         out().print_json(config.model_dump_json())
         return
-    _run(config, folder, resume)
+    _run(config, folder, resume, start)
 
 
-def _own_settings(run: Path, asked: Sequence[str], folder: str) -> RunConfig:
-    """What a run was started with, and what this command line changes of it."""
+def _own_settings(
+    run: Path, recipe: str, profile: str, asked: list[str], folder: str
+) -> tuple[Start, RunConfig]:
+    """What a run was started with, and what this command line changes of it.
+
+    Its recipe may be named: then it is read again, under what the run was started with.
+    """
     from rods.store import RunDirectory
 
     if folder and Path(folder).resolve() != run.resolve():
         raise ConfigError(f"--out {folder}: a run goes on in its own folder, {run}. Leave --out.")
     made = RunDirectory.open(run)
     made.require_version()
-    return with_overrides(made.config, asked)
+    began = made.start or Start("rods", "", [])
+    start = began._replace(overrides=[*began.overrides, *asked])
+    if not (recipe or profile):
+        return start, with_overrides(made.config, asked)
+    recipe = recipe or began.recipe
+    profile = profile_name(recipe, profile) if profile else began.profile
+    if (Path(recipe).stem, profile) != (Path(began.recipe).stem, began.profile):
+        raise ConfigError(
+            f"{run}: this run follows {_words(began.recipe, began.profile)}, not "
+            f"{_words(recipe, profile)}. It goes on by its own settings: leave --recipe and "
+            "--profile out, or start a new run."
+        )
+    return start, load_config(recipe, profile, start.overrides)
 
 
-def _run(config: RunConfig, folder: str, resume: Path | None) -> None:
+def _words(recipe: str, profile: str) -> str:
+    return f"recipe {recipe}, profile {profile or FULL}"
+
+
+def _run(config: RunConfig, folder: str, resume: Path | None, start: Start) -> None:
     from rods.assemble import train as run_training
     from rods.report.results import summary
 
     started = time.monotonic()
     if config.curriculum == "rods":
         say(f"variants are written by: {writers_of(config.synthesis)}")
-    run = run_training(config, folder, resume)
+    run = run_training(config, folder, resume, start)
     page = run.path / "report.html"
     out().print(summary(run.path, page))
     say(f"{time.monotonic() - started:.0f} s. Report: {page}")

@@ -140,7 +140,14 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     return kept, faults
 
 
-def without_broken(tasks: Iterable[Task], environment: Environment, where: str) -> list[Task]:
+class Sound(NamedTuple):
+    """Tasks that can be trained on, and why the others cannot."""
+
+    tasks: list[Task]
+    skipped: list[CheckRow]
+
+
+def without_broken(tasks: Iterable[Task], environment: Environment, where: str) -> Sound:
     """Tasks of a file that can be trained on; the others are counted and named aloud.
 
     Raises:
@@ -165,7 +172,7 @@ def without_broken(tasks: Iterable[Task], environment: Environment, where: str) 
             len(faults),
             len(kept) + len(faults),
         )
-    return kept
+    return Sound(kept, faults)
 
 
 def _row(finding: Finding, task: Task, turn: int, detail: str) -> CheckRow:

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -152,6 +153,7 @@ def identity(run: RunData) -> list[tuple[str, str]]:
         ("Split hash", manifest.get("split_hash")),
         ("Settings digest", manifest.get("digest")),
         ("Started", _clock(manifest.get("started"))),
+        ("Skipped tasks", len(cast("list[Json]", manifest.get("skipped") or [])) or None),
         ("Finished", _clock(manifest.get("finished"))),
         ("Took", None if run.seconds is None else span(run.seconds)),
         ("Steps", len(run.steps)),
