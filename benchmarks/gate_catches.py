@@ -77,13 +77,13 @@ def human(task: Task) -> mutants.Subject:
     return mutants.Subject(seed, Facts(ENVIRONMENT, told))
 
 
-def honest(count: int) -> dict[str, list[mutants.Subject]]:
+def honest(count: int, seed: int) -> dict[str, list[mutants.Subject]]:
     """Unbroken tasks by who worded them: nothing but what is turned down before any break."""
     found: dict[str, list[mutants.Subject]] = {"resample": [], "graph": [], FREE: []}
-    for seed, variant in variants(count, 0):
+    for origin, variant in variants(count, seed):
         name = variant.provenance.recipe.partition(":")[0]
-        found[name].append(mutants.Subject(seed, Facts(ENVIRONMENT, variant)))
-    originals = random.Random(1).sample(list(sides().train), min(count, len(sides().train)))
+        found[name].append(mutants.Subject(origin, Facts(ENVIRONMENT, variant)))
+    originals = random.Random(seed + 1).sample(list(sides().train), min(count, len(sides().train)))
     found[FREE] = [human(task) for task in originals if not _fails(task)]
     return found
 
@@ -99,9 +99,9 @@ def lenient() -> Gatekeeper:
     return Gatekeeper(ENVIRONMENT, sides().train, (), names=names)
 
 
-def without_trace(count: int, breaks: int, show: int) -> None:
+def without_trace(count: int, breaks: int, show: int, first: int) -> None:
     """Alterations that leave no trace: so many of each class, by who worded the task."""
-    subjects = honest(count)
+    subjects = honest(count, first)
     started = time.process_time()
     excused = {s.task.id: rejects(s.seed, s.task) for found in subjects.values() for s in found}
     for name, found in subjects.items():
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--breaks", type=int, default=0, help="breaks without a trace, a class")
     args = parser.parse_args()
     if args.breaks:
-        without_trace(args.variants, args.breaks, args.show)
+        without_trace(args.variants, args.breaks, args.show, args.seed)
         return
     subjects = [
         mutants.Subject(s, Facts(ENVIRONMENT, v)) for s, v in variants(args.variants, args.seed)

@@ -8,10 +8,11 @@ import functools
 
 import pytest
 
-from altered import ALTERED, alter
+from altered import ALTERED, alter, put, spots
 from mutants import Subject
-from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.case import GATES, Facts
 from rods.synthesis.gates.request import wants_something
+from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task
 from rods.types import ToolSpec
@@ -24,6 +25,7 @@ from synthesis_cases import (
     verdict,
     walked,
     with_turn,
+    writer,
 )
 
 RARE = {"flipped boolean": 5, "told early": 10, "value of no type": 5}
@@ -80,6 +82,60 @@ def test_honest_variants_and_originals_are_not_turned_down() -> None:
         if name in names and problem is not None
     ]
     assert not alarms
+
+
+@functools.cache
+def retold(origin: str) -> tuple[Task, Task]:
+    """A task and a variant that renames it."""
+    for number in range(60):
+        made = synthesize(named(origin), writer(), keeper(), number, 3).variant
+        if made is not None and made.provenance.recipe == "resample:rename":
+            return named(origin), made
+    pytest.fail("no variant was accepted")
+
+
+@pytest.mark.parametrize(
+    ("origin", "tool", "argument", "other"),
+    [
+        ("multi_turn_base_24", "diff", "file_name1", "file_name2"),  # both shown by one result
+        ("multi_turn_base_162", "book_flight", "travel_from", "travel_to"),  # said earlier
+        ("multi_turn_base_10", "echo", "file_name", "diff.file_name1"),  # not the one just made
+        ("multi_turn_base_67", "fillFuelTank", "fuelAmount", 1.0),  # what the tank is short of
+        ("multi_turn_miss_param_180", "set_budget_limit", "budget_limit", 1.0),  # a result, rounded
+        ("multi_turn_base_174", "purchase_insurance", "insurance_cost", 296.0),  # converted
+        ("multi_turn_base_47", "mean", "numbers", 95),  # inside the text of a result
+        ("multi_turn_miss_param_43", "find", "path", "documents"),  # meant, said nowhere
+        ("multi_turn_base_11", "post_tweet", "content", "#news"),  # composed of what is shown
+    ],
+)
+def test_what_a_retold_call_takes_comes_from_where_its_model_takes_it(
+    origin: str, tool: str, argument: str, other: str | float
+) -> None:
+    seed, variant = retold(origin)
+    known = {(s.call.name, s.name): s for s in spots(variant)}  # the last of a list
+    spot = known[tool, argument]
+    name = tuple(str(other).rpartition(".")[::2])
+    source = known.get((name[0] or tool, name[1]))
+    broken = put(variant, spot, other if source is None else source.value)
+    if source is not None and source.call is spot.call:
+        broken = put(broken, source, spot.value)
+    assert GATES["worded"](keeper().case(seed, variant)) is None
+    assert GATES["worded"](keeper().case(seed, broken)) is not None
+
+
+def test_a_text_says_the_result_that_is_shown() -> None:
+    """`The estimated distance ... is 980 miles` where another distance was shown."""
+    seed = named("multi_turn_base_95")
+    found = 0
+    for number in range(12):
+        made = synthesize(seed, writer(), keeper(), number, 1).variant
+        calls = made.turns[3].ground_truth if made is not None and len(made.turns) > 3 else ()
+        if made is None or [call.name for call in calls] != ["send_message"]:
+            continue
+        steps = [s for s in Facts(ENVIRONMENT, made).steps if s.call.name == "estimate_distance"]
+        assert f"{steps[-1].leaves[0].value:.0f} miles" in str(calls[0].arguments["message"])
+        found += 1
+    assert found
 
 
 def freely(user: str) -> str | None:

@@ -11,10 +11,18 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from rods.synthesis.structure.correspondence import (
+    Pair,
+    composed,
+    computed,
+    leaf_pairs,
+    side_by_side,
+)
 from rods.synthesis.structure.dates import find_dates, iso
 from rods.synthesis.structure.domains import Domains, load_domains
 from rods.synthesis.structure.sources import NUMBER, Source, normal
@@ -79,8 +87,9 @@ class Retelling:
         self._kin, self._place = kin, place
         self._variant, self._index = variant, index
         answered = kin.answer(place), variant.answer(index)
+        later = {answered[1]: answered[0]} if variant.answer(index) != index else {}
         self._before = Pairs(
-            {**before.turns, index: place},
+            {**before.turns, index: place, **later},
             {**before.steps, **dict(_paired(kin, answered[0], variant, answered[1]))},
         )
         self._domains = load_domains(variant.environment.name)
@@ -102,7 +111,7 @@ class Retelling:
             return found
         heard = set(_MASK.findall(old)), set(_MASK.findall(new))
         said = {r for r in old_masks if old_masks[r] in heard[0] and new_masks[r] in heard[1]}
-        return self._strange(said) or self._turned(old, new)
+        return self._apart() or self._strange(said) or self._turned(old, new)
 
     def _alike(self, old: Mapping[Role, str], new: Mapping[Role, str]) -> dict[str, set[str]]:
         """The masks of the model that may stand where a mask stands: those of the same argument."""
@@ -127,43 +136,83 @@ class Retelling:
                 return f"{role.name}={new!r} does not come from where the model's {old!r} does"
         return None
 
+    def _apart(self) -> str | None:
+        """Arguments that are equal in the model and not here: a call was given another's value."""
+        known: dict[str, tuple[Role, Scalar]] = {}
+        for role, old in self._old.items():
+            new = self._new[role]
+            other, value = known.setdefault(normal(old), (role, new))
+            if not isinstance(old, bool) and normal(value) != normal(new):
+                return f"{role.name}={new!r}, but {other.name}={value!r}; its model has them equal"
+        return None
+
     def _follows(self, role: Role, old: Scalar, new: Scalar) -> bool:
-        """Whether a changed value stands where the model's stands, wherever that is."""
-        places = [normal(value) for value in self._places(role, old)]
-        return not places or normal(new) in places
+        """Whether a changed value stands where the model's stands, wherever that is.
+
+        One that stands nowhere is computed from what does, or a text with what does inside.
+        """
+        places = self._called_so(role, old) or set(map(normal, self._places(role, old)))
+        if places:
+            return normal(new) in places
+        if isinstance(old, bool) or isinstance(new, bool) or old is None or new is None:
+            return False
+        pairs = list(self._pairs(role))
+        if isinstance(old, str):
+            pairs += [
+                names
+                for a, b in set(pairs)
+                if isinstance(a, str) and isinstance(b, str)
+                for names in itertools.product(_names(a, self._domains), _names(b, self._domains))
+            ]
+            return isinstance(new, str) and composed(old, new, pairs)
+        return isinstance(new, int | float) and computed(old, new, pairs)
+
+    def _called_so(self, role: Role, old: Scalar) -> set[str]:
+        """What the variant's earlier calls have where the model's take it by the same name."""
+        place = (role.name, *role.path)
+        return {
+            normal(leaf.value)
+            for before, after in self._earlier(role)
+            if any(x.path == place and normal(x.value) == normal(old) for x in _arguments(before))
+            for leaf in _arguments(after)
+            if leaf.path == place
+        }
+
+    def _earlier(self, role: Role) -> Iterator[tuple[Step, Step]]:
+        """Steps before a call, with those that they rework."""
+        last = _began(self._variant, self._index) + role.call
+        for mine, theirs in self._before.steps.items():
+            if mine < last:
+                yield self._kin.steps[theirs], self._variant.steps[mine]
 
     def _places(self, role: Role, old: Scalar) -> Iterator[Scalar]:
         """What the variant has where the model's texts, results, calls and world have a value."""
-        key, last = normal(old), _began(self._variant, self._index) + role.call
+        key = normal(old)
         for index, place in self._before.turns.items():
             texts = self._kin.task.turns[place].user, self._variant.task.turns[index].user
             if _mask(texts[0], old, "\0", self._domains) != texts[0]:
                 new = self._new[role]
                 yield new if _mask(texts[1], new, "\0", self._domains) != texts[1] else None
-        pairs = [
-            pair
-            for mine, theirs in self._before.steps.items()
-            if mine < last
-            for before, after in ((self._kin.steps[theirs], self._variant.steps[mine]),)
-            for pair in ((before.leaves, after.leaves), (_arguments(before), _arguments(after)))
-        ]
-        for kept, made in (*pairs, *self._configured()):
-            there = {leaf.path for leaf in kept if normal(leaf.value) == key}
-            yield from (leaf.value for leaf in made if leaf.path in there)
+        yield from (mine for theirs, mine in self._pairs(role) if normal(theirs) == key)
 
-    def _configured(self) -> Iterator[tuple[Sequence[Leaf], Sequence[Leaf]]]:
-        """Numbers of the two worlds, class by class, where they have as many."""
-        theirs, mine = (
-            cast("Mapping[str, Any]", facts.task.world.get("initial_config", {}))
-            for facts in (self._kin, self._variant)
+    def _pairs(self, role: Role) -> Iterator[Pair]:
+        """Values of the model's texts, world, calls and results, and what the variant has there."""
+        for mine, theirs in self._before.turns.items():
+            yield self._kin.task.turns[theirs].user, self._variant.task.turns[mine].user
+        for before, after in self._earlier(role):
+            yield from leaf_pairs(before.leaves, after.leaves)
+            yield from leaf_pairs(_arguments(before), _arguments(after))
+        yield from self._configured
+
+    @functools.cached_property
+    def _configured(self) -> Sequence[Pair]:
+        """What stands in the same places of the two worlds."""
+        worlds = (
+            cast("Mapping[str, Any]", f.task.world.get("initial_config", {}))
+            for f in (self._kin, self._variant)
         )
-        for owner in theirs.keys() & mine.keys():
-            pair = [
-                [x for x in leaves(node[owner]) if _is_number(x.value)] for node in (theirs, mine)
-            ]
-            if len(pair[0]) == len(pair[1]):
-                old, new = ([Leaf((n,), x.value) for n, x in enumerate(rows)] for rows in pair)
-                yield old, new
+        shown = ({n: {**self._domains.defaults.get(n, {}), **w[n]} for n in w} for w in worlds)
+        return tuple(side_by_side(*shown))
 
     def _turned(self, old: str, new: str) -> str | None:
         """Two texts of one call, said by parts of them, that stand the other way round."""
@@ -189,10 +238,6 @@ def _order(text: str, one: str, two: str) -> bool | None:
         for mine, other in (parts, parts[::-1])
     ]
     return min(found[0]) < min(found[1]) if found[0] and found[1] else None
-
-
-def _is_number(value: Scalar) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _began(facts: Facts, turn: int) -> int:

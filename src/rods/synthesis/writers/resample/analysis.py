@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from rods.synthesis.structure.correspondence import TANK
 from rods.synthesis.structure.domains import NUMERIC, Domains
 from rods.synthesis.structure.sources import NUMBER, Argument, Source, normal, numbers_in
 from rods.synthesis.structure.trace import Path, Scalar, Step, leaves
@@ -22,9 +23,6 @@ from rods.task import Task
 
 Place: TypeAlias = tuple[str, Path]
 """An argument's name and the path inside its value."""
-
-TANK = 50.0
-"""What `fillFuelTank` can fill up to, in gallons."""
 
 
 class Link(NamedTuple):
@@ -77,7 +75,8 @@ def analyse(
         call = steps[argument.step].call
         kind = domains.parameter(call.name, argument.name)
         computed = argument.source is Source.DERIVED or argument.inside
-        if (argument.source is Source.RESULT and not computed) or _distinctive(argument):
+        told = isinstance(argument.value, str) and argument.source is Source.DERIVED
+        if (argument.source is Source.RESULT and not computed) or _distinctive(argument) or told:
             found = index.links(argument)
             if found:
                 links.setdefault(argument.step, {})[argument.name, argument.path] = found
