@@ -23,7 +23,7 @@ from pathlib import Path
 from rods.synthesis.gates.case import GATES, Facts
 from rods.synthesis.gates.keeper import TEXTUAL, Gatekeeper, gate_names
 from rods.synthesis.pipeline import synthesize
-from rods.synthesis.templates.phrases import Ask, load_phrases
+from rods.synthesis.templates.phrases import Ask, phrases_of
 from rods.synthesis.writers import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.task import Task
@@ -60,7 +60,7 @@ FREE = "free"
 
 def human(task: Task) -> mutants.Subject:
     """A human task beside a seed that makes its calls in other words."""
-    phrases, specs = load_phrases("bfcl"), keeper().facts(task).specs
+    phrases, specs = phrases_of(ENVIRONMENT), keeper().facts(task).specs
     rng = random.Random(task.id)
     turns = [
         dataclasses.replace(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mutants import Break, Subject, replaced
 from rods.errors import TaskError
-from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import Path, Scalar, leaves, trace
 from rods.synthesis.writers.resample.rebind import put_leaf
 from rods.task import Task
@@ -161,7 +161,7 @@ def another(subject: Subject, rng: random.Random) -> Task | None:
 
 def by_name(value: Scalar) -> list[str]:
     """How people call a value that stands for something with a name: a company, a city."""
-    domains = load_domains("bfcl")
+    domains = domains_of(ENVIRONMENT)
     tables = (domains.companies, domains.airports, domains.zips)
     return [name for table in tables for name, code in table.items() if code == value]
 

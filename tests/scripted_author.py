@@ -21,9 +21,9 @@ from typing import Any
 from rods.env import Environment
 from rods.infra.pycall import PyCall, parse_python_calls
 from rods.synthesis.structure.api_graph import ApiGraph
-from rods.synthesis.structure.domains import Domains, load_domains
+from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.trace import Step, all_tools, owners, read_result
-from rods.synthesis.templates.phrases import Ask, load_phrases
+from rods.synthesis.templates.phrases import Ask, phrases_of
 from rods.synthesis.templates.phrases import noun as noun_of
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live
@@ -191,10 +191,10 @@ class ScriptedAuthor:
         self._specs: dict[str, ToolSpec] = {}
         for task in pool:
             self._specs.update(all_tools(environment, task))
-        self._domains = load_domains(environment.name)
+        self._domains = domains_of(environment)
         materials = ResampleWriter(pool, environment).materials
         self._grounder = Grounder(self._domains, self._specs, self._graph, materials)
-        self._phrases = load_phrases(environment.name)
+        self._phrases = phrases_of(environment)
 
     def __call__(self, body: Mapping[str, Any]) -> str:
         prompt = str(body["messages"][-1]["content"])

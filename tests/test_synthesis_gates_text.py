@@ -11,7 +11,7 @@ from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.text import nothing_contradicts, nothing_leaks, units_agree
 from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
-from rods.synthesis.templates.phrases import Ask, load_phrases
+from rods.synthesis.templates.phrases import Ask, phrases_of
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import (
@@ -155,7 +155,7 @@ def test_units(text: str, wrong: bool) -> None:
 def templated(*calls: ToolCall) -> tuple[Task, str]:
     task = single(["TradingBot"], "", *calls)
     specs = Facts(ENVIRONMENT, task).specs
-    phrases = load_phrases("bfcl")
+    phrases = phrases_of(ENVIRONMENT)
     user = phrases.turn([Ask(c, specs[c.name]) for c in calls], random.Random(4), first=True)
     return say(task, 0, user), user
 

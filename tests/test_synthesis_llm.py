@@ -15,7 +15,7 @@ from rods.errors import ConfigError, WriterError
 from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import all_tools
 from rods.synthesis.templates.phrases import Ask
 from rods.synthesis.writers import make_writer
@@ -151,7 +151,7 @@ def test_patches_keep_fields_and_types(patch: dict[str, Json], fits: bool) -> No
 
 
 def base_of(name: str) -> Base:
-    return Base.of(ENVIRONMENT, named(name), load_domains("bfcl"))
+    return Base.of(ENVIRONMENT, named(name), domains_of(ENVIRONMENT))
 
 
 def test_plans_that_cannot_work_are_refused_before_anything_is_executed() -> None:

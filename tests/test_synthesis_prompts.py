@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.templates.phrases import Ask, Giver, load_phrases
+from rods.synthesis.templates.phrases import Ask, Giver, phrases_of
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.critique import judge
 from rods.synthesis.writers.llm.execute import planned_of
@@ -95,7 +95,7 @@ def test_a_place_in_a_list_is_a_pointer() -> None:
 
 
 def test_a_planner_without_a_model_passes_its_own_reference_on() -> None:
-    phrases = load_phrases("bfcl")
+    phrases = phrases_of(ENVIRONMENT)
     wordings = {n: w for n, w in phrases.wordings.items() if w.refer.get("order_id")}
     tool, wording = next(iter(sorted(wordings.items())))
     giver_name, forms = next(iter(wording.refer["order_id"].items()))

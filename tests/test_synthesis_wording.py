@@ -9,16 +9,16 @@ import re
 import pytest
 
 from rods.synthesis.gates.asked import calls_are_asked_for
-from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import Step, read_result
 from rods.synthesis.templates.clarity import clear_giver, place_of
-from rods.synthesis.templates.phrases import Ask, Giver, Phrases, Wording, load_phrases
+from rods.synthesis.templates.phrases import Ask, Giver, Phrases, Wording, phrases_of
 from rods.synthesis.templates.wording import SLOT
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
-from synthesis_cases import keeper, named, sides, walked, with_turn, writer
+from synthesis_cases import ENVIRONMENT, keeper, named, sides, walked, with_turn, writer
 
-PHRASES, DOMAINS = load_phrases("bfcl"), load_domains("bfcl")
+PHRASES, DOMAINS = phrases_of(ENVIRONMENT), domains_of(ENVIRONMENT)
 SEAMS = (
     r"\bthat I will name\b",
     r"\bID you just\b",

@@ -12,10 +12,10 @@ import pytest
 from rods.envs.bfcl.tasks import load_tasks, split
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.synthesis.structure.api_graph import ApiGraph
-from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import Step, leaves
 from rods.synthesis.templates.clarity import clear_giver
-from rods.synthesis.templates.phrases import Ask, Giver, load_phrases
+from rods.synthesis.templates.phrases import Ask, Giver, phrases_of
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.entities import collect
@@ -23,8 +23,9 @@ from rods.synthesis.writers.resample.sketch import Sketch
 from rods.synthesis.writers.resample.usage import is_name
 from rods.task import MISS_PARAM, Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
+from synthesis_cases import ENVIRONMENT
 
-PHRASES, DOMAINS = load_phrases("bfcl"), load_domains("bfcl")
+PHRASES, DOMAINS = phrases_of(ENVIRONMENT), domains_of(ENVIRONMENT)
 VAGUE = re.compile(
     r"\b(?:certain|in mind|specific|particular|some|somebody|someone|something|somewhere|one of"
     r"|another|different|other|else)\b",

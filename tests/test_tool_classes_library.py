@@ -9,7 +9,6 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,17 +16,20 @@ import pytest
 from rods.config import EnvSettings
 from rods.env import Environment, make_environment
 from rods.envs.originals import original_tasks, parted_tasks
+from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.api_graph import ApiGraph
-from rods.synthesis.structure.domains import load_domains
+from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.inference import domains_for, holder_of
+from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writers import make_writer
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live
+from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.assign import Materials
 from rods.task import Task, read_tasks
 from rods.types import ToolSpec
@@ -123,7 +125,26 @@ def test_kinds_are_inferred_from_names_and_states(library: Environment, seeds: l
     assert domains.parameter("register_member", "name") == "person"
     assert domains.parameter("find_books", "section") == ""
     assert domains.leaf("Library", "title") == ""
-    assert domains_for(SimpleNamespace(name="bfcl"), ()) is load_domains("bfcl")  # type: ignore[arg-type]
+
+
+def test_an_environment_brings_what_it_knows_of_its_values(
+    seeds: list[Task], tmp_path: Path
+) -> None:
+    (tmp_path / "domains.toml").write_text('[parameters]\nmember_id = "ident"\n', encoding="utf-8")
+    (tmp_path / "phrases").mkdir()
+    (tmp_path / "phrases" / "Library.toml").write_text(
+        '[lend]\nsay = ["hand {book_id} over to {member_id}"]\n', encoding="utf-8"
+    )
+    from examples.library_loans.service import Library
+
+    library = ToolClasses("library", [Library], knowledge=tmp_path)
+    domains = domains_for(library, seeds)
+    assert domains is domains_of(library) and not domains.inferred
+    assert domains.parameter("lend", "member_id") == "ident"
+    assert domains.ranges == {}, "sections that a file leaves out are empty"
+    planner = GraphWriter(seeds, library).planner
+    assert (planner.domains, planner.phrases) == (domains, phrases_of(library))
+    assert planner.phrases.knows("lend") and not planner.phrases.knows("take_back")
 
 
 @pytest.mark.parametrize(

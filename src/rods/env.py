@@ -10,7 +10,8 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
 
 A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
 trajectory is then invalid, it is not worth 0. A world whose tasks are questions also has
-`judge_answer` (`AnswerJudge`), and an environment that makes its questions is a `QuestionSource`.
+`judge_answer` (`AnswerJudge`), and an environment that makes its questions is a `QuestionSource`;
+one that says what its values mean is `Knowing`.
 """
 
 from __future__ import annotations
@@ -139,6 +140,24 @@ class QuestionSource(Protocol):
     def replay(self, task: Task) -> str | None:
         """What is wrong with a task's answer, worked out again; None: nothing, or not known."""
         ...
+
+
+@runtime_checkable
+class Knowing(Protocol):
+    """What an environment may have besides: files that say what its values mean.
+
+    Without them kinds of values are inferred from tools and worlds, and messages are made from the
+    tools' descriptions.
+    """
+
+    knowledge: Path | None
+    """A folder that may hold `domains.toml` (what values mean, which exist, which belong together)
+    and `phrases/*.toml` (how people ask for each tool)."""
+
+
+def knowledge_of(environment: Environment) -> Path | None:
+    """The folder of what an environment knows of its values; None: it has none."""
+    return environment.knowledge if isinstance(environment, Knowing) else None
 
 
 BUNDLED = {

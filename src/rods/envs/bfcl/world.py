@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Container
+from pathlib import Path
 
 from rods.env import TurnVerdict
 from rods.envs.bfcl.apis import Apis, has_call
@@ -33,6 +34,7 @@ class BfclEnvironment:
     """Opens worlds for the benchmark's tasks and for their variants."""
 
     name = "bfcl"
+    knowledge: Path | None = Path(__file__).parent
 
     def __init__(self, wheel: str = ""):
         """`wheel`: path of the benchmark's wheel; empty as in `assets.obtain`."""

@@ -18,6 +18,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 from rods.env import TurnVerdict
@@ -38,13 +39,21 @@ OUTAGES = (EnvError, ConnectionError, TimeoutError, MemoryError)
 class ToolClasses:
     """An environment made of Python classes."""
 
-    def __init__(self, name: str, classes: Sequence[type[Any]], *, hidden: Sequence[str] = ()):
+    def __init__(
+        self,
+        name: str,
+        classes: Sequence[type[Any]],
+        *,
+        hidden: Sequence[str] = (),
+        knowledge: Path | None = None,
+    ):
         """Read the classes; what cannot be hosted is said now.
 
         Args:
             name: Short name; `task.env` must be equal to it.
             classes: Their public methods are the tools, their public attributes the state.
             hidden: Public methods that are no tools.
+            knowledge: Folder of what the values mean and how people ask (`rods.env.Knowing`).
 
         Raises:
             ConfigError: no classes, a method without hints, a name that stands twice, state that
@@ -55,6 +64,7 @@ class ToolClasses:
                 f"environment {name!r}: no classes were given; expected at least one."
             )
         self.name = name
+        self.knowledge = knowledge
         self._kinds = {kind.__name__: kind for kind in classes}
         if len(self._kinds) < len(classes):
             raise ConfigError(f"environment {name!r}: two classes have one name; rename one.")

@@ -24,7 +24,7 @@ from rods.synthesis.structure.correspondence import (
     side_by_side,
 )
 from rods.synthesis.structure.dates import find_dates, iso
-from rods.synthesis.structure.domains import Domains, load_domains
+from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.sources import NUMBER, Source, normal
 from rods.synthesis.structure.trace import Leaf, Path, Scalar, Step, leaves
 from rods.synthesis.templates.vocabulary import word_lists
@@ -92,7 +92,7 @@ class Retelling:
             {**before.turns, index: place, **later},
             {**before.steps, **dict(_paired(kin, answered[0], variant, answered[1]))},
         )
-        self._domains = load_domains(variant.environment.name)
+        self._domains = domains_of(variant.environment)
         self._old = _roles(kin, place)
         self._new = _roles(variant, index)
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rods.synthesis.gates.case import Case, Kin, gate
-from rods.synthesis.templates.phrases import Phrases, load_phrases
+from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import DONE, END, foreign, pattern, pieces
 from rods.types import ToolCall
 
@@ -25,7 +25,7 @@ def calls_are_asked_for(case: Case) -> str | None:
 
     A reworked message asks for what its model asks for. A message made of templates is read back.
     """
-    phrases = load_phrases(case.variant.environment.name)
+    phrases = phrases_of(case.variant.environment)
     for index, turn in enumerate(case.variant.task.turns):
         kin = case.kins[index]
         problem = _misread(phrases, case, index, kin)

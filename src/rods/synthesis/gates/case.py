@@ -17,12 +17,12 @@ from typing import NamedTuple, TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
-from rods.synthesis.structure.domains import Domains, load_domains
+from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import Step, Trace, all_tools, leaves, trace
-from rods.synthesis.templates.phrases import load_phrases, said
+from rods.synthesis.templates.phrases import Phrases, phrases_of, said
 from rods.synthesis.templates.reading import Reading, read
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
@@ -95,9 +95,9 @@ class Facts:
         """All values of calls, results and configuration, and what values are called."""
         texts = [step.result.content for step in self.steps]
         texts += _spoken(self.calls)
-        texts += _names_of(texts, load_domains(self.environment.name))
+        texts += _names_of(texts, domains_of(self.environment))
         texts.append(json.dumps(dict(self.task.world), ensure_ascii=False))
-        return Vocabulary(texts, _acronyms(self.environment.name, self.specs))
+        return Vocabulary(texts, _acronyms(phrases_of(self.environment), self.specs))
 
     def asked(self, turn: int) -> tuple[ToolCall, ...]:
         """The calls that a message asks for: its turn's, or those that follow a deliberate gap."""
@@ -146,18 +146,18 @@ def _names_of(texts: Iterable[str], domains: Domains) -> list[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _templates(environment: str) -> str:
-    return "\n".join(load_phrases(environment).texts)
+def _templates(phrases: Phrases) -> str:
+    return "\n".join(phrases.texts)
 
 
 _ACRONYMS: dict[int, tuple[Mapping[str, ToolSpec], frozenset[str]]] = {}
 
 
-def _acronyms(environment: str, specs: Mapping[str, ToolSpec]) -> frozenset[str]:
+def _acronyms(phrases: Phrases, specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     """Words in capitals that tools and templates speak of (GPS): they are no values."""
     known = _ACRONYMS.get(id(specs))
     if known is None or known[0] is not specs:
-        texts = [spec.description for spec in specs.values()] + [_templates(environment)]
+        texts = [spec.description for spec in specs.values()] + [_templates(phrases)]
         words = frozenset(word.lower() for word in _CAPITALS.findall("\n".join(texts)))
         known = _ACRONYMS[id(specs)] = (specs, words)
     return known[1]
@@ -199,7 +199,7 @@ class Case:
     def readings(self) -> tuple[Reading | None, ...]:
         """What is read back of each message by the templates; None where it asks for nothing."""
         facts = self.variant
-        phrases = load_phrases(facts.environment.name)
+        phrases = phrases_of(facts.environment)
         found: list[Reading | None] = []
         for index, turn in enumerate(facts.task.turns):
             place = facts.answer(index)

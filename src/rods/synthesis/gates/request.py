@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from rods.synthesis.gates.case import Case, gate
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import from_description, load_phrases
+from rods.synthesis.templates.phrases import Phrases, from_description, phrases_of
 from rods.types import ToolSpec
 
 _PLAIN = str.maketrans({"\u2019": "'", "\u2013": "-", "\u2014": "-"})
@@ -80,7 +80,7 @@ def wants_something(case: Case) -> str | None:
 
     Tolerated where the human turn that is reworked does it too.
     """
-    verbs = _verbs(case.variant.environment.name) | _tool_verbs(case.variant.specs)
+    verbs = _verbs(phrases_of(case.variant.environment)) | _tool_verbs(case.variant.specs)
     for index, turn in enumerate(case.variant.task.turns):
         if not turn.user.strip():
             continue
@@ -122,10 +122,10 @@ def _problem(text: str, verbs: frozenset[str], *, asks: bool) -> str | None:
 
 
 @functools.cache
-def _verbs(environment: str) -> frozenset[str]:
+def _verbs(phrases: Phrases) -> frozenset[str]:
     """Words with which people begin an order: of a list, and of the templates."""
     listed = files("rods").joinpath("synthesis", "gates", "verbs.txt").read_text(encoding="utf-8")
-    said = (say for w in load_phrases(environment).wordings.values() for say in w.clauses)
+    said = (say for w in phrases.wordings.values() for say in w.clauses)
     return frozenset(listed.split()) | {say.split()[0].lower() for say in said}
 
 

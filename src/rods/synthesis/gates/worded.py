@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from rods.synthesis.gates.alignment import Pairs, Retelling
 from rods.synthesis.gates.case import Case, Facts, Kin, gate
-from rods.synthesis.structure.domains import load_domains
-from rods.synthesis.templates.phrases import Phrases, load_phrases
+from rods.synthesis.structure.domains import domains_of
+from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import Strict, foreign, read
 
 CANDIDATES = 3
@@ -75,7 +75,7 @@ def _shape(facts: Facts, index: int) -> object:
 def _templates(case: Case) -> str | None:
     """What is wrong with the first message that templates do not explain to its last word."""
     facts = case.variant
-    phrases, domains = load_phrases(facts.environment.name), load_domains(facts.environment.name)
+    phrases, domains = phrases_of(facts.environment), domains_of(facts.environment)
     for index, turn in enumerate(facts.task.turns):
         if not turn.user.strip():
             continue

@@ -1,9 +1,9 @@
 """Argument domains of an environment: kinds of parameters and the API's own tables.
 
-Owns the reading of `envs/<name>/domains.toml`, as data: no environment is imported. Never guesses
-(`inference.py` does): what the file does not name has no kind and is left as it is.
+Owns the reading of the `domains.toml` that an environment brings (`Knowing`), as data. Never
+guesses (`inference.py` does): what the file does not name has no kind and is left as it is.
 
-    domains = load_domains("bfcl")
+    domains = domains_of(environment)
     domains.parameter("book_flight", "travel_from")      # "airport"
 """
 
@@ -13,9 +13,10 @@ import functools
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from rods.env import Environment, knowledge_of
 from rods.errors import SynthesisError
 from rods.types import Json
 
@@ -23,6 +24,7 @@ _NUMERIC = """
 money price shares fuel volume miles meters temperature percent psi volts quantity turnover change
 id cvv counter priority lines
 """
+FILE = "domains.toml"
 NUMERIC = frozenset(_NUMERIC.split())
 """Kinds whose values are numbers."""
 
@@ -68,24 +70,22 @@ class Domains:
         return self.keys.get(f"{owner}.{name}") or self.keys.get(name, "")
 
 
-def has_domains(environment: str) -> bool:
-    """Whether an environment has a file of domains."""
-    return files("rods").joinpath("envs", environment, "domains.toml").is_file()
-
-
-@functools.cache
-def load_domains(environment: str) -> Domains:
-    """Read the domains of an environment by its short name; empty ones where it has no file.
+def domains_of(environment: Environment) -> Domains:
+    """The domains that an environment brings; empty ones where it brings none.
 
     Raises:
         SynthesisError: a section of the file is missing or broken.
     """
-    path = files("rods").joinpath("envs", environment, "domains.toml")
+    folder = knowledge_of(environment)
+    known = folder is not None and (folder / FILE).is_file()
+    return _load(folder / FILE) if folder and known else NO_DOMAINS
+
+
+@functools.cache
+def _load(path: Path) -> Domains:
     try:
-        if not path.is_file():
-            return _domains(_EMPTY)
         data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _domains(data)
+        return _domains({**_EMPTY, **data})
     except (KeyError, tomllib.TOMLDecodeError) as error:
         raise SynthesisError(f"{path}: section or value missing or broken: {error}.") from error
 
@@ -128,3 +128,7 @@ def _domains(data: Mapping[str, Any]) -> Domains:
 def _pair(text: str) -> tuple[str, str]:
     left, _, right = text.partition("-")
     return left, right
+
+
+NO_DOMAINS = _domains(_EMPTY)
+"""Of an environment that brings none."""

@@ -1,4 +1,4 @@
-"""Argument domains of an environment that has no `domains.toml`: read off its tools and worlds.
+"""Argument domains of an environment that brings no `domains.toml`: read off its tools and worlds.
 
 Owns simple inference: a parameter `member_id` takes keys of a mapping `members`, or values of
 fields that are called `member_id`; people's names are told by their shape. Never executes a call,
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from rods.env import Environment
-from rods.synthesis.structure.domains import Domains, has_domains, load_domains
+from rods.synthesis.structure.domains import NO_DOMAINS, Domains, domains_of
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.types import Json, ToolSpec
@@ -71,8 +71,9 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
         environment: Opens the worlds of the pool.
         pool: Tasks of the training side.
     """
-    if has_domains(environment.name):
-        return load_domains(environment.name)
+    known = domains_of(environment)
+    if known is not NO_DOMAINS:
+        return known
     tools: dict[str, ToolSpec] = {}
     fields = _Fields({}, {})
     for task in pool:
@@ -115,9 +116,8 @@ def infer(
     for name, texts in values.items():
         if texts & known:  # renamed wherever they stand, or nothing would refer to them
             configuration[name] = "ident"
-    empty = load_domains("")
     return dataclasses.replace(
-        empty, parameters=parameters, configuration=configuration, keys=mappings, inferred=True
+        NO_DOMAINS, parameters=parameters, configuration=configuration, keys=mappings, inferred=True
     )
 
 

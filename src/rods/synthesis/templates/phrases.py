@@ -1,10 +1,10 @@
 """How people ask for calls: messages from templates, without a model.
 
-Owns the frames around clauses and the files of templates, `envs/<name>/phrases/*.toml`; where an
-environment has none, clauses come from the tools' own descriptions. How one call is said stands in
-`wording.py`. Never chooses calls, never executes.
+Owns the frames around clauses and the files of templates that an environment brings (`Knowing`),
+`phrases/*.toml`; where it brings none, clauses come from the tools' own descriptions. How one call
+is said stands in `wording.py`. Never chooses calls, never executes.
 
-    phrases = load_phrases("bfcl")
+    phrases = phrases_of(environment)
     phrases.turn([Ask(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
 """
 
@@ -15,9 +15,10 @@ import random
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, cast
 
+from rods.env import Environment, knowledge_of
 from rods.errors import SynthesisError
 from rods.synthesis.templates.wording import (
     SLOT,
@@ -39,8 +40,8 @@ __all__ = [
     "Wording",
     "frame_words",
     "from_description",
-    "load_phrases",
     "noun",
+    "phrases_of",
     "said",
     "thing",
     "ways",
@@ -219,6 +220,10 @@ class Phrases:
         return [_closed(form.format(what, quoted)) for form in _ANSWERS]
 
 
+NO_PHRASES = Phrases({}, {})
+"""Of an environment that brings none."""
+
+
 def frame_words() -> frozenset[str]:
     """The words that stand around the clauses of a message."""
     return frozenset(re.findall(r"[a-z']+", " ".join((*_FIRST, *_NEXT, *_LAST)).lower()))
@@ -257,21 +262,22 @@ def _closed(text: str) -> str:
     return re.sub(r"([.!?]')\.$", r"\1", re.sub(r"\.\.$", ".", text))
 
 
-@functools.cache
-def load_phrases(environment: str) -> Phrases:
-    """Templates of an environment by its short name; none are needed.
+def phrases_of(environment: Environment) -> Phrases:
+    """The templates that an environment brings; none are needed.
 
     Raises:
         SynthesisError: a file cannot be read, or a section of it has no clauses.
     """
-    folder = files("rods").joinpath("envs", environment, "phrases")
+    folder = knowledge_of(environment)
+    return _load(folder / "phrases") if folder is not None else NO_PHRASES
+
+
+@functools.cache
+def _load(folder: Path) -> Phrases:
     wordings: dict[str, Wording] = {}
     openers: dict[str, Sequence[str]] = {}
-    if folder.is_dir():
-        for path in sorted(folder.iterdir(), key=lambda p: p.name):
-            if path.name.endswith(".toml"):
-                owner = path.name.removesuffix(".toml")
-                openers[owner] = _read(path.read_text(encoding="utf-8"), path.name, wordings)
+    for path in sorted(folder.glob("*.toml")):
+        openers[path.stem] = _read(path.read_text(encoding="utf-8"), path.name, wordings)
     return Phrases(wordings, openers)
 
 

@@ -21,7 +21,7 @@ from rods.synthesis.structure.inference import domains_for
 from rods.synthesis.structure.profile import Profile, distance, profile
 from rods.synthesis.structure.sources import sources
 from rods.synthesis.structure.trace import all_tools, owners, trace
-from rods.synthesis.templates.phrases import Phrases, load_phrases
+from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble
 from rods.synthesis.writers.graph.walk import Base, Planner, Walk
 from rods.synthesis.writers.resample.writer import ResampleWriter
@@ -70,7 +70,7 @@ class GraphWriter:
             environment,
             _graph(originals, environment),
             domains_for(environment, originals),
-            phrases or load_phrases(environment.name),
+            phrases or phrases_of(environment),
             self._renamer.materials,
         )
         self._max_distance = max_distance

@@ -2,7 +2,7 @@
 
 Owns the reading of a task's trace for the resample writer. Never changes a task.
 
-    knowledge = analyse(task, steps, arguments, load_domains("bfcl"))
+    knowledge = analyse(task, steps, arguments, domains)
     knowledge.links[3]["booking_id", ()]                    # results that show this argument
 """
 

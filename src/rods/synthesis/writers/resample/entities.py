@@ -3,7 +3,7 @@
 Owns the reading of a task's arguments and configuration by the kinds of `domains.toml`. Never
 chooses a new value.
 
-    found = collect(task, load_domains("bfcl"))
+    found = collect(task, domains)
     found.compounds["final_report.pdf"]                     # "name"
 """
 

@@ -3,7 +3,7 @@
 Owns finding the occurrences of entities (once for a task) and rendering them with new values (many
 times). Never chooses values: see `assign.py`.
 
-    sketch = Sketch(task, load_domains("bfcl"))
+    sketch = Sketch(task, domains)
     variant = sketch.render(assign(sketch, vocabulary, rng))
 """
 
