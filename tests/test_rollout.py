@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from oracle import OraclePolicy
 from rods.errors import EnvError
-from rods.policy import OraclePolicy
 from rods.reward import get_reward, score, score_group
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason, ToolCall

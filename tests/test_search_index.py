@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rods.envs.search import index as index_module
-from rods.envs.search.documents import Document, document_of, read_corpus, words
+from rods.envs.search.documents import Document, document_of, read_lines, words
 from rods.envs.search.index import K1, B, Bm25Index, digest
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 
@@ -189,7 +189,7 @@ def test_both_row_forms(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "c.jsonl", rows)
     path.write_text(path.read_text() + "\n \n")
-    assert list(read_corpus(path)) == [
+    assert [line.document for line in read_lines(path)] == [
         Document("7", "Okdal", "A town.\nOn the Sarn."),
         Document("8", "Sarn", "A river."),
     ]
@@ -235,7 +235,7 @@ def test_a_missing_file_or_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError, match="is no file"):
         Bm25Index.of_file(tmp_path / "none.jsonl")
     with pytest.raises(ConfigError, match="is no file"):
-        list(read_corpus(tmp_path))
+        list(read_lines(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
     with pytest.raises(PrerequisiteError, match=r"pip install -e '.*\[search\]'"):
         Bm25Index.of(DOCUMENTS)

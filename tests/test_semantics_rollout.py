@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from oracle import OraclePolicy
 from rods.dialects import get_dialect
 from rods.errors import EnvError, TaskError
-from rods.policy import Completion, OraclePolicy, ScriptedPolicy, Session, episode_seed
+from rods.policy import Completion, ScriptedPolicy, Session, episode_seed
 from rods.rollout.groups import run_episode
 from rods.trajectory import Trajectory
 from rods.types import ParseVerdict, StopReason, ToolCall

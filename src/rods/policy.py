@@ -19,8 +19,7 @@ from typing import Protocol
 
 from rods.errors import PolicyError
 from rods.stops import Decode, Stops
-from rods.task import Task
-from rods.types import FinishReason, ToolCall
+from rods.types import FinishReason
 
 
 def episode_seed(run_seed: int, task_id: str, member: int, policy_version: int) -> int:
@@ -183,80 +182,3 @@ class _ScriptedSession:
                 f"{self._seed} asked for one more; give it a longer script."
             )
         return self._script[self._played - 1]
-
-
-class Speech(Protocol):
-    """The part of a dialect that an oracle needs."""
-
-    def write(self, calls: Sequence[ToolCall]) -> str:
-        """The text of calls."""
-        ...
-
-    def answer(self, text: str) -> str:
-        """The text of an answer."""
-        ...
-
-
-class Spelling(Protocol):
-    """The part of a chat template that an oracle needs."""
-
-    @property
-    def end_id(self) -> int:
-        """The end-of-turn token."""
-        ...
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text."""
-        ...
-
-
-class OraclePolicy(ScriptedPolicy):
-    """Plays the ground truth, for tests and for supervised data; never used to evaluate.
-
-    policy = OraclePolicy(task, get_dialect("pythonic"), ChatTemplate(tokenizer))
-    """
-
-    def __init__(
-        self,
-        tasks: Task | Sequence[Task],
-        speech: Speech,
-        spelling: Spelling,
-        *,
-        run_seed: int = 0,
-        members: int = 64,
-        calls_per_step: int = 0,
-        done: str = "Done.",
-        abstain: str = "I cannot do this yet: something is missing.",
-    ) -> None:
-        """Write the scripts.
-
-        Args:
-            tasks: one task, played in every session; or several, told apart by the session's seed.
-            speech: the dialect.
-            spelling: the chat template.
-            run_seed: seed of the rollout, used with several tasks.
-            members: largest group, used with several tasks.
-            calls_per_step: calls of one generation at most; 0: all calls of a turn at once.
-            done: the answer after the calls of a turn.
-            abstain: the answer on a turn that has no ground truth.
-        """
-
-        def script(task: Task) -> list[list[int]]:
-            texts: list[str] = []
-            for turn in task.turns:
-                calls = turn.ground_truth
-                size = calls_per_step or max(1, len(calls))
-                texts += [speech.write(calls[i : i + size]) for i in range(0, len(calls), size)]
-                texts.append(speech.answer(done if calls else abstain))
-            return [[*spelling.encode(text), spelling.end_id] for text in texts]
-
-        if isinstance(tasks, Task):
-            super().__init__(script(tasks))
-            return
-        scripts = {task.id: script(task) for task in tasks}
-        owner = {
-            episode_seed(run_seed, task_id, member, 0): task_id
-            for task_id in scripts
-            for member in range(members)
-        }
-        super().__init__(lambda seed, played: scripts[owner[seed]][played])

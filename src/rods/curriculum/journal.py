@@ -43,7 +43,6 @@ SCHEMA = (
         PRIMARY KEY(epoch, name)) WITHOUT ROWID""",
 )
 
-REASONS = ("mastered", "too_hard", "burn_in", "stale", "pruned")
 VISIT = "task_id, step, version, rbar, variance, low, high, n_valid, k, region"
 """Columns of a judgement, in the order of `visit_row`."""
 

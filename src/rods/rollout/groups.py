@@ -69,25 +69,6 @@ async def run_episode(
     return await _episode(rig, task, member, member)
 
 
-async def run_group(
-    task: Task,
-    environment: Environment,
-    policy: Policy,
-    dialect: AnyDialect,
-    template: ChatTemplate,
-    settings: RolloutSettings,
-    seed: int = 0,
-    temperature: float | None = None,
-    k: int | None = None,
-) -> Group:
-    """K trajectories of one task; see `run_groups`."""
-    groups = run_groups(
-        [task], environment, policy, dialect, template, settings, seed, temperature, k
-    )
-    played = [group async for group in groups]
-    return played[0]
-
-
 async def run_groups(
     tasks: Sequence[Task],
     environment: Environment,

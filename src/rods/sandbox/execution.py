@@ -1,6 +1,6 @@
 """What one execution may use and what came of it; the same words for a local and a remote sandbox.
 
-Owns `SandboxLimits`, `Execution` and the `Interpreter` protocol. It runs nothing.
+Owns `SandboxLimits` and `Execution`. It runs nothing.
 
     execution = (await pool.run("print(1)")).checked()
     execution.stdout, execution.status      # "1\\n", "ok"
@@ -9,7 +9,7 @@ Owns `SandboxLimits`, `Execution` and the `Interpreter` protocol. It runs nothin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 from rods.errors import ConfigError, EnvError
 
@@ -89,18 +89,6 @@ class Execution:
                 "This is no fault of the program; see docs/sandbox.md, section 'When it fails'"
             )
         return self
-
-
-class Interpreter(Protocol):
-    """What runs programs: a pool, a session of one, or a remote service."""
-
-    async def run(self, code: str, stdin: str = "") -> Execution:
-        """Run a program to its end."""
-        ...
-
-    async def aclose(self) -> None:
-        """End it and free what it holds."""
-        ...
 
 
 def last_line(text: str) -> str:

@@ -31,16 +31,6 @@ class ErrorClass(StrEnum):
     NO_PATTERN = "no_pattern"
     PIPELINE_EXCEPTION = "pipeline_exception"
 
-    @property
-    def patchable(self) -> bool:
-        """Whether a patch of the initial configuration may answer it."""
-        return self in (
-            ErrorClass.PARAM_GEN_FAILED,
-            ErrorClass.DECOMPOSE_FAILED,
-            ErrorClass.FUNC_SAMPLE_FAILED,
-            ErrorClass.VM_EXEC_FAILED,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Rejection:

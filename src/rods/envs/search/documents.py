@@ -2,8 +2,8 @@
 
 Owns the row forms and the errors about them; the words that a text is searched by. Never ranks.
 
-    for document in read_corpus(Path("wiki.jsonl")):
-        document.id, document.title, document.text
+    for line in read_lines(Path("wiki.jsonl")):
+        line.document.id, line.document.title, line.document.text
 
 A row is `{"id": ..., "contents": "TITLE\\nTEXT"}` (the form of Search-R1, whose first line is the
 title) or `{"id": ..., "title": ..., "text": ...}`.
@@ -114,11 +114,6 @@ def read_lines(path: Path) -> Iterator[Line]:
         raise ConfigError(
             f"env.search.corpus: {path} is no file; expected JSON lines of documents."
         ) from error
-
-
-def read_corpus(path: Path) -> Iterator[Document]:
-    """The documents of a corpus in order; raises `ConfigError` as `read_lines` does."""
-    return (line.document for line in read_lines(path))
 
 
 class CorpusFile:

@@ -45,10 +45,6 @@ class Source(StrEnum):
     """In none of them: computed, converted or composed."""
 
 
-RANK = {source: rank for rank, source in enumerate(Source)}
-"""0 is the most direct source."""
-
-
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One scalar argument of a ground-truth call and where it comes from."""
