@@ -1,7 +1,8 @@
 """`torl` and `retool_recipe` against references that are written from the released code's text.
 
 The references share nothing with the package: ReTool's counts braces in the last characters, ToRL's
-is one regular expression of nested braces and a call of math-verify in this process.
+is one regular expression of nested braces, a list of rewritings and a call of math-verify in this
+process.
 """
 
 from __future__ import annotations
@@ -55,8 +56,112 @@ def torl(response: str, reference: str) -> float:
         return -1.0
     if boxes[-1].strip().lower() == reference.strip().lower():
         return 1.0
-    mine, theirs = (math_verify.parse(minerva(text)) for text in (boxes[-1], reference))
+    mine, theirs = (math_verify.parse(rewritten(text)) for text in (boxes[-1], reference))
     return 1.0 if math_verify.verify(mine, theirs) else -1.0
+
+
+EDGES = r"\A\\[(\[]|\\[)\]]\Z"
+SPELLINGS = r"""
+an_ >  |  .$ > $  |  \$ >  |  \_ >  |  _ >  |  mbox > text  |  ,\text{and} > ,  |  \text{and} > ,
+\text{m} > \text{}  |  \left >  |  \right >  |  ∶ > :  |  ， > ,  |  $ >  |  \approx > =
+\simeq > =  |  \sim > =  |  ^\prime > '  |  ^{\prime} > '  |  \dfrac > \frac  |  \tfrac > \frac
+^\circ >  |  % >  |  √ > \sqrt  |  ∞ > \infty  |  ∪ > \cup
+"""  # noqa: RUF001
+UNITS = r"""
+square ways integers dollars mph inches hours km units \ldots sue points feet minutes digits cents
+degrees cm gm pounds meters meals edges students childrentickets multiples \text{s} \text{.}
+\text{~s} \text{}^2 \text{}^3 \text{~} \text{} \mathrm{th} ^\circ ^{\circ} \; ,\! {,} " \dots
+"""
+SHORTHAND = (
+    *((rf"\\{name}\{{(.*?)\}}", r"\1") for name in ("text", "textbf", "overline")),
+    *(
+        (r"\\boxed\{(.*)\}", r"\1"),
+        (r"frac([^{])(.)", r"frac{\1}{\2}"),
+        (r"sqrt([^{])", r"sqrt{\1}"),
+    ),
+)
+
+
+def rewritten(text: str) -> str:
+    """An answer by appendix D of Lewkowycz et al. (2022), with ToRL's changes; `_` is a space."""
+    text = re.sub(EDGES, "", text.strip())
+    for rule in re.split(r"\s\s\|\s\s|\n", SPELLINGS.strip()):
+        old, _, new = (side.strip().replace("_", " ") for side in rule.partition(" >"))
+        text = new.join(text.split(old))
+    for word in UNITS.split():
+        text = "".join(text.split(word.replace("~", "\n")))
+    for shape, kept in SHORTHAND:
+        text = re.sub(shape, kept, text)
+    text = "".join(text.split(",")) if "".join(text.split(",")).isdigit() else text
+    return re.sub(EDGES, "", text).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (r" \( \dfrac12 \) ", r"\frac{1}{2}"),
+        (r"\[x\]", "x"),
+        (r"\(x", "x"),
+        ("1,234,567", "1234567"),
+        ("1{,}234", "1234"),
+        ("12,34", "1234"),
+        ("(1,234)", "(1,234)"),
+        ("$3.50$", "3.50"),
+        (r"\$3.50", "3.50"),
+        (r"50\%", "50\\"),
+        ("90^\\circ", "90"),
+        (r"90^{\circ}", "90"),
+        ("an apple", "apple"),
+        ("25 square meters", "25"),
+        ("3 dollars and 4 cents", "3and4"),
+        (r"5 \text{ hours}", "5"),
+        (r"\text{B}", "B"),
+        (r"\mbox{B}", "B"),
+        (r"\textbf{(C)}", "(C)"),
+        (r"x \text{ and } 3", "x,3"),
+        (r"7\text{ m}^2", "7"),
+        (r"4^\mathrm{th}", "4^"),
+        (r"0.\overline{3}", "0.3"),
+        (r"\boxed{7}", "7"),
+        (r"\frac34x", r"\frac{3}{4}x"),
+        (r"\frac{3}{4}", r"\frac{3}{4}"),
+        (r"\sqrt3y", r"\sqrt{3}y"),
+        (r"\left( 1, 2 \right]", "(1,2]"),
+        (r"x \approx 2", "x=2"),
+        ("f^{\\prime}", "f'"),
+        ("√2", r"\sqrt{2}"),
+        ("(-∞, 3]", r"(-\infty,3]"),
+        ("[0,1]\u222a[2,3]", r"[0,1]\cup[2,3]"),
+        ("x\uff0c2", "x,2"),
+    ],
+)
+def test_an_answer_is_respelt_as_torl_respells_it(text: str, plain: str) -> None:
+    assert minerva(text) == plain
+    assert rewritten(text) == plain
+
+
+def test_random_answers_are_respelt_as_torl_respells_them() -> None:
+    rng = random.Random(1)
+    rules = [r.partition(" >")[0].strip() for r in re.split(r"\s\s\|\s\s|\n", SPELLINGS.strip())]
+    pieces = [*(r.replace("_", " ") for r in rules), *UNITS.replace("~", "\n").split(" ")]
+    pieces += [
+        "1",
+        "23",
+        "x",
+        "frac",
+        "sqrt",
+        "{",
+        "}",
+        "\\boxed{",
+        "\\text{",
+        "\\(",
+        "\\]",
+        "a ",
+        "\n",
+    ]
+    for _ in range(3000):
+        text = "".join(rng.choices(pieces, k=rng.randint(1, 8)))
+        assert minerva(text) == rewritten(text), text
 
 
 # -- cases ---------------------------------------------------------------------------------------
