@@ -167,6 +167,29 @@ def test_every_line_of_a_recipe_s_full_setting_has_its_source(path: Path) -> Non
     assert lines and not bare, "P paper, C released code, S the inherited system, D ours"
 
 
+EXAMS = {"torl": 1, "retool": 2, "zerotir": 3, "otc_ppo": 1, "otc_grpo": 1}
+"""Files of questions that the papers evaluate on."""
+
+
+@pytest.mark.parametrize("recipe", EXAMS)
+def test_full_settings_train_on_all_and_evaluate_on_the_papers_own_questions(recipe: str) -> None:
+    full, smoke = load_config(recipe), load_config(recipe, "small")
+    assert full.env.held_out == 0 and len(full.evaluation.files) == EXAMS[recipe]
+    assert not set(full.evaluation.files) & set(full.env.tasks)
+    assert smoke.env.held_out == 0.25 and not (smoke.evaluation.files or smoke.env.tasks)
+
+
+def test_full_settings_are_what_was_looked_up() -> None:
+    zerotir, torl, retool = (load_config(name) for name in ("zerotir", "torl", "retool"))
+    assert zerotir.env.tasks == ("data/orz_math_57k.json", "data/deepmath_103k.parquet")
+    seconds = [c.env.python_tool.seconds for c in (zerotir, torl, retool)]
+    assert seconds == [20.0, 20.0, 30.0] and retool.env.python_tool.memory_mb == 1024
+    assert (torl.evaluation.samples, retool.evaluation.samples) == (0, 32)
+    for name, kind in (("otc_ppo", "reward"), ("otc_grpo", "loss")):
+        train = load_config(name).train
+        assert (train.kl, train.kl_in, train.entropy, train.clip_high) == (1e-3, kind, 1e-3, 0.2)
+
+
 def test_zerotir_s_full_setting_is_its_code_s() -> None:
     full = load_config("zerotir")
     assert full.rollout.stop == ("</answer>",)
