@@ -12,15 +12,16 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
-from rods.config import ModelSettings
+from rods.config import ModelSettings, RunConfig
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.policies.tokenizer import train_tokenizer
 from rods.rollout.template import ChatTemplate
+from rods.store import RunDirectory, new_run_dir
 from rods.tokens import Span
 from rods.trainers.examples import encode_row, read_examples
 from rods.trainers.loading import load_model
-from rods.trainers.sft import School, SftSettings
+from rods.trainers.sft import SftSettings, SftTrainer
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import StopReason
@@ -162,12 +163,12 @@ def test_a_run_of_another_template_is_refused(tmp_path: Path, template: ChatTemp
         read_examples([tmp_path / "run"], template, 400, 512)
 
 
-def school(policy: Path, file: Path, **changes: Any) -> School:
+def trainer_of(policy: Path, file: Path, **changes: Any) -> SftTrainer:
     settings = ModelSettings(name=str(policy), threads=1, lora_rank=changes.pop("lora_rank", 0))
     model, tokenizer = load_model(settings)
     examples = read_examples([file], ChatTemplate(tokenizer), 400, 512)
     chosen: dict[str, Any] = {"epochs": 3, "batch_tokens": 400, "lr": 0.01, **changes}
-    return School(model, tokenizer, examples.samples, SftSettings(**chosen), settings, seed=0)
+    return SftTrainer(model, tokenizer, examples.samples, SftSettings(**chosen), settings, seed=0)
 
 
 def weights(model: Any) -> np.ndarray:
@@ -175,7 +176,7 @@ def weights(model: Any) -> np.ndarray:
 
 
 def test_the_gradient_is_that_of_the_masked_tokens_alone(tmp_path: Path, policy: Path) -> None:
-    mine = school(policy, rows(tmp_path / "d.jsonl", PIECES[0]))
+    mine = trainer_of(policy, rows(tmp_path / "d.jsonl", PIECES[0]))
     sample = mine.samples[0]
     ids = torch.from_numpy(sample.ids)[None]
     logits = mine.model(input_ids=ids).logits[0, :-1].log_softmax(-1)
@@ -186,27 +187,27 @@ def test_the_gradient_is_that_of_the_masked_tokens_alone(tmp_path: Path, policy:
 
 def test_small_passes_make_the_same_update(tmp_path: Path, policy: Path) -> None:
     file = rows(tmp_path / "d.jsonl", *PIECES[:6])
-    whole, parts = school(policy, file), school(policy, file, microbatch_tokens=128)
+    whole, parts = trainer_of(policy, file), trainer_of(policy, file, microbatch_tokens=128)
     first, second = next(whole.updates()), next(parts.updates())
     assert first.loss == pytest.approx(second.loss, rel=1e-5)
     assert first.grad_norm == pytest.approx(second.grad_norm, rel=1e-4)
 
 
 def test_every_example_is_seen_once_an_epoch(tmp_path: Path, policy: Path) -> None:
-    mine = school(policy, rows(tmp_path / "d.jsonl", *PIECES), epochs=2)
+    mine = trainer_of(policy, rows(tmp_path / "d.jsonl", *PIECES), epochs=2)
     figures = list(mine.updates())
     assert sum(f.tokens for f in figures) == 2 * sum(len(s) for s in mine.samples)
     assert figures[-1].step == figures[-1].total == len(figures) > 2
 
 
 def test_loss_falls(tmp_path: Path, policy: Path) -> None:
-    mine = school(policy, rows(tmp_path / "d.jsonl", *PIECES[:6], CHAT), epochs=10, lr=0.03)
+    mine = trainer_of(policy, rows(tmp_path / "d.jsonl", *PIECES[:6], CHAT), epochs=10, lr=0.03)
     seen = [f.loss for f in mine.updates()]
     assert seen[-1] < 0.5 * seen[0]
 
 
 def test_lora_is_merged_at_the_end(tmp_path: Path, policy: Path) -> None:
-    mine = school(policy, rows(tmp_path / "d.jsonl", *PIECES[:4]), lora_rank=2, lr=0.02)
+    mine = trainer_of(policy, rows(tmp_path / "d.jsonl", *PIECES[:4]), lora_rank=2, lr=0.02)
     seen = [f.loss for f in mine.updates()]
     assert seen[-1] < seen[0]
     ids = torch.arange(20)[None]
@@ -234,9 +235,9 @@ def test_resume_equals_an_uninterrupted_run(
     file = rows(tmp_path / "d.jsonl", *PIECES)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert rods(*arguments(policy, file, whole), monkeypatch=monkeypatch) == 0
-    update, count = School._update, 0
+    update, count = SftTrainer._update, 0
 
-    def press(self: School, samples: Any) -> Any:
+    def press(self: SftTrainer, samples: Any) -> Any:
         nonlocal count
         count += 1
         if count == 5:
@@ -244,7 +245,7 @@ def test_resume_equals_an_uninterrupted_run(
         return update(self, samples)
 
     with monkeypatch.context() as patch:
-        patch.setattr(School, "_update", press)
+        patch.setattr(SftTrainer, "_update", press)
         assert rods(*arguments(policy, file, broken), monkeypatch=patch) == 130
     assert count == 5 and not (broken / "card.json").exists()
     assert rods("sft", "--resume", str(broken), monkeypatch=monkeypatch) == 0
@@ -267,11 +268,40 @@ def test_what_exists_is_not_overwritten(
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
+    (out / "mine.txt").write_text("mine")
     file = rows(tmp_path / "d.jsonl", PIECES[0])
     assert rods(*arguments(policy, file, out), monkeypatch=monkeypatch) == 2
     assert "exists" in capsys.readouterr().err
-    assert not list(out.iterdir())
+    assert [p.name for p in out.iterdir()] == ["mine.txt"]
     assert rods("sft", "--resume", str(out), monkeypatch=monkeypatch) == 2
+    assert "not a run of rods" in capsys.readouterr().err
+
+
+def test_a_start_that_fails_leaves_no_folder(
+    tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, out = rows(tmp_path / "d.jsonl", "{"), tmp_path / "out"
+    assert rods(*arguments(policy, file, out), monkeypatch=monkeypatch) == 2
+    assert not out.exists()
+
+
+def test_each_verb_resumes_its_own_runs(
+    tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file, out = rows(tmp_path / "d.jsonl", *PIECES[:4]), tmp_path / "out"
+    assert rods(*arguments(policy, file, out), monkeypatch=monkeypatch) == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["kind"] == "sft" and manifest["finished"] and manifest["versions"]["torch"]
+    assert str(tmp_path) not in manifest["command"]
+    capsys.readouterr()
+    log = (out / "metrics.jsonl").read_text()
+    assert rods("sft", "--resume", str(out), monkeypatch=monkeypatch) == 2
+    assert "finished" in capsys.readouterr().err and (out / "metrics.jsonl").read_text() == log
+    assert rods("train", "--resume", str(out), monkeypatch=monkeypatch) == 2
+    assert f"rods sft --resume {out}" in capsys.readouterr().err
+    RunDirectory.create(new_run_dir(tmp_path, "rl"), RunConfig())
+    assert rods("sft", "--resume", str(tmp_path / "rl"), monkeypatch=monkeypatch) == 2
+    assert "rods train --resume" in capsys.readouterr().err
 
 
 def test_resume_refuses_other_data(
@@ -279,7 +309,8 @@ def test_resume_refuses_other_data(
 ) -> None:
     file, out = rows(tmp_path / "d.jsonl", *PIECES[:4]), tmp_path / "out"
     assert rods(*arguments(policy, file, out), monkeypatch=monkeypatch) == 0
-    (out / "card.json").unlink()
+    manifest = out / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "finished": None}))
     rows(file, *PIECES[:3])
     assert rods("sft", "--resume", str(out), monkeypatch=monkeypatch) == 2
     assert "are not those" in capsys.readouterr().err

@@ -23,15 +23,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import platform
 import shutil
-import sys
 import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,12 +36,15 @@ from rods.config import RunConfig, Start, parse_config
 from rods.errors import StoreError
 from rods.infra.files import disk, sync_folder, write_atomic
 from rods.infra.install import VERSION
+from rods.infra.origin import now, origin
 from rods.types import Json
 
 if TYPE_CHECKING:
     from rods.trajectory import Trajectory
 
 MANIFEST, METRICS, LATEST = "manifest.json", "metrics.jsonl", "latest"
+TRAIN = "train"
+"""The kind of run that `rods train` makes; older manifests name none."""
 MARK = "mark.json"
 """File of a checkpoint that says its step and how long the log was."""
 KEPT = 2
@@ -147,37 +147,41 @@ class RunDirectory:
             start: what its settings were read from.
             command: the command line; by default this process's. Folders are cut from it.
         """
-        manifest: dict[str, Json] = {
-            "rods": VERSION,
-            "versions": {name: _version(name) for name in ("torch", "transformers", "tokenizers")},
-            "python": platform.python_version(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "started": _now(),
-            "finished": None,
+        about: dict[str, Json] = {
             "seeds": {"seed": config.seed, **(seeds or {})},
             "digest": config.digest(),
             **({} if start is None else start._asdict()),
             "template_hash": template_hash,
             "split_hash": split_hash,
-            "command": " ".join(_without_folders(sys.argv if command is None else command)),
+            **({} if command is None else origin(command)),
             "config": cast("Json", config.model_dump(mode="json")),
         }
-        run = cls(path, manifest)
+        return cls.begin(path, about)
+
+    @classmethod
+    def begin(cls, path: Path, about: Mapping[str, Json], kind: str = TRAIN) -> RunDirectory:
+        """Write the manifest of a run of any kind into an existing folder.
+
+        Args:
+            path: an empty folder, as `new_run_dir` makes it.
+            about: what the manifest says of it: `config` and `digest` at least.
+            kind: the verb that makes it.
+        """
+        run = cls(path, {"rods": VERSION, "kind": kind, "finished": None, **origin(), **about})
         run._claim()
         if (path / MANIFEST).exists():
             raise StoreError(f"{path}: a run is here already. Resume it, or choose a new folder.")
         try:
-            run._folders()
+            run._folder()
             run.update_manifest()
         except BaseException:
             run.abandon()
             raise
         return run
 
-    def _folders(self) -> None:
-        for folder in (self.checkpoints, self.trajectories):
-            with disk(folder, "making"):
-                folder.mkdir(exist_ok=True)
+    def _folder(self) -> None:
+        with disk(self.checkpoints, "making"):
+            self.checkpoints.mkdir(exist_ok=True)
 
     def abandon(self, *, refused: bool = False) -> None:
         """Remove what a failed start left, so that the next one may have the folder.
@@ -205,7 +209,7 @@ class RunDirectory:
             data: Any = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise StoreError(
-                f"{path}: there is no {MANIFEST} here, so this is no run of rods."
+                f"{path}: there is no {MANIFEST} here, so this is not a run of rods."
             ) from error
         except json.JSONDecodeError as error:
             raise StoreError(
@@ -222,7 +226,11 @@ class RunDirectory:
 
     @classmethod
     def resume(
-        cls, path: Path, config: RunConfig | None = None, start: Start | None = None
+        cls,
+        path: Path,
+        config: RunConfig | None = None,
+        start: Start | None = None,
+        kind: str = TRAIN,
     ) -> RunDirectory:
         """Open a run to go on from its last checkpoint; what was logged after it is cut.
 
@@ -231,12 +239,14 @@ class RunDirectory:
             config: settings of the command line; None takes the run's own. Those of `MAY_CHANGE`
                 may differ, and hold from now on.
             start: what these were read from.
+            kind: the verb that made the run.
 
         Raises:
-            StoreError: the folder is no run, is of another version of rods, or other settings
-                differ (the message lists them).
+            StoreError: the folder is not such a run, is of another version of rods, or other
+                settings differ (the message lists them).
         """
         run = cls.open(path)
+        run._require_kind(kind)
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
         wrong = [text for text in changes if text.partition(":")[0] not in MAY_CHANGE]
@@ -247,11 +257,19 @@ class RunDirectory:
                 f"change {', '.join(sorted(MAY_CHANGE))}.)"
             )
         run._claim()
-        run._folders()
+        run._folder()
         run._cut()
         if changes and config is not None:
             run._adopt(config, changes, start)
         return run
+
+    def _require_kind(self, kind: str) -> None:
+        theirs = self.manifest.get("kind", TRAIN)
+        if theirs != kind:
+            raise StoreError(
+                f"{self.path}: this is a run of `rods {theirs}`, not of `rods {kind}`. Go on with "
+                f"it by `rods {theirs} --resume {self.path}`."
+            )
 
     def require_version(self) -> None:
         """Refuse to go on with a run of another version; raises `StoreError`."""
@@ -276,6 +294,7 @@ class RunDirectory:
     @property
     def config(self) -> RunConfig:
         """Settings of the run, as the manifest holds them."""
+        self._require_kind(TRAIN)
         data = cast("Mapping[str, Any]", self.manifest["config"])
         return parse_config(data, str(self.path / MANIFEST))
 
@@ -295,7 +314,7 @@ class RunDirectory:
 
     def finish(self) -> None:
         """Note that the run came to its end."""
-        self.update_manifest(finished=_now())
+        self.update_manifest(finished=now())
 
     # -- metrics ----------------------------------------------------------------------------
 
@@ -366,6 +385,7 @@ class RunDirectory:
 
         path = self.trajectories / f"step-{step:06d}.parquet"
         with disk(path, "writing"):
+            self.trajectories.mkdir(exist_ok=True)
             write_parquet(path, trajectories)
         return path
 
@@ -420,25 +440,3 @@ class RunDirectory:
 
 def _step_of(stem: str) -> int:
     return int(stem.removeprefix("step-"))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _without_folders(command: Sequence[str]) -> list[str]:
-    """Absolute paths say where a machine keeps things; their last part is enough."""
-    out: list[str] = []
-    for word in command:
-        key, equals, value = word.partition("=")
-        tail = value if equals else key
-        short = Path(tail).name if tail.startswith(("/", "~")) else tail
-        out.append(f"{key}={short}" if equals else short)
-    return out

@@ -49,7 +49,7 @@ TYPICAL = 800
 """Tokens of a conversation, to know how many are needed for one pass."""
 
 
-class School(NamedTuple):
+class Pretraining(NamedTuple):
     """What a policy is taught with."""
 
     settings: PretrainSettings
@@ -95,23 +95,23 @@ def pretrain(
     set_threads(threads)
     habits = ORACLE if ceiling else OPEN
     if kind == TOOLS:
-        school = _tools(folder, seed, tokens, wheel, habits)
+        pretraining = _tools(folder, seed, tokens, wheel, habits)
     else:
-        school = _math(seed, tokens) if kind == MATH else _search(seed, tokens)
-    model = build_model(school.settings, school.tokenizer, seed)
-    card = _teach(model, school.conversations, school.settings, seed)
-    if school.habitual:
-        second = school.settings.second_part()
-        card["second_part"] = _teach(model, school.habitual, second, seed)
-    card["held_out"] = measure(model, school.held_out, school.settings.batch_tokens)
-    card["chat_template"] = ChatTemplate(school.tokenizer).digest()
+        pretraining = _math(seed, tokens) if kind == MATH else _search(seed, tokens)
+    model = build_model(pretraining.settings, pretraining.tokenizer, seed)
+    card = _teach(model, pretraining.conversations, pretraining.settings, seed)
+    if pretraining.habitual:
+        second = pretraining.settings.second_part()
+        card["second_part"] = _teach(model, pretraining.habitual, second, seed)
+    card["held_out"] = measure(model, pretraining.held_out, pretraining.settings.batch_tokens)
+    card["chat_template"] = ChatTemplate(pretraining.tokenizer).digest()
     card["seed"] = seed
-    card["data"] = school.data
-    card["limits"] = school.limits
+    card["data"] = pretraining.data
+    card["limits"] = pretraining.limits
     which = f" --kind {kind}" if kind != TOOLS else ""
     which += " --ceiling" if ceiling else ""
-    card["command"] = f"rods pretrain{which} --tokens {school.settings.tokens} --seed {seed}"
-    save_policy(folder, model, school.tokenizer, card, school.settings)
+    card["command"] = f"rods pretrain{which} --tokens {pretraining.settings.tokens} --seed {seed}"
+    save_policy(folder, model, pretraining.tokenizer, card, pretraining.settings)
     say(f"held out: {card['held_out']}; saved in {folder}")
 
 
@@ -136,7 +136,7 @@ def _teach(
         return teach(model, conversations, settings, seed, report)
 
 
-def _math(seed: int, tokens: int) -> School:
+def _math(seed: int, tokens: int) -> Pretraining:
     from rods.policies import math
 
     settings = replace(math.SETTINGS, tokens=tokens) if tokens else math.SETTINGS
@@ -146,10 +146,10 @@ def _math(seed: int, tokens: int) -> School:
     conversations = math.math_conversations(tokenizer, math.Plan(), seed, range(number))
     asked = math.Plan(held_out=True)
     held_out = math.math_conversations(tokenizer, asked, seed, range(math.HELD_OUT_ROWS))
-    return School(settings, tokenizer, conversations, (), held_out, math.DATA, math.LIMITS)
+    return Pretraining(settings, tokenizer, conversations, (), held_out, math.DATA, math.LIMITS)
 
 
-def _search(seed: int, tokens: int) -> School:
+def _search(seed: int, tokens: int) -> Pretraining:
     from rods.policies import search
     from rods.policies.searches import BundledWorld
 
@@ -163,10 +163,10 @@ def _search(seed: int, tokens: int) -> School:
     rows = range(search.HELD_OUT_ROWS)
     held_out = search.search_conversations(tokenizer, asked, search.PLAN, seed, rows)
     limits = f"{search.LIMITS} Left open: {search.OPEN}"
-    return School(settings, tokenizer, made, (), held_out, search.DATA, limits)
+    return Pretraining(settings, tokenizer, made, (), held_out, search.DATA, limits)
 
 
-def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> School:
+def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> Pretraining:
     from rods.policies.pretrain import PretrainSettings
     from rods.policies.tokenizer import common_words, train_tokenizer
 
@@ -185,7 +185,7 @@ def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> 
             jobs = [(folder, rollout, side, share, habits) for share in _shares(numbers)]
             return [c for part in crew.map(_conversations, jobs) for c in part]
 
-        return School(
+        return Pretraining(
             settings,
             tokenizer,
             play("train", range(number)),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,12 +16,14 @@ from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 from rods.cli.common import out, say
 from rods.config import ModelSettings
 from rods.errors import ConfigError, Interrupted, StoreError
+from rods.infra.interrupt import ctrl_c
+from rods.store import RunDirectory, new_run_dir
 
 if TYPE_CHECKING:
     from rods.trainers.examples import Examples
-    from rods.trainers.sft import School, SftFigures
+    from rods.trainers.sft import SftFigures, SftTrainer
 
-MANIFEST, METRICS, CHECKPOINT = "sft.json", "metrics.jsonl", "checkpoint"
+KIND = "sft"
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
 RECENT = 50
@@ -72,7 +73,7 @@ def sft(
 ) -> None:
     """Train a model on what good trajectories and demonstrations say; nothing else has a loss."""
     if resume is not None:
-        _run(resume, _read_manifest(resume))
+        _resume(resume)
         return
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out; or --resume FOLDER.")
@@ -80,12 +81,7 @@ def sft(
         raise ConfigError(f"--schedule {schedule!r}: expected cosine or constant.")
     if device not in ("auto", "cpu", "cuda") or lr <= 0:
         raise ConfigError(f"--device {device} --lr {lr}: expected auto, cpu or cuda, and lr > 0.")
-    if target.exists():
-        raise StoreError(
-            f"{target}: exists. Choose another folder; or go on with an unfinished training by "
-            f"`rods sft --resume {target}`."
-        )
-    manifest: dict[str, Any] = {
+    chosen: dict[str, Any] = {
         "data": [str(path) for path in data],
         "model": {"name": model, "lora_rank": lora_rank, "device": device, "threads": threads},
         "settings": {
@@ -101,101 +97,100 @@ def sft(
         "checkpoint_updates": checkpoint_updates,
         "seed": seed,
     }
-    _run(target, manifest)
+    _begin(target, chosen)
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if (folder / "card.json").exists():
-        raise StoreError(f"{folder}: this training is finished; there is nothing to resume.")
+def _begin(target: Path, chosen: dict[str, Any]) -> None:
+    """Make the folder and learn from the beginning; a start that fails leaves nothing."""
+    folder = new_run_dir(target.parent, target.name)
     try:
-        return cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}; expected a folder of `rods sft`.") from error
-    except ValueError as error:
-        raise StoreError(f"{path}: not JSON: {error}. The folder is damaged.") from error
+        trainer, examples = _open(chosen)
+        run = RunDirectory.begin(
+            folder,
+            {
+                "config": chosen,
+                "digest": examples.digest(),
+                "examples": len(examples.samples),
+            },
+            KIND,
+        )
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _learn(run, chosen, trainer, examples)
 
 
-def _run(folder: Path, manifest: dict[str, Any]) -> None:
-    """Learn from the beginning, or from the last checkpoint."""
-    from rods.infra.files import write_atomic
-
-    school, examples = _open(manifest)
-    found = {"examples": len(school.samples), "digest": examples.digest()}
-    if manifest.get("digest", found["digest"]) != found["digest"]:
+def _resume(folder: Path) -> None:
+    """Go on from the last checkpoint."""
+    made = RunDirectory.open(folder).manifest
+    if made.get("kind") == KIND and made["finished"]:
+        raise StoreError(f"{folder}: this training is finished; there is nothing to resume.")
+    run = RunDirectory.resume(folder, kind=KIND)
+    chosen: Any = run.manifest["config"]
+    trainer, examples = _open(chosen)
+    if run.manifest["digest"] != examples.digest():
         raise StoreError(
             f"{folder}: the data are not those that this training began with "
-            f"({found['examples']} examples, {manifest['examples']} before). Start anew."
+            f"({len(examples.samples)} examples, {run.manifest['examples']} before). Start "
+            "anew."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / MANIFEST, json.dumps({**manifest, **found}, indent=2) + "\n")
-    if (folder / CHECKPOINT).exists():
-        school.load(folder / CHECKPOINT)
-    say(
-        f"{len(school.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
-        f"that failed, {examples.long} too long. Update {school.step} of {school.total}."
-    )
-    figures = _learn(folder, school, manifest["checkpoint_updates"])
-    school.finish(folder, _card(manifest, school, examples, figures))
-    shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
-    first, last = _loss(figures[:RECENT]), _loss(figures[-RECENT:])
-    out().print(f"loss {first:.3f} -> {last:.3f} in {school.total} updates; saved in {folder}")
+    checkpoint = run.latest_checkpoint()
+    if checkpoint is not None:
+        trainer.load(checkpoint.path / "policy")
+    _learn(run, chosen, trainer, examples)
 
 
-def _open(manifest: dict[str, Any]) -> tuple[School, Examples]:
+def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
     from rods.rollout.template import ChatTemplate
     from rods.trainers.examples import read_examples
     from rods.trainers.loading import load_model
-    from rods.trainers.sft import School, SftSettings
+    from rods.trainers.sft import SftSettings, SftTrainer
 
-    chosen = ModelSettings(**manifest["model"])
-    model, tokenizer = load_model(chosen)
+    model_settings = ModelSettings(**chosen["model"])
+    model, tokenizer = load_model(model_settings)
     config: Any = model.config
-    most = manifest["max_tokens"] or int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
+    most = chosen["max_tokens"] or int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
     embedding: Any = model.get_input_embeddings()
     examples = read_examples(
-        [Path(path) for path in manifest["data"]],
+        [Path(path) for path in chosen["data"]],
         ChatTemplate(tokenizer),
         vocabulary=len(embedding.weight),
         most=most,
-        least=manifest["least"],
+        least=chosen["least"],
     )
-    settings = SftSettings(**manifest["settings"])
-    school = School(model, tokenizer, examples.samples, settings, chosen, manifest["seed"])
-    return school, examples
+    settings = SftSettings(**chosen["settings"])
+    samples, seed = examples.samples, chosen["seed"]
+    return SftTrainer(model, tokenizer, samples, settings, model_settings, seed), examples
 
 
-def _learn(folder: Path, school: School, every: int) -> list[dict[str, Any]]:
-    """The updates that are left; returns the log of all."""
-    from rods.infra.interrupt import ctrl_c
-
-    log = folder / METRICS
-    figures = _kept(log, school.step)
-    with _progress(school) as show, ctrl_c() as stopped, log.open("a", encoding="utf-8") as lines:
-        for update in school.updates():
-            record = update.record()
-            figures.append(cast("dict[str, Any]", record))
-            lines.write(json.dumps(record) + "\n")
-            lines.flush()
+def _learn(
+    run: RunDirectory, chosen: dict[str, Any], trainer: SftTrainer, examples: Examples
+) -> None:
+    """The updates that are left, and the finished policy."""
+    say(
+        f"{len(trainer.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
+        f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
+    )
+    with _progress(trainer) as show, ctrl_c() as stopped:
+        for update in trainer.updates():
+            run.log({"kind": KIND, **update.record()})
             show(update)
-            if update.step < school.total and (stopped() or update.step % every == 0):
-                school.save(folder / CHECKPOINT)
-            if update.step < school.total and stopped():
+            last = update.step == trainer.total
+            if stopped() or last or update.step % chosen["checkpoint_updates"] == 0:
+                with run.checkpoint(update.step) as folder:
+                    trainer.save(folder / "policy")
+            if stopped() and not last:
                 raise Interrupted(
-                    f"stopped after update {update.step}. Go on with: rods sft --resume {folder}"
+                    f"stopped after update {update.step}. Go on with: rods sft --resume {run.path}"
                 )
-    school.save(folder / CHECKPOINT)
-    return figures
-
-
-def _kept(log: Path, step: int) -> list[dict[str, Any]]:
-    """The records up to the checkpoint; later ones are cut, their updates are made again."""
-    if not log.exists():
-        return []
-    *lines, _torn = log.read_text(encoding="utf-8").split("\n")
-    kept = [line for line in lines if json.loads(line)["step"] <= step]
-    log.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
-    return [json.loads(line) for line in kept]
+    figures: list[dict[str, Any]] = list(run.metrics())
+    trainer.finish(run.path, _card(chosen, trainer, examples, figures))
+    run.finish()
+    shutil.rmtree(run.checkpoints)
+    first, last_loss = _loss(figures[:RECENT]), _loss(figures[-RECENT:])
+    out().print(
+        f"loss {first:.3f} -> {last_loss:.3f} in {trainer.total} updates; saved in {run.path}"
+    )
 
 
 def _loss(figures: Sequence[dict[str, Any]]) -> float:
@@ -203,13 +198,13 @@ def _loss(figures: Sequence[dict[str, Any]]) -> float:
 
 
 def _card(
-    manifest: dict[str, Any], school: School, examples: Examples, figures: list[dict[str, Any]]
+    chosen: dict[str, Any], trainer: SftTrainer, examples: Examples, figures: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    base = Path(manifest["model"]["name"])
-    data = [Path(path).name for path in manifest["data"]]
-    words = [f"--{k.replace('_', '-')} {v}" for k, v in manifest["settings"].items()]
-    rank = manifest["model"]["lora_rank"]
-    command = ["rods sft", *data, f"--model {base.name}", *words, f"--seed {manifest['seed']}"]
+    base = Path(chosen["model"]["name"])
+    data = [Path(path).name for path in chosen["data"]]
+    words = [f"--{k.replace('_', '-')} {v}" for k, v in chosen["settings"].items()]
+    rank = chosen["model"]["lora_rank"]
+    command = ["rods sft", *data, f"--model {base.name}", *words, f"--seed {chosen['seed']}"]
     return {
         "command": " ".join([*command, f"--lora-rank {rank}"]),
         "model": base.name,
@@ -219,16 +214,16 @@ def _card(
         "left_out": {"failed": examples.failed, "long": examples.long},
         "tokens": examples.tokens,
         "trained_tokens": sum(s.sampled for s in examples.samples),
-        "updates": school.total,
+        "updates": trainer.total,
         "loss_first": round(_loss(figures[:RECENT]), 4),
         "loss": round(_loss(figures[-RECENT:]), 4),
         "seconds": round(sum(f["seconds"] for f in figures)),
-        "seed": manifest["seed"],
+        "seed": chosen["seed"],
     }
 
 
 @contextmanager
-def _progress(school: School) -> Generator[Any]:
+def _progress(trainer: SftTrainer) -> Generator[Any]:
     """A bar; where none can be drawn, a line now and then."""
     said = time.monotonic()
     with Progress(
@@ -238,7 +233,7 @@ def _progress(school: School) -> Generator[Any]:
         "{task.fields[note]}",
         console=Console(stderr=True),
     ) as bar:
-        line = bar.add_task("learning", total=school.total, completed=school.step, note="")
+        line = bar.add_task("learning", total=trainer.total, completed=trainer.step, note="")
 
         def show(update: SftFigures) -> None:
             nonlocal said

@@ -4,10 +4,10 @@ Owns the loop over epochs and batches, its checkpoints and the finished folder. 
 examples (`examples.py`) and plays no rollouts. Batches are a function of seed and epoch, so a
 resumed run makes the updates that an uninterrupted one would have made.
 
-    school = School(model, tokenizer, samples, SftSettings(lr=1e-4), ModelSettings(), seed=0)
-    for figures in school.updates():
+    trainer = SftTrainer(model, tokenizer, samples, SftSettings(lr=1e-4), ModelSettings(), seed=0)
+    for figures in trainer.updates():
         figures.loss, figures.tokens_per_second
-    school.finish(Path("policy"), card={})
+    trainer.finish(Path("policy"), card={})
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class SftFigures:
         return cast("dict[str, Json]", asdict(self))
 
 
-class School:
+class SftTrainer:
     """A model that learns from examples in place."""
 
     def __init__(
