@@ -86,7 +86,7 @@ def measure(parts: Parts, config: Any, steps: int, pid: int) -> None:
     worker = parts.synthesis
     assert isinstance(worker, SynthesisWorker) and worker.pid is not None
     for number, task in enumerate(parts.originals):
-        worker.submit(f"load-{number}", task, 1000, number, 1.0, 0)
+        worker.submit(f"load-{number}", task, 0, 1000, 1.0, 0)
     tasks = list(parts.originals)[: config.rollout.tasks_per_step]
     times: dict[str, list[tuple[float, float]]] = {"beside": [], "without": []}
     step(parts, config, tasks)

@@ -36,18 +36,18 @@ class InstantQueue:
         self.made: dict[str, list[Task]] = {}
 
     def submit(
-        self, request_id: str, seed: Task, n: int, rng_seed: int, priority: float, epoch: int
+        self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
     ) -> None:
         """Make the variants on the spot."""
-        first, *rest = seed.turns
+        opening, *rest = seed.turns
         p = seed.provenance
         self.made[request_id] = [
             Task(
                 seed.env,
                 seed.category,
-                (Turn(f"{first.user} {rng_seed}.{i}"), *rest),
+                (Turn(f"{opening.user} {first + i}"), *rest),
                 seed.world,
-                Provenance(p.origin, p.scenario, (*p.ancestors, seed.id), "benchmark", rng_seed),
+                Provenance(p.origin, p.scenario, (*p.ancestors, seed.id), "benchmark", first),
             )
             for i in range(n)
         ]

@@ -27,6 +27,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture
+def worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Synthesis workers of this test are threads of this process."""
+    from worker_cases import ThreadProcess
+
+    monkeypatch.setattr("rods.synthesis.worker.client.Popen", ThreadProcess)
+
+
+@pytest.fixture
 def one_thread() -> Iterator[None]:
     """Sums of one order, whatever ran before."""
     import torch

@@ -84,10 +84,10 @@ class FakeQueue:
         self.submissions = 0
 
     def submit(
-        self, request_id: str, seed: Task, n: int, rng_seed: int, priority: float, epoch: int
+        self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
     ) -> None:
         self.submissions += 1
-        self.requests.setdefault(request_id, (seed, n, rng_seed, epoch))
+        self.requests.setdefault(request_id, (seed, n, first, epoch))
 
     def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
         return not self.slow & set(request_ids)
@@ -95,8 +95,8 @@ class FakeQueue:
     def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
         out: list[tuple[str, int, Task, float]] = []
         for name in request_ids:
-            seed, n, noise, _ = self.requests[name]
-            out += [(name, i, variant(seed, i, noise), 0.1) for i in range(n)]
+            seed, n, first, _ = self.requests[name]
+            out += [(name, i, variant(seed, i), 0.1) for i in range(first, first + n)]
         return out
 
 

@@ -203,7 +203,8 @@ def test_invariant_9_requests_are_deterministic_and_resubmitted_after_a_crash(
     play(curriculum_of(first), half)
     play(curriculum_of(second, name="other.sqlite"), half)
     assert first.requests == second.requests
-    assert len({noise for _, _, noise, _ in first.requests.values()}) == len(first.requests)
+    stretches = {(seed.id, start) for seed, _, start, _ in first.requests.values()}
+    assert len(stretches) == len(first.requests)
     empty = FakeQueue()  # the orders were written, then the process died before it sent them
     curriculum_of(empty)
     assert empty.requests == first.requests
@@ -218,7 +219,8 @@ def test_late_requests_are_taken_in_later_and_once(curriculum_of):
     play(curriculum, half)
     assert curriculum.metrics()["late_requests"] == 1
     held = curriculum.buffer.task(queue.requests[slow][0].id)
-    late = {variant(held, i, queue.requests[slow][2]).id for i in range(2)}
+    first = queue.requests[slow][2]
+    late = {variant(held, first + i).id for i in range(2)}
     assert not late & set(curriculum.buffer.drawn(1))
     queue.slow = set()
     play(curriculum, half)

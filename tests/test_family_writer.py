@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pool_cases import config, group
+from rods.config import SynthesisSettings
 from rods.curriculum.online import OnlineCurriculum
 from rods.env import make_environment
 from rods.envs.python_tool import PythonToolEnvironment
@@ -22,7 +23,8 @@ from rods.synthesis.gates.overlap import prints
 from rods.synthesis.gates.question import QUESTION_ORDER, is_question
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.worker.client import SynthesisWorker, WorkerSettings
+from rods.synthesis.worker.client import SynthesisWorker
+from rods.synthesis.worker.settings import WorkerSettings
 from rods.synthesis.writers import make_writer
 from rods.synthesis.writers.family import FamilyWriter
 from rods.task import Provenance, Task, Turn
@@ -187,14 +189,16 @@ def test_questions_of_search_have_variants() -> None:
 
 # -- the worker and the pool ---------------------------------------------------------------------
 
-SETTINGS = WorkerSettings(TRAIN, HELD, environment="python_tool", writer="family", inline=True)
+FAMILY = SynthesisSettings(writer="family")
+SETTINGS = WorkerSettings(TRAIN, HELD, environment="python_tool", synthesis=FAMILY, niceness=0)
 
 
-def test_the_worker_makes_them_inline(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("worker_thread")
+def test_the_worker_makes_them(tmp_path: Path) -> None:
     with SynthesisWorker(tmp_path / "queue.sqlite", SETTINGS) as worker:
-        worker.submit("a", SEED, 3, rng_seed=1, priority=1.0, epoch=0)
+        worker.submit("a", SEED, 0, 3, priority=1.0, epoch=0)
+        assert worker.drain(["a"], 60.0)
         made = [task for _, _, task, _ in worker.results(["a"])]
-        worker._maker.close()  # type: ignore[union-attr]
     assert len({task.turns[0].user for task in made}) == 3
     assert all(task.provenance.ancestors == (SEED.id,) for task in made)
 
@@ -203,8 +207,7 @@ def test_the_worker_makes_them_inline(tmp_path: Path) -> None:
 def test_a_curriculum_with_the_worker_in_its_process(tmp_path: Path) -> None:
     grow = [{"name": "grow", "epochs": 3, "expand": True}]
     settings = config(stages=grow, synthesis={"drain_seconds": 120.0, "writer": "family"})
-    process = dataclasses.replace(SETTINGS, inline=False, niceness=0)
-    with SynthesisWorker(tmp_path / "queue.sqlite", process) as worker:
+    with SynthesisWorker(tmp_path / "queue.sqlite", SETTINGS) as worker:
         pool = OnlineCurriculum(settings, TRAIN, tmp_path / "pool.sqlite", worker)
         drawn: list[Task] = []
         while not pool.done:

@@ -127,9 +127,9 @@ class Queue:
         self.made: dict[str, list[Task]] = {}
 
     def submit(
-        self, request_id: str, seed: Task, n: int, rng_seed: int, priority: float, epoch: int
+        self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
     ) -> None:
-        rng = random.Random(rng_seed)
+        rng = random.Random(f"{seed.id}/{first}")
         variants = [task_of(rng.randrange(100, 10_000)) for _ in range(n)]
         self.made[request_id] = [
             replace(v, provenance=replace(v.provenance, ancestors=(seed.id,))) for v in variants

@@ -39,7 +39,8 @@ from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
-from rods.synthesis.worker.client import SynthesisWorker, WorkerSettings
+from rods.synthesis.worker.client import SynthesisWorker
+from rods.synthesis.worker.settings import WorkerSettings
 from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -26,22 +26,20 @@ from rods.cli.common import (
 )
 from rods.config import SMALL, RunConfig, load_config
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError, SynthesisError, TaskError
-from rods.infra.dotted import flat
+from rods.infra.files import disk
 
 if TYPE_CHECKING:
     from rods.env import Environment
-    from rods.synthesis.dataset.journal import DatasetMaker
+    from rods.synthesis.dataset.collect import Collection
     from rods.synthesis.dataset.seeds import SeedChoice
     from rods.task import Task
-    from rods.types import Json
 
 QUIET = 15.0
 """Seconds between two lines of progress where no bar can be drawn."""
-NOT_DECIDING = {
-    "llm": {"url", "concurrency", "timeout", "price_in", "price_out"},
-    "drain_seconds": True,
-}
-"""Settings of synthesis that do not change what comes out."""
+QUEUE = "synthesis.sqlite"
+"""Name of the queue in the folder beside a data set that is not finished."""
+FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
+"""What the table says of each stage of a writer that asks a server."""
 
 
 class Sources(NamedTuple):
@@ -99,7 +97,7 @@ def synth(
     if form not in FORMATS:
         raise ConfigError(f"--format {form!r}: expected one of {', '.join(FORMATS)}.")
     get_dialect(dialect)
-    journal_path = _free(target, resume)
+    folder = _free(target, resume)
     asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
     say(f"variants are written by: {writers_of(config.synthesis)}")
@@ -110,25 +108,39 @@ def synth(
     if log is not None:
         chosen = _boundary_seeds(log, task_key, reward_key, sources.given, config, seed)
     chosen = _not_held_out(chosen, sources)
-    made = _make(config, sources, chosen, number, seed, journal_path, target)
+    made = _make(config, sources, chosen, number, seed, folder, target)
     export(made, target, form, sources.environment, dialect=dialect)
-    journal_path.unlink(missing_ok=True)
+    _clear(folder)
     say(f"{len(made)} variants in {target}")
 
 
 def _free(target: Path, resume: bool) -> Path:
-    """The journal's path, once it is sure that nothing is overwritten."""
-    journal = target.with_name(target.name + ".journal")
+    """The folder of the queue, once it is sure that nothing is overwritten."""
+    folder, journal = (target.with_name(target.name + end) for end in (".synthesis", ".journal"))
+    begun = (folder / QUEUE).exists()
     if not target.parent.is_dir():
         raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
-    if target.exists() and not (resume and journal.exists()):
-        raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
-    if journal.exists() and not resume:
+    if journal.exists():
         raise StoreError(
-            f"{journal}: an unfinished data set of this name is here. Go on with --resume, or "
+            f"{journal}: an unfinished data set of an older version of rods is here; nothing was "
+            "changed. Finish it with that version, or move it away and begin anew."
+        )
+    if target.exists() and not (resume and begun):
+        raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
+    if begun and not resume:
+        raise StoreError(
+            f"{folder}: an unfinished data set of this name is here. Go on with --resume, or "
             "remove it."
         )
-    return journal
+    return folder
+
+
+def _clear(folder: Path) -> None:
+    """Remove the queue and its files; a server's answers stay."""
+    for path in folder.glob(f"{Path(QUEUE).stem}*"):
+        path.unlink()
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
@@ -213,91 +225,64 @@ def _make(
     chosen: Sequence[Task],
     number: int,
     seed: int,
-    journal_path: Path,
+    folder: Path,
     target: Path,
 ) -> list[Task]:
-    from rods.synthesis.dataset.journal import DatasetMaker, Journal, Plan, SharedGatekeeper
-    from rods.synthesis.writers import make_writer
+    from rods.synthesis.dataset.collect import Collection
+    from rods.synthesis.worker.client import SynthesisWorker
+    from rods.synthesis.worker.settings import WorkerSettings, ids
 
-    settings = config.synthesis
-    writer = make_writer(
-        settings.writer,
-        sources.training,
-        sources.environment,
-        settings.resample.share,
-        settings,
-        target.with_name(target.name + ".answers") if settings.writer == "llm" else None,
-    )
-    keeper = SharedGatekeeper(
-        sources.environment, sources.training, sources.held_out, settings.max_distance
-    )
-    plan = Plan(chosen, number, seed, settings.attempts, settings.llm.concurrency)
-    _free(target, resume=journal_path.exists())  # another process may have finished meanwhile
-    journal = Journal.open(journal_path, _deciding(config, sources, plan))
-    maker = DatasetMaker(plan, writer, keeper, journal)
+    settings = WorkerSettings.of(config, sources.training, sources.held_out)
+    settings = replace(settings, rng_seed=seed)
+    keep = (folder / QUEUE).exists()
+    with disk(folder, "making"):
+        folder.mkdir(exist_ok=True)
     try:
-        _run(maker, target)
+        with SynthesisWorker(folder / QUEUE, settings, {"seeds": ids(chosen)}) as worker:
+            collection = Collection(worker, chosen, number)
+            try:
+                _run(collection, target)
+            finally:
+                keep = bool(collection.accepted)
+            out().print(_table(collection))
+            tried = collection.statistics().tried
     finally:
-        getattr(writer, "close", lambda: None)()
-        if maker.accepted or target.exists():
-            journal.close()
-        else:
-            journal.remove()  # a failed start must not block the next one
-    out().print(_table(maker))
-    if not maker.accepted:
-        raise SynthesisError(
-            f"no variant was accepted in {maker.statistics.tried} proposals; the table says why."
+        if not keep:
+            _clear(folder)  # a failed start must not block the next one
+    if not keep:
+        raise SynthesisError(f"no variant was accepted in {tried} proposals; the table says why.")
+    if len(collection.accepted) < number:
+        say(
+            f"only {len(collection.accepted)} of {number}: the seeds gave no more in so many "
+            "proposals."
         )
-    if len(maker.accepted) < number:
-        say(f"only {len(maker.accepted)} of {number}: the seeds gave no more in so many proposals.")
-    return maker.accepted
+    return collection.accepted
 
 
-def _deciding(config: RunConfig, sources: Sources, plan: object) -> dict[str, Json]:
-    """Everything on which the variants depend; `--resume` compares it."""
-    from rods.synthesis.dataset.journal import Plan
-
-    assert isinstance(plan, Plan)
-    sides = {"seeds": plan.seeds, "training": sources.training, "held_out": sources.held_out}
-    plain = flat(config.synthesis.model_dump(mode="json", exclude=NOT_DECIDING))
-    return {
-        "n": plan.n,
-        "seed": plan.rng_seed,
-        "env": config.env.name,
-        **{f"synthesis.{key}": value for key, value in plain.items()},
-        **{name: _ids(tasks) for name, tasks in sides.items()},
-    }
-
-
-def _ids(tasks: Sequence[Task]) -> str:
-    digest = hashlib.sha256("\n".join(task.id for task in tasks).encode()).hexdigest()[:16]
-    return f"{len(tasks)} tasks {digest}"
-
-
-def _run(maker: DatasetMaker, target: Path) -> None:
-    kept = maker.taken_over
+def _run(collection: Collection, target: Path) -> None:
+    kept = collection.taken_over
     if kept:
         say(f"{kept} variants are there already.")
-    if target.exists() and not maker.finished:
-        raise StoreError(f"{target}: exists, but the data set of its journal is unfinished.")
+    if target.exists() and not collection.finished:
+        raise StoreError(f"{target}: exists, but the data set of its queue is unfinished.")
     try:
-        with _display(maker) as report:
-            maker.run(report)
+        with _display(collection) as report:
+            collection.run(report)
     except KeyboardInterrupt as stop:
-        raise Interrupted(f"interrupted; {_kept(maker)}") from stop
-    except RodsError as error:
-        say(_kept(maker))
-        raise error
+        raise Interrupted(f"interrupted; {_kept(collection)}") from stop
+    except RodsError:
+        say(_kept(collection))
+        raise
 
 
-def _kept(maker: DatasetMaker) -> str:
-    if not maker.accepted:
+def _kept(collection: Collection) -> str:
+    if not collection.accepted:
         return "no variant was made yet; nothing is kept."
-    return f"{len(maker.accepted)} variants are kept. Go on with the same command and --resume."
+    return f"{len(collection.accepted)} variants are kept. Go on with --resume."
 
 
 @contextmanager
-def _display(maker: DatasetMaker) -> Generator[_Report]:
+def _display(collection: Collection) -> Generator[_Report]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -306,53 +291,41 @@ def _display(maker: DatasetMaker) -> Generator[_Report]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Report(bar, maker)
+        yield _Report(bar, collection)
 
 
 class _Report:
     """Draws the bar; where there is no terminal, says a line now and then."""
 
-    def __init__(self, bar: Progress, maker: DatasetMaker):
-        self._bar, self._started, self._said = bar, time.monotonic(), time.monotonic()
-        self._before, self._pause = maker.taken_over, ""
+    def __init__(self, bar: Progress, collection: Collection):
+        self._bar, self._said, self._pause = bar, time.monotonic(), ""
         self._line = bar.add_task(
-            "variants", total=maker.plan.n, completed=maker.taken_over, note=""
+            "variants", total=collection.n, completed=collection.taken_over, note=""
         )
 
-    def __call__(self, maker: DatasetMaker) -> None:
+    def __call__(self, collection: Collection) -> None:
         """After each outcome, and now and then while one is waited for."""
-        now = time.monotonic()
-        if maker.suspended != self._pause:
-            self._pause = maker.suspended
-            if self._pause:
-                say(self._pause)
-        note = _note(maker, now - self._started, self._before)
-        self._bar.update(self._line, completed=len(maker.accepted), note=note)
-        if not self._bar.console.is_terminal and now - self._said >= QUIET:
-            self._said = now
-            say(f"{len(maker.accepted)} of {maker.plan.n} variants, {note}")
+        from rods.report.live import synthesis_line
+
+        suspension = collection.worker.suspension
+        pause = (
+            f"synthesis pauses for {suspension.seconds:g} s: {suspension.reason}"
+            if suspension
+            else ""
+        )
+        if pause != self._pause:
+            self._pause = pause
+            if pause:
+                say(pause)
+        made, note = len(collection.accepted), synthesis_line(collection.state())
+        self._bar.update(self._line, completed=made, note=note)
+        if not self._bar.console.is_terminal and time.monotonic() - self._said >= QUIET:
+            self._said = time.monotonic()
+            say(f"{made} of {collection.n} variants; {note}")
 
 
-def _note(maker: DatasetMaker, seconds: float, before: int) -> str:
-    """Speed, yield, what turns proposals down, and what a variant costs."""
-    counted = maker.statistics
-    rate = (len(maker.accepted) - before) / max(seconds, 1e-9)
-    parts = [f"{rate:.1f}/s, yield {counted.accepted / max(counted.tried, 1):.0%}"]
-    stages = Counter[str]()
-    for (stage, _), count in counted.rejected.items():
-        stages[stage] += count
-    if stages:
-        parts.append("rejected " + ", ".join(f"{s} {n}" for s, n in stages.most_common()))
-    if counted.accepted:
-        figures = ("prompt_tokens", "completion_tokens")
-        tokens = sum(n for (_, figure), n in maker.spent.items() if figure in figures)
-        each = f"{tokens / counted.accepted:,.0f} tokens and " if tokens else ""
-        parts.append(f"{each}{counted.seconds / counted.accepted:.2g} s a variant")
-    return "; ".join(parts)
-
-
-def _table(maker: DatasetMaker) -> Table:
-    counted = maker.statistics
+def _table(collection: Collection) -> Table:
+    counted = collection.statistics()
     accepted = max(counted.accepted, 1)
     table = Table("outcome", "count", "share")
     tried = max(counted.tried, 1)
@@ -364,7 +337,8 @@ def _table(maker: DatasetMaker) -> Table:
     if counted.distances:
         middle = sorted(counted.distances)[len(counted.distances) // 2]
         table.add_row("median profile distance", f"{middle:.3f}", "")
-    for (stage, figure), amount in sorted(maker.spent.items()):
-        what = f"{stage}: {figure.replace('_', ' ')} per accepted"
-        table.add_row(what, f"{amount / accepted:.4g}", "")
+    for stage, row in sorted(collection.worker.usage().items()):
+        for figure in FIGURES:
+            what = f"{stage}: {figure.replace('_', ' ')} per accepted"
+            table.add_row(what, f"{row.get(figure, 0) / accepted:.4g}", "")
     return table

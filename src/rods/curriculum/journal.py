@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 from rods.curriculum.boundary import Judgement, Region
 from rods.infra.database import Cell, Database, Row
 
-LAYOUT = 1
+LAYOUT = 2
 """Version of the tables below."""
 
 SCHEMA = (
@@ -38,7 +38,7 @@ SCHEMA = (
     """CREATE TABLE events(seq INTEGER PRIMARY KEY, epoch INTEGER, task_id TEXT, kind TEXT,
         reason TEXT)""",
     """CREATE TABLE requests(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, seed_id TEXT,
-        n INTEGER, rng_seed INTEGER, priority REAL, epoch INTEGER, rested INTEGER, open INTEGER)""",
+        first INTEGER, n INTEGER, priority REAL, epoch INTEGER, rested INTEGER, open INTEGER)""",
     """CREATE TABLE meters(epoch INTEGER, name TEXT, value INTEGER,
         PRIMARY KEY(epoch, name)) WITHOUT ROWID""",
 )
@@ -105,8 +105,9 @@ class Request(NamedTuple):
 
     id: str
     seed_id: str
+    first: int
+    """Number of its first outcome among those of the seed."""
     n: int
-    rng_seed: int
     priority: float
     epoch: int
     rested: int
@@ -186,15 +187,19 @@ class Journal:
     def order(self, requests: Iterable[Request]) -> None:
         """Keep orders before they are submitted, so that none is lost between the two."""
         self._db.run_many(
-            "INSERT OR IGNORE INTO requests(id, seed_id, n, rng_seed, priority, epoch, rested, "
+            "INSERT OR IGNORE INTO requests(id, seed_id, first, n, priority, epoch, rested, "
             "open) VALUES (?, ?, ?, ?, ?, ?, ?, 1)",
             requests,
         )
 
+    def ordered(self, seed_id: str) -> int:
+        """Outcomes of a seed that were ordered so far."""
+        return self._db.number("SELECT SUM(n) FROM requests WHERE seed_id = ?", (seed_id,))
+
     def open_requests(self) -> list[Request]:
         """Orders whose variants are not taken in yet, oldest first."""
         rows = self._db.rows(
-            "SELECT id, seed_id, n, rng_seed, priority, epoch, rested FROM requests "
+            "SELECT id, seed_id, first, n, priority, epoch, rested FROM requests "
             "WHERE open = 1 ORDER BY seq"
         )
         return [Request(*cast("tuple[str, str, int, int, float, int, int]", r)) for r in rows]

@@ -51,12 +51,14 @@ class SynthesisQueue(Protocol):
         self,
         request_id: str,
         seed: Task,
+        first: int,
         n: int,
-        rng_seed: int,
         priority: float,
         epoch: int,
     ) -> None:
-        """Order `n` variants of a seed and return at once. The same id again changes nothing."""
+        """Order a seed's outcomes `first` to `first + n - 1` and return at once. The same id again
+        changes nothing.
+        """
         ...
 
     def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
@@ -64,8 +66,8 @@ class SynthesisQueue(Protocol):
         ...
 
     def results(self, request_ids: Sequence[str]) -> Sequence[tuple[str, int, Task, float]]:
-        """Accepted variants so far: (request id, index, task, profile distance), ordered by the
-        requests as given, then by index. Asking again gives them again.
+        """Accepted variants so far: (request id, number, task, profile distance), ordered by the
+        requests as given, then by number. Asking again gives them again.
         """
         ...
 
@@ -342,8 +344,8 @@ class OnlineCurriculum:
         for rank, seed in enumerate(chosen.seeds):
             task_id = seed.judgement.task_id
             name = f"e{epoch:03d}-c{cycle}-{rank:03d}-{task_id}"
-            noise = int(_digest([str(config.seed), name])[:8], 16)
-            requests.append(Request(name, task_id, n, noise, seed.priority, epoch, rested))
+            first = journal.ordered(task_id)
+            requests.append(Request(name, task_id, first, n, seed.priority, epoch, rested))
         journal.order(requests)
         for meter, by in (
             ("cycles", 1),
@@ -368,7 +370,7 @@ class OnlineCurriculum:
             return
         for r in requests:
             seed = self.buffer.task(r.seed_id)
-            self._synthesis.submit(r.id, seed, r.n, r.rng_seed, r.priority, r.epoch)
+            self._synthesis.submit(r.id, seed, r.first, r.n, r.priority, r.epoch)
 
     def _ingest(self, epoch: int) -> None:
         """Offer what the worker has made, in the order of the requests."""

@@ -229,19 +229,23 @@ class TrainDisplay:
         made = [
             cast("Mapping[str, Any]", r.get("synthesis") or {}) for r in (self._step, self._epoch)
         ]
-        newest = max(made, key=lambda m: (_whole(m, "tried"), _whole(m, "accepted")))
-        tried, accepted = _whole(newest, "tried"), _whole(newest, "accepted")
-        share = f" ({accepted / tried:.0%})" if tried else ""
-        parts = [f"{tried} tried, {accepted} accepted{share}"]
-        stages = sorted(_counts(newest, "stages").items(), key=lambda row: -row[1])
-        if stages:
-            parts.append("rejected " + ", ".join(f"{stage} {count}" for stage, count in stages))
-        if accepted:
-            tokens = _tokens(newest) / accepted
-            each = f"{tokens:,.0f} tokens and " if tokens else ""
-            seconds = _number(newest, "seconds_per_variant")
-            parts.append(f"{each}{seconds:.2g} s a variant")
-        return "; ".join([*parts, *(["paused"] if newest.get("suspended") else [])])
+        return synthesis_line(max(made, key=lambda m: (_whole(m, "tried"), _whole(m, "accepted"))))
+
+
+def synthesis_line(state: Mapping[str, Any]) -> str:
+    """What the worker has made, what turns proposals down, and what a variant costs."""
+    tried, accepted = _whole(state, "tried"), _whole(state, "accepted")
+    share = f" ({accepted / tried:.0%})" if tried else ""
+    parts = [f"{tried} tried, {accepted} accepted{share}"]
+    stages = sorted(_counts(state, "stages").items(), key=lambda row: -row[1])
+    if stages:
+        parts.append("rejected " + ", ".join(f"{stage} {count}" for stage, count in stages))
+    if accepted:
+        tokens = _tokens(state) / accepted
+        each = f"{tokens:,.0f} tokens and " if tokens else ""
+        seconds = _number(state, "seconds_per_variant")
+        parts.append(f"{each}{seconds:.2g} s a variant")
+    return "; ".join([*parts, *(["paused"] if state.get("suspended") else [])])
 
 
 def _tokens(synthesis: Mapping[str, Any]) -> float:

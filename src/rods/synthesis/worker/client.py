@@ -1,134 +1,73 @@
-"""The asynchronous generator: variants are made in a process of its own, beside training.
+"""The asynchronous producer: variants are made in a process of its own, beside whoever orders them.
 
-Owns that process: how it starts, what it works on, how it ends. It runs at low priority, never
-imports torch, dies with its parent, and can be killed at any moment: the queue keeps what was
-accepted. The driver's calls are millisecond operations on the queue and never wait for a variant,
-but for `drain`, which is asked to wait.
+Owns that process: how it starts and how it ends. It runs at low priority, never imports torch, dies
+with its parent, and can be killed at any moment: the queue keeps what was made. The driver's calls
+are millisecond operations on the queue and never wait for a variant, but for `drain`, which is
+asked to wait.
 
     with SynthesisWorker(path, WorkerSettings.of(config, training, held_out)) as worker:
-        worker.submit("e1-0", seed, n=2, rng_seed=5, priority=1.0, epoch=1)
+        worker.submit("e1-0", seed, first=0, n=2, priority=1.0, epoch=1)
         worker.drain(["e1-0"], timeout=10)
         worker.results(["e1-0"])
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import hashlib
+import fcntl
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from subprocess import DEVNULL, Popen, TimeoutExpired
+from typing import BinaryIO
 
-from rods.config import RunConfig
-from rods.errors import RodsError, SynthesisError
+from rods.errors import RodsError, StoreError, SynthesisError
 from rods.infra.files import disk
+from rods.synthesis.pipeline import Statistics
+from rods.synthesis.worker.generator import IDLE
+from rods.synthesis.worker.patience import Suspension
 from rods.synthesis.worker.queue import SynthesisQueue
-from rods.task import Task, write_tasks
+from rods.synthesis.worker.settings import WorkerSettings
+from rods.task import Task
 from rods.types import Json
 
-if TYPE_CHECKING:
-    from rods.synthesis.worker.process import Maker
-
-IDLE = 0.05
-"""Seconds between two looks at an empty or full queue."""
 RESTARTS = 3
 """How often a worker that died is started again before it is an error."""
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """Everything that decides which variants come out."""
-
-    training: Sequence[Task]
-    """Originals of the training side: they may give words and turns."""
-    held_out: Sequence[Task] = ()
-    """Tasks that no variant may overlap."""
-    environment: str = "bfcl"
-    """Short name or `module:attribute`."""
-    arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """What the environment's factory is called with, by name."""
-    writer: str = "resample"
-    """Short name or `module:attribute`."""
-    resample_share: float = 0.0
-    """Share of the proposals that the resample writer makes beside it."""
-    attempts: int = 3
-    """Whole attempts for one variant, K_max."""
-    max_distance: float = 0.25
-    """Largest profile distance."""
-    max_waiting: int = 2000
-    """The worker pauses while so many accepted variants wait to be taken."""
-    options: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """The run's `synthesis` settings, for writers that need more than the pool."""
-    inline: bool = False
-    """Work inside `drain` and `results`, without a process (tests)."""
-    niceness: int = 10
-    """How far the worker's priority is lowered."""
-
-    @classmethod
-    def of(
-        cls, config: RunConfig, training: Sequence[Task], held_out: Sequence[Task]
-    ) -> WorkerSettings:
-        """The settings that a run's configuration means."""
-        return cls(
-            training=training,
-            held_out=held_out,
-            environment=config.env.name,
-            arguments=cast("Mapping[str, Json]", config.env.arguments),
-            writer=config.synthesis.writer,
-            resample_share=config.synthesis.resample.share,
-            attempts=config.synthesis.attempts,
-            max_distance=config.synthesis.max_distance,
-            options=config.synthesis.model_dump(mode="json"),
-        )
-
-    def digest(self) -> str:
-        """First 16 hex digits of a hash of all that decides the variants."""
-        ids = [[task.id for task in side] for side in (self.training, self.held_out)]
-        writer: list[object] = [self.writer, self.resample_share]
-        if self.writer == "llm":
-            keys = (
-                "model",
-                "models",
-                "planner",
-                "narrative",
-                "coherence",
-                "feedback",
-                "max_tokens",
-            )
-            chat = cast("Mapping[str, Json]", self.options.get("llm", {}))
-            writer += [chat.get(key) for key in keys]
-        plain = [self.environment, writer, self.attempts, self.max_distance, ids]
-        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
 
 class SynthesisWorker:
     """The driver's end: order variants, take what is there, see how it goes."""
 
-    def __init__(self, path: Path, settings: WorkerSettings):
-        """Open the queue and start the process (inline: neither process nor waiting).
+    def __init__(
+        self, path: Path, settings: WorkerSettings, bound: Mapping[str, Json] | None = None
+    ):
+        """Open the queue and start the process.
+
+        Args:
+            path: the queue's file; its folder must exist.
+            settings: what variants are made with.
+            bound: what the queue belongs to besides, such as the seeds of a data set.
 
         Raises:
-            StoreError: the queue's file is damaged, or the disk is full or cannot be written.
+            StoreError: the queue's file is damaged or another process's, or the disk is full or
+                cannot be written.
             SynthesisError: it belongs to other tasks or settings.
         """
         self._path, self._settings = path, settings
-        self._queue = SynthesisQueue(path)
-        self._queue.bind(settings.digest())
-        self._queue.put("stop", "")
-        self._queue.put("suspended", "")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._maker: Maker | None = None
+        self._process: Popen[bytes] | None = None
         self._starts = 0
-        if not settings.inline:
-            self._write_setup()
+        with ExitStack() as undo:
+            self._lock = undo.enter_context(self._locked())
+            self._queue = undo.enter_context(closing(SynthesisQueue(path)))
+            self._queue.bind({**settings.deciding(), **(bound or {})})
+            for note in ("stop", "suspended", "error"):
+                self._queue.put(note, "")
+            settings.write(self._queue, path)
             self._start()
+            undo.pop_all()
 
     def __enter__(self) -> SynthesisWorker:
         return self
@@ -137,25 +76,28 @@ class SynthesisWorker:
         self.stop()
 
     def submit(
-        self, request_id: str, seed: Task, n: int, rng_seed: int, priority: float, epoch: int
+        self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
     ) -> None:
-        """Order `n` variants of a seed and return at once. The same id again changes nothing.
+        """Order outcomes `first` to `first + n - 1` of a seed and return at once. The same id again
+        changes nothing.
 
         Raises:
-            SynthesisError: the worker dies at once, again and again; the message holds its last
-                words. One that has worked before is suspended instead.
+            SynthesisError: the worker cannot begin, or dies at once, again and again; the message
+                holds its last words. One that has worked before is suspended instead.
         """
-        self._queue.submit(request_id, seed, n, rng_seed, priority, epoch)
+        self._queue.submit(request_id, seed, first, n, priority, epoch)
         self._revive()
 
     def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
-        """Accepted variants so far: (request id, index, task, profile distance).
+        """Accepted variants so far: (request id, number, task, profile distance).
 
-        Ordered by the requests as given, then by index. Asking again gives them again.
+        Ordered by the requests as given, then by number. Asking again gives them again.
         """
-        if self._settings.inline:
-            self._work_inline(request_ids)
         return self._queue.results(request_ids)
+
+    def unfinished(self, request_ids: Sequence[str]) -> list[str]:
+        """Which of these requests are not finished."""
+        return self._queue.unfinished(request_ids)
 
     def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
         """Wait at most `timeout` seconds; whether all of these requests are finished.
@@ -163,32 +105,32 @@ class SynthesisWorker:
         Raises:
             SynthesisError: as `submit`.
         """
-        if self._settings.inline:
-            self._work_inline(request_ids)
         until = time.monotonic() + timeout
         while self._queue.unfinished(request_ids):
+            self._revive()
             if time.monotonic() >= until or self.suspended:
                 return False
-            self._revive()
             time.sleep(min(IDLE, max(0.0, until - time.monotonic())))
         return True
 
+    def statistics(self) -> Statistics:
+        """What came of all outcomes so far."""
+        return self._queue.statistics()
+
     def state(self) -> Mapping[str, Json]:
         """Counts so far: tried, accepted, rejected (by reason, by stage), seconds, usage."""
-        counts = self._queue.counts()
         return {
-            "tried": counts.tried,
-            "accepted": counts.accepted,
-            "rejected": dict(counts.rejected),
-            "stages": dict(counts.stages),
-            "seconds": round(counts.seconds, 3),
-            "seconds_per_variant": round(counts.seconds / max(counts.accepted, 1), 4),
-            "waiting": counts.waiting,
-            "requests": counts.requests,
-            "alive": self._settings.inline or self._alive(),
+            **self.statistics().figures(),
+            "waiting": self._queue.waiting(),
+            "requests": self._queue.open_orders(),
+            "alive": self._alive(),
             "suspended": self.suspended,
-            "usage": json.loads(self._queue.get("usage") or "{}"),
+            "usage": {stage: dict(row) for stage, row in self.usage().items()},
         }
+
+    def usage(self) -> Mapping[str, Mapping[str, float]]:
+        """What the writer has asked of a server, by stage."""
+        return json.loads(self._queue.get("usage") or "{}")
 
     @property
     def pid(self) -> int | None:
@@ -196,52 +138,74 @@ class SynthesisWorker:
         return self._process.pid if self._process is not None else None
 
     @property
+    def suspension(self) -> Suspension | None:
+        """Why the writer pauses (it is tried again from time to time); None while it works."""
+        note = self._queue.get("suspended")
+        return Suspension(*json.loads(note)) if note else None
+
+    @property
     def suspended(self) -> str:
-        """Why the writer pauses (it is tried again from time to time); empty while it works."""
-        return self._queue.get("suspended")
+        """The reason of the suspension; empty while the writer works."""
+        suspension = self.suspension
+        return suspension.reason if suspension else ""
 
     def stop(self) -> None:
         """End the process; what is unfinished is finished after the next start."""
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(RodsError):  # a damaged file must not keep it alive
+            with suppress(RodsError):  # a damaged file must not keep it alive
                 self._queue.put("stop", "1")
             try:
                 process.wait(timeout=2)
-            except subprocess.TimeoutExpired:
+            except TimeoutExpired:
                 process.kill()
                 process.wait()
         self._queue.close()
+        self._lock.close()
+
+    def _locked(self) -> BinaryIO:
+        """The log, held against other drivers of the same queue."""
+        with disk(self._log, "writing"):
+            log = self._log.open("ab")
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            log.close()
+            raise StoreError(
+                f"{self._path}: another process is at work on these variants."
+            ) from error
+        return log
 
     def _alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def _revive(self) -> None:
-        if self._settings.inline or self._process is None or self._alive():
+        if self._process is None or self._alive():
             return
-        if self._starts <= RESTARTS:
+        words = self._queue.get("error")
+        if not words and self._starts <= RESTARTS:
             self._start()
             return
-        words = (
-            f"the synthesis worker ended {self._starts} times (exit code "
-            f"{self._process.returncode}); its last words, from {self._log}: {self._tail()}"
-        )
-        if not self._queue.counts().tried:
+        if not words:
+            words = (
+                f"the synthesis worker ended {self._starts} times (exit code "
+                f"{self._process.returncode}); its last words, from {self._log}: {self._tail()}"
+            )
+        if not self._queue.statistics().tried:
             raise SynthesisError(words)
-        self._queue.put("suspended", words)
+        self._queue.put("suspended", json.dumps(Suspension(words)))
 
     def _start(self) -> None:
         self._starts += 1
-        command = [
-            sys.executable,
-            "-m",
-            "rods.synthesis.worker.process",
-            str(self._path),
-            str(os.getpid()),
-        ]
+        module = "rods.synthesis.worker.process"
+        arguments = [str(self._path), str(os.getpid()), str(self._settings.niceness)]
         with disk(self._log, "writing"), self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            self._process = Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the driver, which tells it to stop
             )
 
     @property
@@ -251,28 +215,3 @@ class SynthesisWorker:
     def _tail(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return " ".join(lines[-3:]) or "(nothing)"
-
-    def _write_setup(self) -> None:
-        plain = dataclasses.asdict(dataclasses.replace(self._settings, training=(), held_out=()))
-        self._queue.put("settings", json.dumps(plain))
-        for side in ("training", "held_out"):
-            tasks = cast("Sequence[Task]", getattr(self._settings, side))
-            path = tasks_file(self._path, side)
-            with disk(path, "writing"):
-                write_tasks(path, tasks)
-
-    def _work_inline(self, request_ids: Sequence[str]) -> None:
-        if self._maker is None:
-            from rods.synthesis.worker.process import Maker
-
-            self._maker = Maker(self._settings)
-        while self._queue.unfinished(request_ids):
-            order = self._queue.next_order()
-            if order is None:
-                return
-            self._maker.work(self._queue, order)
-
-
-def tasks_file(queue: Path, side: str) -> Path:
-    """Where a queue keeps the tasks of one side (`training`, `held_out`)."""
-    return queue.with_name(f"{queue.stem}-{side}.jsonl")

@@ -1,16 +1,18 @@
 """When a writer that fails is suspended, and for how long.
 
-Owns the counting of failures in a row and the pauses that grow from one suspension to the next;
-`rods synth` and the worker beside training are patient alike. It never sleeps, asks nobody, and
-knows no server: a failure is a rejection of the stage `writer`, or a `WriterError`.
+Owns the counting of failures in a row and the pauses that grow from one suspension to the next. It
+never sleeps, asks nobody, and knows no server: a failure is a rejection of the stage `writer`, or
+a `WriterError`.
 
     patience = Patience()
     reason = patience.take(outcome)          # "": go on
     if reason:
-        seconds = patience.suspend()
+        pause = patience.suspend(reason).seconds
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from rods.synthesis.pipeline import Outcome
 
@@ -18,6 +20,18 @@ FAILURES = 8
 """Attempts in a row that fail for the writer's own reasons before it is suspended."""
 PAUSE, LONGEST = 2.0, 60.0
 """Seconds of the first pause of a suspended writer, doubled each time, and of the longest."""
+
+
+class Suspension(NamedTuple):
+    """Why nothing is made now."""
+
+    reason: str
+    pauses: int = 0
+    """How often in a row, this time included; 0: the worker is gone, it is not tried again."""
+    seconds: float = 0.0
+    """Length of this pause."""
+    fatal: bool = False
+    """The address, key or model is wrong, and no answer ever came."""
 
 
 class Patience:
@@ -42,7 +56,8 @@ class Patience:
             return ""
         return f"{self.failures} failures in a row, the last: {outcome.rejections[-1].detail}"
 
-    def suspend(self) -> float:
-        """Seconds of the next pause."""
+    def suspend(self, reason: str, fatal: bool = False) -> Suspension:
+        """The next pause."""
         self.suspensions += 1
-        return min(LONGEST, PAUSE * 2.0 ** (self.suspensions - 1))
+        seconds = min(LONGEST, PAUSE * 2.0 ** (self.suspensions - 1))
+        return Suspension(reason, self.suspensions, seconds, fatal)

@@ -1,195 +1,193 @@
-"""The durable queue between the driver and the synthesis worker: one SQLite file, two processes.
+"""The durable queue between those who order variants and the worker: one SQLite file.
 
-Owns requests, their outcomes and the worker's order to stop. Each outcome is one row with the key
-(request, index), written with its variant in one transaction: a kill at any moment loses no
-accepted variant and doubles none. Never makes a variant.
+Owns orders, outcomes and notes. A seed's outcomes are one sequence: number k depends on the seed
+task, the random seed, the settings and the variants before it, on no order and no clock. An order
+asks for a stretch of that sequence, so `rods synth` and training get the same variants, an order
+that comes again finds what is there, and a kill at any moment loses no outcome and doubles none.
+Never makes a variant.
 
     queue = SynthesisQueue(path)
-    queue.submit("r1", seed, n=2, rng_seed=7, priority=1.0, epoch=3)
+    queue.submit("r1", seed, first=0, n=2, priority=1.0, epoch=3)
     queue.results(["r1"])
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rods.errors import SynthesisError
 from rods.infra.database import Database
-from rods.synthesis.pipeline import Outcome
+from rods.synthesis.pipeline import Outcome, Statistics
 from rods.task import Task
+from rods.types import Json
 
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE requests (id TEXT PRIMARY KEY, place INTEGER NOT NULL, seed TEXT NOT NULL, "
-    "n INTEGER NOT NULL, rng_seed INTEGER NOT NULL, priority REAL NOT NULL, "
-    "epoch INTEGER NOT NULL, done INTEGER NOT NULL DEFAULT 0, taken INTEGER NOT NULL DEFAULT 0)",
-    "CREATE TABLE outcomes (request TEXT NOT NULL, number INTEGER NOT NULL, task TEXT, "
+    "CREATE TABLE seeds (id TEXT PRIMARY KEY, task TEXT NOT NULL)",
+    "CREATE TABLE orders (id TEXT PRIMARY KEY, place INTEGER NOT NULL, seed TEXT NOT NULL, "
+    "first INTEGER NOT NULL, n INTEGER NOT NULL, priority REAL NOT NULL, epoch INTEGER NOT NULL, "
+    "done INTEGER NOT NULL DEFAULT 0, taken INTEGER NOT NULL DEFAULT 0)",
+    "CREATE INDEX open_orders ON orders (done, epoch, priority)",
+    "CREATE INDEX orders_of_seed ON orders (seed, done)",
+    "CREATE TABLE outcomes (seed TEXT NOT NULL, number INTEGER NOT NULL, task TEXT, "
     "distance REAL NOT NULL, tried INTEGER NOT NULL, rejected TEXT NOT NULL, "
-    "seconds REAL NOT NULL, PRIMARY KEY (request, number))",
-    "CREATE INDEX open_requests ON requests (done, epoch, priority)",
+    "seconds REAL NOT NULL, PRIMARY KEY (seed, number))",
 )
-VERSION = 2
+VERSION = 3
+OF_ORDER = "o.seed = orders.seed AND o.number >= first AND o.number < first + n"
 
 
 class Order(NamedTuple):
-    """A request that the worker has to finish."""
+    """What the worker has to make next: one outcome of a seed."""
 
-    id: str
     seed: Task
-    n: int
-    rng_seed: int
-    made: int
-    """Outcomes that exist already: the next one has this index."""
-
-
-class Counts(NamedTuple):
-    """What the queue holds."""
-
-    tried: int
-    accepted: int
-    rejected: Counter[str]
-    """Reason to count."""
-    stages: Counter[str]
-    """The same rejections by the stage that turned down."""
-    seconds: float
-    """Time spent on all outcomes."""
-    requests: int
-    """Requests that are not finished."""
-    waiting: int
-    """Accepted variants that nobody has taken yet."""
+    number: int
+    """Its place among the outcomes of this seed."""
 
 
 class SynthesisQueue:
     """Both ends of the queue; every method takes milliseconds."""
 
     def __init__(self, path: Path):
-        """Open or make the file; raises `StoreError` where it is damaged."""
+        """Open or make the file; raises `StoreError` where it is damaged or of another layout."""
         self._db = Database(path, SCHEMA, VERSION, "synthesis queue")
 
+    # -- orders -------------------------------------------------------------------------------
+
     def submit(
-        self, request_id: str, seed: Task, n: int, rng_seed: int, priority: float, epoch: int
+        self, order_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
     ) -> None:
-        """Order `n` variants; the same id again changes nothing."""
-        row = json.dumps(seed.to_json(), ensure_ascii=False)
-        self._db.run(
-            "INSERT OR IGNORE INTO requests (id, place, seed, n, rng_seed, priority, epoch) "
-            "VALUES (?, (SELECT COUNT(*) FROM requests), ?, ?, ?, ?, ?)",
-            (request_id, row, n, rng_seed, priority, epoch),
-        )
+        """Order outcomes `first` to `first + n - 1` of a seed; the same id again changes nothing.
+
+        Orders of one seed are worked on by `first`, whatever their priority.
+        """
+        with self._db.atomic():
+            row = json.dumps(seed.to_json(), ensure_ascii=False)
+            self._db.run("INSERT OR IGNORE INTO seeds VALUES (?, ?)", (seed.id, row))
+            self._db.run(
+                "INSERT OR IGNORE INTO orders (id, place, seed, first, n, priority, epoch) "
+                "VALUES (?, (SELECT COUNT(*) FROM orders), ?, ?, ?, ?, ?)",
+                (order_id, seed.id, first, n, priority, epoch),
+            )
+            self._finish(seed.id)
 
     def next_order(self, under_way: Collection[str] = ()) -> Order | None:
-        """The request to work on: oldest epoch first, then highest priority, then first come.
+        """The outcome to make next: oldest epoch first, then highest priority, then first come.
 
         Args:
-            under_way: requests that are being worked on and are left out.
+            under_way: ids of seeds that are being worked on; each has one outcome at a time.
         """
         marks = ", ".join("?" for _ in under_way)
         rows = self._db.rows(
-            "SELECT id, seed, n, rng_seed, (SELECT COUNT(*) FROM outcomes WHERE request = id) "
-            f"FROM requests WHERE done = 0 AND id NOT IN ({marks}) "
+            "SELECT seed, task, first FROM orders JOIN seeds ON seeds.id = seed WHERE done = 0 "
+            f"AND seed NOT IN ({marks}) AND NOT EXISTS (SELECT 1 FROM orders AS other "
+            "WHERE other.seed = orders.seed AND other.done = 0 AND other.first < orders.first) "
             "ORDER BY epoch, priority DESC, place LIMIT 1",
             tuple(under_way),
         )
         if not rows:
             return None
-        name, seed, n, rng_seed, made = rows[0]
-        where = f"synthesis request {name}"
-        task = Task.from_json(json.loads(str(seed)), where)
-        return Order(str(name), task, int(n or 0), int(rng_seed or 0), int(made or 0))
+        name, task, first = rows[0]
+        found = self._db.rows("SELECT number FROM outcomes WHERE seed = ?", (name,))
+        made, number = {number for (number,) in found}, int(first or 0)
+        while number in made:
+            number += 1
+        return Order(Task.from_json(json.loads(str(task)), f"synthesis seed {name}"), number)
 
-    def record(self, order: Order, number: int, outcome: Outcome, seconds: float) -> None:
-        """Store one outcome; the last one of a request finishes it. A second time is ignored."""
+    def unfinished(self, order_ids: Sequence[str]) -> list[str]:
+        """Which of these orders are not finished; an unknown one never is."""
+        return [
+            order
+            for order in order_ids
+            if not self._db.number("SELECT done FROM orders WHERE id = ?", (order,))
+        ]
+
+    # -- outcomes -----------------------------------------------------------------------------
+
+    def record(self, order: Order, outcome: Outcome, seconds: float, usage: str = "{}") -> None:
+        """Store one outcome, and what the writer has asked so far. A second time is ignored."""
         variant = outcome.variant
         task = None if variant is None else json.dumps(variant.to_json(), ensure_ascii=False)
         rejected = json.dumps([[r.stage, str(r.reason)] for r in outcome.rejections])
         with self._db.atomic():
             self._db.run(
                 "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (order.id, number, task, outcome.distance, outcome.tried, rejected, seconds),
+                (
+                    *(order.seed.id, order.number, task),
+                    *(outcome.distance, outcome.tried, rejected, seconds),
+                ),
             )
-            self._finish(order.id, order.n)
+            self._finish(order.seed.id)
+            self.put("usage", usage)
 
-    def _finish(self, request_id: str, n: int) -> None:
+    def _finish(self, seed: str) -> None:
         self._db.run(
-            "UPDATE requests SET done = 1 WHERE id = ? AND "
-            "(SELECT COUNT(*) FROM outcomes WHERE request = ?) >= ?",
-            (request_id, request_id, n),
+            "UPDATE orders SET done = 1 WHERE seed = ? AND done = 0 AND "
+            f"(SELECT COUNT(*) FROM outcomes AS o WHERE {OF_ORDER}) >= n",
+            (seed,),
         )
 
-    def finish(self, order: Order) -> None:
-        """Mark a request that needs nothing more as done."""
-        self._finish(order.id, order.n)
+    def variants(self, seed: str, before: int) -> list[Task]:
+        """Accepted variants of a seed with smaller numbers; does not count as taking them."""
+        rows = self._db.rows(
+            "SELECT task FROM outcomes WHERE seed = ? AND number < ? AND task IS NOT NULL "
+            "ORDER BY number",
+            (seed, before),
+        )
+        return [Task.from_json(json.loads(str(row)), f"variant of {seed}") for (row,) in rows]
 
-    def variants(self, request_id: str) -> list[Task]:
-        """Accepted variants of one request, by index; does not count as taking them."""
-        return [task for _, _, task, _ in self._accepted([request_id])]
+    def results(self, order_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
+        """Accepted variants: (order, number, task, distance), ordered as asked, then by number.
 
-    def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
-        """Accepted variants: (request, index, task, distance), ordered as asked, then by index.
-
-        Asking again gives them again. Finished requests that were asked for count as taken.
+        Asking again gives them again. Finished orders that were asked for count as taken.
         """
-        found = self._accepted(request_ids)
-        taken = [(request,) for request in request_ids]
-        with self._db.atomic():
-            self._db.run_many("UPDATE requests SET taken = 1 WHERE id = ? AND done = 1", taken)
-        return found
-
-    def _accepted(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
         found: list[tuple[str, int, Task, float]] = []
-        for request in request_ids:
+        for order in order_ids:
             rows = self._db.rows(
-                "SELECT number, task, distance FROM outcomes "
-                "WHERE request = ? AND task IS NOT NULL ORDER BY number",
-                (request,),
+                "SELECT number, task, distance FROM orders JOIN outcomes AS o "
+                f"ON {OF_ORDER} WHERE orders.id = ? AND task IS NOT NULL ORDER BY number",
+                (order,),
             )
             for number, row, distance in rows:
-                where = f"synthesis request {request}, variant {number}"
-                task = Task.from_json(json.loads(str(row)), where)
-                found.append((request, int(number or 0), task, float(distance or 0.0)))
+                task = Task.from_json(json.loads(str(row)), f"order {order}, variant {number}")
+                found.append((order, int(number or 0), task, float(distance or 0.0)))
+        with self._db.atomic():
+            taken = [(order,) for order in order_ids]
+            self._db.run_many("UPDATE orders SET taken = 1 WHERE id = ? AND done = 1", taken)
         return found
 
-    def unfinished(self, request_ids: Sequence[str]) -> list[str]:
-        """Which of these requests are not finished; an unknown one never is."""
-        return [
-            request
-            for request in request_ids
-            if not self._db.number("SELECT done FROM requests WHERE id = ?", (request,))
-        ]
+    # -- figures and notes --------------------------------------------------------------------
 
     def waiting(self) -> int:
         """Accepted variants that nobody has taken yet."""
         return self._db.number(
-            "SELECT COUNT(*) FROM outcomes JOIN requests ON id = request "
-            "WHERE task IS NOT NULL AND taken = 0"
+            "SELECT COUNT(*) FROM outcomes AS o WHERE task IS NOT NULL AND NOT EXISTS "
+            f"(SELECT 1 FROM orders WHERE taken = 1 AND {OF_ORDER})"
         )
 
-    def counts(self) -> Counts:
+    def open_orders(self) -> int:
+        """Orders that are not finished."""
+        return self._db.number("SELECT COUNT(*) FROM orders WHERE done = 0")
+
+    def statistics(self) -> Statistics:
         """Totals over the whole file."""
-        rejected, stages = Counter[str](), Counter[str]()
-        for (rows,) in self._db.rows("SELECT rejected FROM outcomes WHERE rejected != '[]'"):
-            for stage, reason in json.loads(str(rows)):
-                stages[stage] += 1
-                rejected[reason] += 1
-        ((tried, accepted, seconds),) = self._db.rows(
-            "SELECT COALESCE(SUM(tried), 0), COUNT(task), COALESCE(SUM(seconds), 0) FROM outcomes"
-        )
-        return Counts(
-            tried=int(tried or 0),
-            accepted=int(accepted or 0),
-            rejected=rejected,
-            stages=stages,
-            seconds=float(seconds or 0.0),
-            requests=self._db.number("SELECT COUNT(*) FROM requests WHERE done = 0"),
-            waiting=self.waiting(),
-        )
+        counted = Statistics()
+        for task, tried, seconds, distance, rejected in self._db.rows(
+            "SELECT task IS NOT NULL, tried, seconds, distance, rejected FROM outcomes"
+        ):
+            counted.tried += int(tried or 0)
+            counted.seconds += float(seconds or 0.0)
+            counted.rejected.update((stage, why) for stage, why in json.loads(str(rejected)))
+            if task:
+                counted.accepted += 1
+                counted.distances.append(float(distance or 0.0))
+        return counted
 
     def put(self, key: str, value: str) -> None:
-        """Keep a note (settings, the order to stop)."""
+        """Keep a note (settings, the word to stop)."""
         self._db.run("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def get(self, key: str) -> str:
@@ -197,19 +195,25 @@ class SynthesisQueue:
         rows = self._db.rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(rows[0][0]) if rows else ""
 
-    def bind(self, digest: str) -> None:
-        """Tie the file to one set of tasks and settings.
+    def bind(self, deciding: Mapping[str, Json]) -> None:
+        """Tie the file to all that decides its variants.
 
         Raises:
-            SynthesisError: it belongs to another one; its variants must not be mixed with ours.
+            SynthesisError: it belongs to other tasks or settings; their variants must not be mixed.
         """
-        known = self.get("digest")
-        if known and known != digest:
+        known = self.get("deciding")
+        theirs: dict[str, Json] = json.loads(known) if known else dict(deciding)
+        changed = [
+            f"{key}: {theirs.get(key)} -> {deciding.get(key)}"
+            for key in sorted({*theirs, *deciding})
+            if theirs.get(key) != deciding.get(key)
+        ]
+        if changed:
             raise SynthesisError(
-                f"{self._db.path}: this synthesis queue was made with other tasks or settings "
-                f"(digest {known}, now {digest}). Resume with the old ones, or start a new run."
+                f"{self._db.path}: these variants were begun with other settings "
+                f"({', '.join(changed)}). Go on with the old ones, or begin anew elsewhere."
             )
-        self.put("digest", digest)
+        self.put("deciding", json.dumps(dict(deciding)))
 
     def close(self) -> None:
         """Close the file."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -56,6 +57,40 @@ class Reviewer(Protocol):
     def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
         """The variant, a refined one (the gates are asked again), or why it is turned down."""
         ...
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """A writer that asks a server: several proposals at once, and figures of what they cost."""
+
+    parallel: int
+    """Proposals that may be under way at once, in threads."""
+    worlds: AbstractContextManager[object]
+    """Held by a thread while worlds are at work; the writer releases it while it waits."""
+
+    def usage(self) -> Mapping[str, Any]:
+        """What the server was asked so far, by stage (a dataclass of figures)."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+class NoServer:
+    """What stands in `Asking`'s place where a writer asks nobody."""
+
+    parallel = 1
+
+    def __init__(self) -> None:
+        self.worlds: AbstractContextManager[object] = nullcontext()
+
+    def usage(self) -> Mapping[str, Any]:
+        """Nothing was asked."""
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def make_writer(

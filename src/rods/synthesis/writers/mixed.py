@@ -6,11 +6,10 @@ writer = MixedWriter(GraphWriter(tasks, world), ResampleWriter(tasks, world), sh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers import Reviewer, Writer
+from rods.synthesis.writers import Asking, NoServer, Reviewer, Writer
 from rods.task import Task
 
 
@@ -21,19 +20,9 @@ class MixedWriter:
         """`share`: in [0, 1]."""
         self.name = f"{main.name}+{other.name}"
         self._main, self._other, self._share = main, other, share
-        self.parallel: int = getattr(main, "parallel", 1)
-        """Proposals that may be under way at once."""
-        self.baton: AbstractContextManager[object] | None = getattr(main, "baton", None)
-        """Held while worlds are at work, where the main writer has one."""
-
-    def usage(self) -> Mapping[str, object]:
-        """What the main writer asked of its model, by stage."""
-        usage: Callable[[], Mapping[str, object]] | None = getattr(self._main, "usage", None)
-        return usage() if usage is not None else {}
-
-    def close(self) -> None:
-        """End what the main writer keeps open."""
-        getattr(self._main, "close", lambda: None)()
+        asks = main if isinstance(main, Asking) else NoServer()
+        self.parallel, self.worlds = asks.parallel, asks.worlds
+        self.usage, self.close = asks.usage, asks.close
 
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()

@@ -25,13 +25,13 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble, gap_of, with_gap
 from rods.synthesis.writers.graph.walk import Base, Readable
 from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.llm.baton import Baton
 from rods.synthesis.writers.llm.critique import judge, repairable
 from rods.synthesis.writers.llm.execute import execute, planned_of
 from rods.synthesis.writers.llm.patching import learnt, patched
 from rods.synthesis.writers.llm.plan import UNPARSED, Answer, Chat, PlanSettings, make_plan
 from rods.synthesis.writers.llm.prompting import prompts_hash
 from rods.synthesis.writers.llm.rewrite import cohere, write
+from rods.synthesis.writers.llm.world_lock import WorldLock
 from rods.task import Task, Turn
 from rods.types import Json
 
@@ -65,13 +65,13 @@ class LlmWriter:
             chat: the server; asked from several threads at once.
             settings: ablations and limits.
         """
-        self.baton = Baton()
-        """Held while worlds are at work; given up while the server is awaited."""
+        self.worlds = WorldLock()
+        """Held while worlds are at work; released while the server is awaited."""
         self.parallel = settings.parallel
         self._graph = GraphWriter(pool, environment, max_distance=settings.max_distance)
         self._environment = environment
         self._server = chat
-        self._chat: Chat = _Patient(chat, self.baton)
+        self._chat: Chat = _Releasing(chat, self.worlds)
         self._settings = settings
 
     def usage(self) -> Mapping[str, Usage]:
@@ -267,11 +267,11 @@ def make_llm_writer(
     return LlmWriter(pool, environment, chat, settings)
 
 
-class _Patient:
-    """A chat that hands the baton over while it waits."""
+class _Releasing:
+    """A chat that releases the world lock while it waits."""
 
-    def __init__(self, chat: Chat, baton: Baton):
-        self._chat, self._baton = chat, baton
+    def __init__(self, chat: Chat, worlds: WorldLock):
+        self._chat, self._worlds = chat, worlds
 
     def ask(
         self,
@@ -282,5 +282,5 @@ class _Patient:
         schema: Mapping[str, Json] | None = None,
     ) -> Answer:
         """As the chat asks."""
-        with self._baton.away():
+        with self._worlds.released():
             return self._chat.ask(stage, messages, seed=seed, schema=schema)

@@ -3,9 +3,9 @@
 The benchmark's classes share state in their libraries, so worlds must not run in two threads at
 once. Owns that rule. Never starts a thread.
 
-    with baton:
+    with lock:
         ...                       # worlds at work
-        with baton.away():
+        with lock.released():
             reply = server()      # others work meanwhile
 """
 
@@ -16,14 +16,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 
-class Baton:
-    """A lock that knows its holder, so that the holder can hand it over while it waits."""
+class WorldLock:
+    """A lock that knows its holder, so that the holder can release it while it waits."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._holder: int | None = None
 
-    def __enter__(self) -> Baton:
+    def __enter__(self) -> WorldLock:
         self._lock.acquire()
         self._holder = threading.get_ident()
         return self
@@ -33,7 +33,7 @@ class Baton:
         self._lock.release()
 
     @contextmanager
-    def away(self) -> Generator[None]:
+    def released(self) -> Generator[None]:
         """Give it up until the block ends; nothing happens in a thread that does not hold it."""
         if self._holder != threading.get_ident():
             yield

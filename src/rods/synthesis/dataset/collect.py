@@ -1,0 +1,136 @@
+"""A data set of variants: orders to the worker, and what comes of them, in order.
+
+Owns which outcomes a data set is made of: the seeds in turn, round by round, until `n` variants are
+accepted, none of which repeats another one's. What is in it depends on the seeds and the worker's
+settings, never on timing or interruptions: outcomes are taken in order, and no more are ordered
+than are needed. Never makes a variant (the worker does) nor writes the data set (`exports.py`).
+
+    collection = Collection(worker, seeds, n=100)
+    collection.run(report)
+    collection.accepted
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from rods.errors import SynthesisError
+from rods.synthesis.gates.overlap import Neighbours, prints
+from rods.synthesis.pipeline import Statistics
+from rods.synthesis.worker.client import SynthesisWorker
+from rods.task import Task
+from rods.types import Json
+
+LIMIT = 20
+"""Outcomes for each wanted variant, after which the making stops with fewer."""
+SUSPENSIONS = 6
+"""Pauses in a row, two minutes in all, after which a writer that still fails is given up."""
+LOOK = 0.5
+"""Seconds between two reports while an outcome is waited for."""
+AHEAD = 256
+"""Outcomes that may be ordered before the first of them is taken."""
+
+
+class Collection:
+    """Orders outcome after outcome until enough variants are accepted."""
+
+    def __init__(self, worker: SynthesisWorker, seeds: Sequence[Task], n: int):
+        """Takes what an earlier, interrupted making left."""
+        if not seeds:
+            raise SynthesisError("there are no seeds to make variants of.")
+        self.worker, self.n = worker, n
+        self._seeds = list({task.id: task for task in seeds}.values())
+        self.accepted: list[Task] = []
+        self._neighbours = Neighbours()
+        self._ahead: deque[str] = deque()
+        self._made: dict[str, Task | None] = {}
+        """Finished orders of those ahead."""
+        self._ordered = self._taken = self._failed = self._repeated = 0
+        self._advance()
+        self.taken_over = len(self.accepted)
+        """Variants that were there already."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether enough variants were accepted, or too many outcomes gave none."""
+        return len(self.accepted) >= self.n or self._taken >= LIMIT * self.n
+
+    def run(self, report: Callable[[Collection], None]) -> None:
+        """Order and take what is missing; a writer that fails is waited for, not for ever.
+
+        Args:
+            report: called whenever outcomes were taken, and while they are waited for.
+
+        Raises:
+            SynthesisError: the worker cannot work, or its writer was suspended too often; the
+                message says why.
+        """
+        while not self.finished:
+            if not self.worker.drain([self._ahead[0]], LOOK) and self._suspended():
+                time.sleep(LOOK)
+            self._advance()
+            report(self)
+
+    def statistics(self) -> Statistics:
+        """What came of all outcomes; a variant that repeats another seed's is no accepted one."""
+        counted = self.worker.statistics()
+        counted.accepted -= self._repeated
+        if self._repeated:
+            counted.rejected["gate", "novelty"] += self._repeated
+        return counted
+
+    def state(self) -> dict[str, Json]:
+        """As the worker's, for the live line."""
+        return {**self.worker.state(), **self.statistics().figures()}
+
+    def _suspended(self) -> bool:
+        """Whether the writer pauses.
+
+        Raises:
+            SynthesisError: it makes no sense to wait.
+        """
+        now = self.worker.suspension
+        if now is not None and (now.fatal or not now.pauses):
+            raise SynthesisError(now.reason)
+        if now is not None and now.pauses > SUSPENSIONS:
+            raise SynthesisError(
+                f"the writer failed again after {SUSPENSIONS} pauses: {now.reason}"
+            )
+        return now is not None
+
+    def _advance(self) -> None:
+        """Order what is surely needed, take what is finished, until neither can be done."""
+        moved = True
+        while moved and not self.finished:
+            self._order()
+            waiting = [order for order in self._ahead if order not in self._made]
+            late = set(self.worker.unfinished(waiting))
+            done = [order for order in waiting if order not in late]
+            found = {order: task for order, _, task, _ in self.worker.results(done)}
+            self._made |= {order: found.get(order) for order in done}
+            self._failed += len(done) - len(found)
+            while self._ahead and self._ahead[0] in self._made and not self.finished:
+                self._take(self._made.pop(self._ahead.popleft()))
+            moved = bool(done)
+
+    def _order(self) -> None:
+        wanted = min(self.n + self._failed + self._repeated, LIMIT * self.n)
+        while self._ordered < wanted and len(self._ahead) < AHEAD:
+            first, place = divmod(self._ordered, len(self._seeds))
+            order = f"{self._ordered:07d}"
+            self.worker.submit(order, self._seeds[place], first, 1, -self._ordered, 0)
+            self._ahead.append(order)
+            self._ordered += 1
+
+    def _take(self, variant: Task | None) -> None:
+        self._taken += 1
+        if variant is None:
+            return
+        mine = prints(variant)
+        if self._neighbours.repeated(mine) is not None:  # seeds can meet in the same calls or words
+            self._repeated += 1
+            return
+        self._neighbours.add(mine)
+        self.accepted.append(variant)

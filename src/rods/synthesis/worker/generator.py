@@ -1,0 +1,122 @@
+"""The generator: takes orders from the queue, has the pipeline make variants, records outcomes.
+
+Owns what is under way: as many outcomes at once as the writer can have, one of each seed, recorded
+by one thread. A writer that keeps failing is suspended, tried again later, and never stops it. The
+same for training and `rods synth`.
+
+    generator = Generator(queue, pipeline, rng_seed=0)
+    while queue.open_orders():
+        generator.turn()
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+from rods.errors import WriterError
+from rods.synthesis.gates.overlap import Prints, prints
+from rods.synthesis.pipeline import Outcome, Pipeline
+from rods.synthesis.worker.patience import Patience
+from rods.synthesis.worker.queue import Order, SynthesisQueue
+
+IDLE = 0.05
+"""Seconds between two looks at an empty or full queue."""
+SPREAD = 1_000_003
+"""Distance of the random seeds of two runs, larger than any number of outcomes."""
+REMEMBERED = 4096
+"""Fingerprints of variants that are kept."""
+
+
+class _Job(NamedTuple):
+    order: Order
+    started: float
+
+
+class Generator:
+    """Keeps as many outcomes under way as the writer can have."""
+
+    def __init__(
+        self, queue: SynthesisQueue, pipeline: Pipeline, rng_seed: int, max_waiting: int = 2000
+    ):
+        """`max_waiting`: it pauses while so many accepted variants wait to be taken."""
+        self._queue, self._pipeline = queue, pipeline
+        self._rng_seed, self._max_waiting = rng_seed, max_waiting
+        self._pool = ThreadPoolExecutor(pipeline.parallel)
+        self._jobs: dict[Future[Outcome], _Job] = {}
+        self._patience = Patience()
+        self._resume_at = 0.0
+        self._seen: dict[str, list[Prints]] = {}
+        self._spent: dict[str, dict[str, float]] = json.loads(queue.get("usage") or "{}")
+
+    def turn(self) -> None:
+        """Start what can be started, record what is done; takes at most `IDLE` seconds."""
+        while len(self._jobs) < self._pipeline.parallel and self._start():
+            pass
+        if not self._jobs:
+            time.sleep(IDLE)
+            return
+        done, _ = wait(self._jobs, timeout=IDLE, return_when=FIRST_COMPLETED)
+        for future in done:
+            self._finish(future, self._jobs.pop(future))
+
+    def close(self) -> None:
+        """Start nothing more; what is under way is made again after the next start."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pipeline.close()
+
+    def _start(self) -> bool:
+        if time.monotonic() < self._resume_at or self._queue.waiting() >= self._max_waiting:
+            return False
+        order = self._queue.next_order([job.order.seed.id for job in self._jobs.values()])
+        if order is None:
+            return False
+        rng_seed, seen = self._rng_seed * SPREAD + order.number, tuple(self._before(order))
+        future = self._pool.submit(self._pipeline.make, order.seed, rng_seed, seen)
+        self._jobs[future] = _Job(order, time.perf_counter())
+        return True
+
+    def _before(self, order: Order) -> list[Prints]:
+        """Fingerprints of the seed's earlier variants, which must not be repeated."""
+        if sum(map(len, self._seen.values())) > REMEMBERED:
+            self._seen.clear()
+        if order.seed.id not in self._seen:
+            earlier = self._queue.variants(order.seed.id, order.number)
+            self._seen[order.seed.id] = [prints(task) for task in earlier]
+        return self._seen[order.seed.id]
+
+    def _finish(self, future: Future[Outcome], job: _Job) -> None:
+        try:
+            outcome = future.result()
+        except WriterError as error:  # nothing was made: the same outcome is tried again
+            self._suspend(str(error), error.fatal and not self._queue.statistics().tried)
+            return
+        seconds = time.perf_counter() - job.started
+        self._queue.record(job.order, outcome, seconds, json.dumps(self._usage()))
+        if outcome.variant is not None and job.order.seed.id in self._seen:
+            self._seen[job.order.seed.id].append(prints(outcome.variant))
+        reason = self._patience.take(outcome)
+        if reason:
+            self._suspend(reason)
+        elif not self._patience.failures and self._queue.get("suspended"):
+            self._queue.put("suspended", "")
+
+    def _usage(self) -> Mapping[str, Mapping[str, float]]:
+        """What the writer asked of a server, by stage, earlier processes included."""
+        total = {stage: dict(row) for stage, row in self._spent.items()}
+        for stage, row in self._pipeline.usage().items():
+            sums = total.setdefault(stage, {})
+            for figure, amount in row.items():
+                sums[figure] = sums.get(figure, 0) + amount
+        return total
+
+    def _suspend(self, reason: str, fatal: bool = False) -> None:
+        now = time.monotonic()
+        if now < self._resume_at:  # this was under way when another one suspended it
+            return
+        suspension = self._patience.suspend(reason, fatal)
+        self._queue.put("suspended", json.dumps(suspension))
+        self._resume_at = now + suspension.seconds

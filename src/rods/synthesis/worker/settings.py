@@ -1,0 +1,105 @@
+"""Everything that decides which variants come out of a worker, and its way into the process.
+
+Owns the settings and the files beside the queue that hold the tasks of both sides. Never starts
+anything.
+
+    settings = WorkerSettings.of(config, training, held_out)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from rods.config import RunConfig, SynthesisSettings
+from rods.infra.dotted import flat
+from rods.infra.files import disk
+from rods.synthesis.worker.queue import SynthesisQueue
+from rods.task import Task, read_tasks, write_tasks
+from rods.types import Json
+
+NOT_DECIDING: Mapping[str, Any] = {
+    "llm": {"url", "concurrency", "timeout", "price_in", "price_out"},
+    **dict.fromkeys(("variants_per_seed", "cycles_per_epoch", "backlog_epochs"), True),
+    "drain_seconds": True,
+}
+"""Settings of synthesis that do not change what comes out."""
+SIDES = ("training", "held_out")
+
+
+@dataclass(frozen=True)
+class WorkerSettings:
+    """What the worker makes variants with."""
+
+    training: Sequence[Task]
+    """Originals of the training side: they may give words and turns."""
+    held_out: Sequence[Task] = ()
+    """Tasks that no variant may overlap."""
+    environment: str = "bfcl"
+    """Short name or `module:attribute`."""
+    arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """What the environment's factory is called with, by name."""
+    synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
+    rng_seed: int = 0
+    """Seed of everything random: the run's."""
+    max_waiting: int = 2000
+    """The worker pauses while so many accepted variants wait to be taken."""
+    niceness: int = 10
+    """How far the worker's priority is lowered."""
+
+    @classmethod
+    def of(
+        cls, config: RunConfig, training: Sequence[Task], held_out: Sequence[Task]
+    ) -> WorkerSettings:
+        """The settings that a run's configuration means."""
+        return cls(
+            training=training,
+            held_out=held_out,
+            environment=config.env.name,
+            arguments=cast("Mapping[str, Json]", config.env.arguments),
+            synthesis=config.synthesis,
+            rng_seed=config.seed,
+        )
+
+    def deciding(self) -> dict[str, Json]:
+        """All on which the variants depend, by name: what a queue is bound to."""
+        plain = flat(self.synthesis.model_dump(mode="json", exclude=dict(NOT_DECIDING)))
+        return {
+            "seed": self.rng_seed,
+            "env": self.environment,
+            **{f"synthesis.{key}": value for key, value in plain.items()},
+            **{side: ids(getattr(self, side)) for side in SIDES},
+        }
+
+    def write(self, queue: SynthesisQueue, path: Path) -> None:
+        """Leave everything beside the queue, where the process finds it."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain["synthesis"] = self.synthesis.model_dump(mode="json")
+        for side in SIDES:
+            file = _file(path, side)
+            with disk(file, "writing"):
+                write_tasks(file, plain.pop(side))
+        queue.put("settings", json.dumps(plain))
+
+    @classmethod
+    def read(cls, queue: SynthesisQueue, path: Path) -> WorkerSettings:
+        """What `write` left."""
+        plain: dict[str, Any] = json.loads(queue.get("settings"))
+        plain["synthesis"] = SynthesisSettings.model_validate(plain["synthesis"])
+        plain |= {side: tuple(read_tasks(_file(path, side))) for side in SIDES}
+        return cls(**plain)
+
+
+def _file(queue: Path, side: str) -> Path:
+    return queue.with_name(f"{queue.stem}-{side}.jsonl")
+
+
+def ids(tasks: Sequence[Task]) -> str:
+    """Tasks in a few words that differ where the tasks do."""
+    digest = hashlib.sha256("\n".join(task.id for task in tasks).encode()).hexdigest()[:16]
+    return f"{len(tasks)} tasks {digest}"
