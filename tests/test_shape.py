@@ -104,6 +104,26 @@ def test_layers() -> None:
                 ), f"{path}: of the curriculum only the boundary, not {name}"
 
 
+SYNTHESIS = (
+    *("rejection", "structure", "templates", "gates", "chat"),
+    *("writers.resample", "writers.graph", "writers.llm", "writers"),
+    *("pipeline", "worker", "dataset"),
+)
+"""The way of a variant: each room of synthesis knows those before it alone."""
+
+
+def test_a_variant_meets_each_room_of_synthesis_once() -> None:
+    def place(module: str) -> int:
+        rest = module.removeprefix("rods.synthesis.")
+        found = [room for room in SYNTHESIS if rest == room or rest.startswith(f"{room}.")]
+        return SYNTHESIS.index(max(found, key=len)) if found else -1
+
+    for path in FILES:
+        mine = place(module_of(path))
+        for name in facts(path).imports:
+            assert mine < 0 or place(name) <= mine, f"{path} must not know {name}"
+
+
 def test_docstrings_and_marks() -> None:
     for path in FILES:
         assert facts(path).docstring, f"{path}: every module opens with what it owns"

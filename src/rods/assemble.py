@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rods.config import ModelSettings, RunConfig, Start
+from rods.config import ModelSettings, RunConfig, Start, SynthesisSettings
 from rods.curriculum.online import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
@@ -36,12 +36,11 @@ from rods.report.live import TrainDisplay
 from rods.reward import Rewards, Score
 from rods.rewards.filters import group_fault, has_variance
 from rods.rollout.template import ChatTemplate
+from rods.settings import ResampleSettings
 from rods.store import RunDirectory, new_run_dir
-from rods.synthesis.gates.keeper import Gatekeeper
-from rods.synthesis.pipeline import synthesize
+from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
-from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER
 from rods.trainers.loading import (
@@ -174,16 +173,19 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
     if not settings.variants:
         return originals
     # Without a model, so that every run is evaluated on the same tasks.
-    made_by = "resample" if config.synthesis.writer == "resample" else "graph"
-    writer = make_writer(made_by, sides.held_out, environment, EVALUATION_SHARE)
-    keeper = Gatekeeper(environment, sides.held_out, sides.train, config.synthesis.max_distance)
+    made_with = SynthesisSettings(
+        writer="resample" if config.synthesis.writer == "resample" else "graph",
+        resample=ResampleSettings(share=EVALUATION_SHARE),
+        max_distance=config.synthesis.max_distance,
+    )
+    pipeline = Pipeline.of(made_with, environment, sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []
     for number in range(4 * settings.variants):
         if len(variants) == settings.variants:
             break
         seed = seeds[number % len(seeds)]
-        made = synthesize(seed, writer, keeper, EVALUATION_SEED + number, attempts=3).variant
+        made = pipeline.make(seed, EVALUATION_SEED + number).variant
         if made is not None and made not in variants:
             variants.append(made)
     return [*originals, *variants]
