@@ -161,9 +161,8 @@ def another(subject: Subject, rng: random.Random) -> Task | None:
 
 def by_name(value: Scalar) -> list[str]:
     """How people call a value that stands for something with a name: a company, a city."""
-    domains = domains_of(ENVIRONMENT)
-    tables = (domains.companies, domains.airports, domains.zips)
-    return [name for table in tables for name, code in table.items() if code == value]
+    tables = domains_of(ENVIRONMENT).tables.values()
+    return [t.owners[kind][value] for t in tables for kind in t.codes if value in t.owners[kind]]
 
 
 @alteration("told early")

@@ -103,8 +103,9 @@ class Reader:
 
     def _city(self, zips: Sequence[Any]) -> str:
         """A city that there is a road to, from the one that was looked up last."""
-        codes = {code: city for city, code in self._domains.zips.items()}
-        roads = [pair for pair in self._domains.distances if set(pair) <= codes.keys()]
+        cities = self._domains.tables["city"]
+        codes = cities.owners["zip"]
+        roads = [pair for pair in cities.pairs[1].known if set(pair) <= codes.keys()]
         last = [pair for pair in roads if zips and zips[-1] in pair]
         pair = self._rng.choice(sorted(last or roads))
         free = [code for code in pair if code not in zips] or list(pair)

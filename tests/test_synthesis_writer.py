@@ -23,7 +23,7 @@ from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
 from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides, writer
 
-CODES = set(domains_of(ENVIRONMENT).airports.values())
+CODES = set(domains_of(ENVIRONMENT).tables["city"].owners["airport"])
 
 
 def test_every_accepted_variant_replays_and_is_solved() -> None:

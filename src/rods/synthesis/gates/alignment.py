@@ -158,13 +158,15 @@ class Retelling:
             return False
         pairs = list(self._pairs(role))
         if isinstance(old, str):
+            names_of = self._domains.names_of
             pairs += [
                 names
                 for a, b in set(pairs)
                 if isinstance(a, str) and isinstance(b, str)
-                for names in itertools.product(_names(a, self._domains), _names(b, self._domains))
+                for names in itertools.product(names_of(a), names_of(b))
             ]
             return isinstance(new, str) and composed(old, new, pairs)
+        pairs += [(fill.full, fill.full) for fill in self._domains.fills]
         return isinstance(new, int | float) and computed(old, new, pairs)
 
     def _called_so(self, role: Role, old: Scalar) -> set[str]:
@@ -298,7 +300,7 @@ def _mask(text: str, value: Scalar, mask: str, domains: Domains) -> str:
         )
     if not isinstance(value, str):
         return text
-    for name in _names(value, domains):
+    for name in domains.names_of(value):
         text = _put(name, mask, text)
     bare = value.lstrip("#@").rstrip(".")
     for form, flags in ((value, 0), (bare, 0), (value, re.I), (bare, re.I)):
@@ -310,14 +312,6 @@ def _mask(text: str, value: Scalar, mask: str, domains: Domains) -> str:
 
 def _put(form: str, mask: str, text: str, flags: int = 0) -> str:
     return re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", mask, text, flags=flags)
-
-
-def _names(value: str, domains: Domains) -> list[str]:
-    """What a code stands for: a company, a city."""
-    tables = (domains.companies, domains.airports, domains.zips)
-    names = [name for table in tables for name, code in table.items() if code == value]
-    names += [alias for alias, name in domains.aliases.items() if name in names]
-    return sorted(names, key=lambda name: (-len(name), name))
 
 
 @functools.cache

@@ -139,10 +139,10 @@ def _spoken(calls: Iterable[ToolCall]) -> list[str]:
 
 
 def _names_of(texts: Iterable[str], domains: Domains) -> list[str]:
-    """Companies and cities whose symbols and airports stand in these texts."""
+    """Names whose codes stand in these texts."""
     words = set(_CAPITALS.findall("\n".join(texts)))
-    tables = (domains.companies, domains.airports)
-    return [name for table in tables for name, code in table.items() if code in words]
+    codes = (c for t in domains.tables.values() for c in t.codes.values())
+    return [name for table in codes for name, code in table.items() if code in words]
 
 
 @functools.lru_cache(maxsize=64)

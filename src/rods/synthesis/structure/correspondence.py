@@ -16,8 +16,6 @@ from typing import TypeAlias, cast
 from rods.synthesis.structure.sources import NUMBER, normal
 from rods.synthesis.structure.trace import Leaf, Scalar
 
-TANK = 50.0
-"""What `fillFuelTank` can fill up to, in gallons."""
 NEAR = 1e-4
 """How near computed numbers must come."""
 Pair: TypeAlias = tuple[Scalar, Scalar]
@@ -55,10 +53,10 @@ def side_by_side(theirs: object, mine: object) -> Iterator[Pair]:
 def computed(old: float, new: float, pairs: Sequence[Pair]) -> bool:
     """Whether a number comes from the variant's numbers as another one from the model's.
 
-    It is one of them rounded or inside a text, or what one is short of another or of a full tank.
+    It is one of them rounded or inside a text, or what one is short of another.
     """
     digits = len(repr(old).partition(".")[2]) if isinstance(old, float) else 0
-    known = {(TANK, TANK), *_numbers(pairs)}
+    known = set(_numbers(pairs))
     if any(round(a, digits) == old and round(b, digits) == new for a, b in known):
         return True
     return any(

@@ -1,59 +1,158 @@
-"""Argument domains of an environment: kinds of parameters and the API's own tables.
+"""Argument domains of an environment: what its values mean, which exist, which belong together.
 
 Owns the reading of the `domains.toml` that an environment brings (`Knowing`), as data. Never
 guesses (`inference.py` does): what the file does not name has no kind and is left as it is.
 
     domains = domains_of(environment)
-    domains.parameter("book_flight", "travel_from")      # "airport"
+    domains.parameter("book_table", "party")             # "guests"
+    domains.numbers["guests"].range                      # (1.0, 12.0)
 """
 
 from __future__ import annotations
 
 import functools
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, ValidationError
 
 from rods.env import Environment, knowledge_of
 from rods.errors import SynthesisError
-from rods.types import Json
 
-_NUMERIC = """
-money price shares fuel volume miles meters temperature percent psi volts quantity turnover change
-id cvv counter priority lines
-"""
 FILE = "domains.toml"
-NUMERIC = frozenset(_NUMERIC.split())
-"""Kinds whose values are numbers."""
 
 
-@dataclass(frozen=True)
-class Domains:
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class NumberKind(_Model):
+    """A kind whose values are numbers, and how a new one is drawn."""
+
+    range: tuple[float, float]
+    """Smallest and largest value."""
+    spread: tuple[float, float] = (-0.6, 0.7)
+    """Bounds of the logarithm of the factor between the old value and a new one."""
+    scaled: bool = False
+    """A new value is near the old one although the range is small."""
+    digits: bool = False
+    """A new value is any number with as many digits: ids, codes."""
+    integer: bool = False
+    """A new value is any whole number of the range."""
+    ordered: bool = False
+    """Numbers of this kind keep their order within a task."""
+    small: bool = False
+    """A number below ten may change where it is said once."""
+    whole: bool = False
+    """New values that nothing else decides are mostly whole."""
+    nudge: float = 0.0
+    """How far a value moves at most, on its side of every landmark; 0: it is not compared."""
+    landmarks: tuple[float, ...] = ()
+    """Numbers that the tools compare it with."""
+    compared: tuple[float, float] | None = None
+    """Numbers in messages between these two are landmarks too."""
+
+
+def _pair(text: object) -> object:
+    return text.split("-", 1) if isinstance(text, str) else text
+
+
+class Pairs(_Model):
+    """Which two codes go together in one call."""
+
+    code: str
+    """Kind of both."""
+    parameters: tuple[str, str]
+    known: tuple[Annotated[tuple[str, str], BeforeValidator(_pair)], ...]
+    """Those that exist, written `A-B`."""
+    either_way: bool = False
+    """Which one comes first does not matter; both codes are looked up before."""
+
+    def given(self, arguments: Mapping[str, object]) -> bool:
+        """Whether both parameters are among these."""
+        return all(name in arguments for name in self.parameters)
+
+    def __contains__(self, pair: tuple[str, str]) -> bool:
+        return pair in self._known or (self.either_way and pair[::-1] in self._known)
+
+    @functools.cached_property
+    def _known(self) -> frozenset[tuple[str, str]]:
+        return frozenset(self.known)
+
+
+class Table(_Model):
+    """Things by their names (the kind that the table is called by), with the codes of each."""
+
+    codes: Mapping[str, Mapping[str, str]]
+    """Kind of a code to name to code."""
+    aliases: Mapping[str, str] = {}
+    """Other ways in which people say the names."""
+    pairs: tuple[Pairs, ...] = ()
+    needs: Mapping[str, str] = {}
+    """Class of a task to the code that every new name must have; the first class counts."""
+    open: bool = False
+    """Codes that are not listed exist too; the table then has one kind of code."""
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """All names, sorted."""
+        return tuple(sorted({name for table in self.codes.values() for name in table}))
+
+    @functools.cached_property
+    def complete(self) -> tuple[str, ...]:
+        """Names that have every code, sorted."""
+        return tuple(n for n in self.names if all(n in table for table in self.codes.values()))
+
+    @functools.cached_property
+    def owners(self) -> Mapping[str, Mapping[str, str]]:
+        """Kind of a code to code to name."""
+        return {
+            kind: {code: name for name, code in table.items()} for kind, table in self.codes.items()
+        }
+
+
+class Fill(_Model):
+    """An amount that is a wanted level less the present one, a field of a class's configuration."""
+
+    parameter: str
+    owner: str
+    field: str
+    full: float
+    """The level that is wanted where no message says one."""
+
+
+class Domains(_Model):
     """What the values of an API mean and which of them exist."""
 
-    parameters: Mapping[str, str]
-    configuration: Mapping[str, str]
-    keys: Mapping[str, str]
-    ranges: Mapping[str, tuple[float, float]]
-    seeded: frozenset[str]
-    constant: frozenset[str]
-    keep: frozenset[str]
-    padded_names: frozenset[str]
-    defaults: Mapping[str, Mapping[str, Json]]
-    companies: Mapping[str, str]
-    aliases: Mapping[str, str]
-    airports: Mapping[str, str]
-    routes: frozenset[tuple[str, str]]
-    zips: Mapping[str, str]
-    distances: Mapping[tuple[str, str], float]
-    fields: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    parameters: Mapping[str, str] = {}
+    """Kinds of parameters, by name or `function.name`."""
+    configuration: Mapping[str, str] = {}
+    """Kinds of leaves of initial configurations, by name or `Class.name`."""
+    keys: Mapping[str, str] = {}
+    """Kinds of the keys of mappings of initial configurations, by the mapping's name."""
+    numbers: Mapping[str, NumberKind] = {}
+    tables: Mapping[str, Table] = {}
+    fills: tuple[Fill, ...] = ()
+    fields: Mapping[str, Sequence[str]] = {}
     """Fields of the state that hold what exists for a parameter; one with a dot: below its keys."""
-    fresh: Mapping[str, str] = field(default_factory=dict[str, str])
+    fresh: Mapping[str, str] = {}
     """How a parameter's new values are made, where its kind does not say it (`fresh.py`)."""
-    texts: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    texts: Mapping[str, Sequence[str]] = {}
     """Sentences with slots for parameters that take written texts."""
+    about: frozenset[str] = frozenset()
+    """Kinds of what a conversation may be about."""
+    seeded: Mapping[str, str] = {}
+    """Classes that draw at random, and the field of their configuration that holds the seed."""
+    constant: frozenset[str] = frozenset()
+    """Functions whose results are constants: what comes from them is never renamed."""
+    keep: frozenset[str] = frozenset()
+    """Words that carry meaning: they never become an entity of their own."""
+    padded_names: frozenset[str] = frozenset()
+    """Names that stay in tasks with a long context."""
+    defaults: Mapping[str, Mapping[str, JsonValue]] = {}
+    """What a class shows although its configuration does not say so."""
     inferred: bool = False
     """No file says what values mean: kinds are guessed, values come from where names fit."""
 
@@ -69,12 +168,30 @@ class Domains:
         """Kind of the keys of a mapping of the initial configuration, empty for plain fields."""
         return self.keys.get(f"{owner}.{name}") or self.keys.get(name, "")
 
+    @functools.cached_property
+    def listed(self) -> frozenset[str]:
+        """Kinds of the names and codes of all tables."""
+        return frozenset(self.tables) | {code for t in self.tables.values() for code in t.codes}
+
+    @property
+    def pairs(self) -> Iterator[Pairs]:
+        """Which codes go together in one call, of all tables."""
+        return (pairs for table in self.tables.values() for pairs in table.pairs)
+
+    def names_of(self, code: str) -> list[str]:
+        """What a code stands for, in all ways in which people say it, the longest first."""
+        found: list[str] = []
+        for table in self.tables.values():
+            names = {owned[code] for owned in table.owners.values() if code in owned}
+            found += [*names, *(alias for alias, name in table.aliases.items() if name in names)]
+        return sorted(found, key=lambda name: (-len(name), name))
+
 
 def domains_of(environment: Environment) -> Domains:
     """The domains that an environment brings; empty ones where it brings none.
 
     Raises:
-        SynthesisError: a section of the file is missing or broken.
+        SynthesisError: the file cannot be read, or a section of it is broken or unknown.
     """
     folder = knowledge_of(environment)
     known = folder is not None and (folder / FILE).is_file()
@@ -84,51 +201,10 @@ def domains_of(environment: Environment) -> Domains:
 @functools.cache
 def _load(path: Path) -> Domains:
     try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        return _domains({**_EMPTY, **data})
-    except (KeyError, tomllib.TOMLDecodeError) as error:
-        raise SynthesisError(f"{path}: section or value missing or broken: {error}.") from error
+        return Domains.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (ValidationError, tomllib.TOMLDecodeError) as error:
+        raise SynthesisError(f"{path}: {error}") from error
 
 
-_TABLES = """
-parameters configuration keys ranges defaults companies aliases airports zips distances
-"""
-_EMPTY: Mapping[str, Any] = {
-    **{name: {} for name in _TABLES.split()},
-    "seeded": {"classes": []},
-    "constant": {"functions": []},
-    "keep": {"words": [], "padded_names": []},
-    "routes": {"pairs": []},
-}
-
-
-def _domains(data: Mapping[str, Any]) -> Domains:
-    return Domains(
-        parameters=data["parameters"],
-        configuration=data["configuration"],
-        keys=data["keys"],
-        ranges={kind: (float(low), float(high)) for kind, (low, high) in data["ranges"].items()},
-        seeded=frozenset(data["seeded"]["classes"]),
-        constant=frozenset(data["constant"]["functions"]),
-        keep=frozenset(data["keep"]["words"]),
-        padded_names=frozenset(data["keep"]["padded_names"]),
-        defaults=data["defaults"],
-        companies=data["companies"],
-        aliases=data["aliases"],
-        airports=data["airports"],
-        routes=frozenset(_pair(text) for text in data["routes"]["pairs"]),
-        zips=data["zips"],
-        distances={_pair(text): float(km) for text, km in data["distances"].items()},
-        fields=data.get("fields", {}),
-        fresh=data.get("fresh", {}),
-        texts=data.get("texts", {}),
-    )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    left, _, right = text.partition("-")
-    return left, right
-
-
-NO_DOMAINS = _domains(_EMPTY)
+NO_DOMAINS = Domains()
 """Of an environment that brings none."""

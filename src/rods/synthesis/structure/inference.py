@@ -10,7 +10,6 @@ never reads a held-out task.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
@@ -116,9 +115,7 @@ def infer(
     for name, texts in values.items():
         if texts & known:  # renamed wherever they stand, or nothing would refer to them
             configuration[name] = "ident"
-    return dataclasses.replace(
-        NO_DOMAINS, parameters=parameters, configuration=configuration, keys=mappings, inferred=True
-    )
+    return Domains(parameters=parameters, configuration=configuration, keys=mappings, inferred=True)
 
 
 def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:

@@ -1,7 +1,7 @@
 """New values by what they are: names, codes, days, places and short written texts.
 
-Owns the makers that a kind of `domains.toml`, or its table `[fresh]`, names, and the sentences of
-its table `[texts]` with their slots filled. Never looks at a world: what exists is `ground.py`'s.
+Owns the makers that a kind of `domains.toml`, or its section `[fresh]`, names, and the sentences of
+its section `[texts]` with their slots filled. Never looks at a world: what exists is `ground.py`'s.
 
     makers(domains, materials)["passport"](random.Random(3))        # "US482913"
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
+from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writers.resample.assign import Materials
 
 EPOCH = datetime.date(2026, 1, 1)
@@ -22,6 +23,8 @@ BORN = (1950, 1999)
 """Years of birth of travelers."""
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 STREETS = ("Street", "Avenue", "Road", "Lane")
+CITY = "city"
+"""The slot of a place, and the table that fills it where an environment has one."""
 REWORDED = 0.35
 """Share of the nouns of a training text that are exchanged."""
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -49,9 +52,14 @@ def makers(domains: Domains, materials: Materials) -> Mapping[str, Maker]:
 
     def address(rng: random.Random) -> str:
         street = f"{rng.randrange(1, 990)} {words.noun(rng).capitalize()} {rng.choice(STREETS)}"
-        return f"{street}, {rng.choice(sorted(domains.zips))}"
+        return f"{street}, {_named(domains, CITY, words, rng)}"
 
+    listed: dict[str, Maker] = {}
+    for kind, table in domains.tables.items():
+        listed[kind] = _choice(table.complete)
+        listed |= {code: _choice(sorted(owned)) for code, owned in table.owners.items()}
     return {
+        **listed,
         "name": lambda rng: f"{stem(rng)}.{words.extension(rng)}",
         "folder": stem,
         "pattern": words.noun,
@@ -67,13 +75,18 @@ def makers(domains: Domains, materials: Materials) -> Mapping[str, Maker]:
         "date": day,
         "birth": birth,
         "expiry": lambda rng: f"{rng.randrange(1, 13):02d}/{rng.randrange(2027, 2032)}",
-        "airport": lambda rng: rng.choice(sorted(set(domains.airports.values()))),
-        "zip": lambda rng: rng.choice(sorted(set(domains.zips.values()))),
-        "city": lambda rng: rng.choice(sorted(domains.zips)),
         "address": address,
-        "company": lambda rng: rng.choice(sorted(domains.companies)),
-        "symbol": lambda rng: rng.choice(sorted(set(domains.companies.values()))),
     }
+
+
+def _choice(values: Sequence[str]) -> Maker:
+    return lambda rng: rng.choice(values)
+
+
+def _named(domains: Domains, kind: str, words: Vocabulary, rng: random.Random) -> str:
+    """A name of the environment's table of this kind; any proper name where it has none."""
+    table = domains.tables.get(kind)
+    return rng.choice(table.complete) if table is not None else words.surname(rng)
 
 
 class Texts:
@@ -103,7 +116,7 @@ class Texts:
             "Noun": lambda: rng.choice(things).capitalize(),
             "name": lambda: words.first_name(rng),
             "day": lambda: rng.choice(DAYS),
-            "city": lambda: rng.choice(sorted(self._domains.zips)),
+            CITY: lambda: _named(self._domains, CITY, words, rng),
         }
 
 

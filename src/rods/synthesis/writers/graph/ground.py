@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from rods.synthesis.structure.api_graph import ApiGraph
-from rods.synthesis.structure.domains import NUMERIC, Domains
+from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.writers.graph.fresh import Texts, makers, with_ending_of, word_of
 from rods.synthesis.writers.graph.live import Live, typed
@@ -26,8 +26,6 @@ FRESH_NAME = 0.35
 """How often a name is new although names exist."""
 FROM_RESULT = 0.7
 """How often a value that results show is preferred."""
-ABOUT = frozenset({"name", "symbol", "id"})
-"""Kinds of what a conversation may be about: a file, a stock, an order."""
 ENROLS = frozenset(
     {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
 )
@@ -36,8 +34,8 @@ JITTER = 0.7
 """How often a number without a kind differs from those that training tasks give."""
 FROM_STATE = 0.7
 """How often a text without a kind is taken from the state's field of that name."""
-WHOLE = frozenset({"shares", "fuel", "miles", "meters", "percent", "money", "quantity", "volume"})
-"""Kinds whose new numbers are mostly whole."""
+MOSTLY = 0.7
+"""How often a number of a kind that is mostly whole is whole."""
 FROM_TEXT = 0.8
 """How often a search is for a word that stands in what exists."""
 
@@ -73,12 +71,7 @@ class Grounder:
         properties = cast("Mapping[str, Mapping[str, Any]]", parameters.get("properties", {}))
         required = cast("Sequence[str]", parameters.get("required", []))
         arguments = self._matter.carried(tool, live, rng)
-        if {"travel_from", "travel_to"} <= arguments.keys():
-            pass
-        elif {"travel_from", "travel_to"} <= properties.keys():
-            arguments["travel_from"], arguments["travel_to"] = self._leg(rng)
-        elif {"cityA", "cityB"} <= properties.keys() and self._domains.distances:
-            arguments["cityA"], arguments["cityB"] = self._matter.span(live, rng)
+        arguments |= self._matter.together(tool, arguments, live, rng)
         for name, schema in properties.items():
             if name in arguments or (
                 name not in required and rng.random() > self._matter.share(tool, name)
@@ -97,9 +90,6 @@ class Grounder:
             arguments["destination"] = with_ending_of(source, str(target))
         ordered = {name: arguments[name] for name in properties if name in arguments}
         return ToolCall(tool, ordered)
-
-    def _leg(self, rng: random.Random) -> tuple[str, str]:
-        return rng.choice(sorted(self._domains.routes))
 
     def _value(
         self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
@@ -164,10 +154,10 @@ class Grounder:
             return None if fresh is None else fresh(rng)
         if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:
             return fresh(rng)
-        if kind in NUMERIC and kind != "id":
+        if kind in self._domains.numbers and kind != "id":
             return self._number(kind, declared, rng)
         recent = [v for v in live.recent(kind, self._domains) if typed(v, declared) in existing]
-        if kind in ABOUT and recent and rng.random() < SAME:
+        if kind in self._domains.about and recent and rng.random() < SAME:
             return typed(recent[0], declared)
         if existing and (fresh is None or rng.random() > (FRESH_NAME if kind == "name" else 0.15)):
             return typed(rng.choice(existing), declared)
@@ -199,9 +189,10 @@ class Grounder:
         return rng.choice(known) if known else None
 
     def _number(self, kind: str, declared: str, rng: random.Random) -> Scalar:
-        low, high = self._domains.ranges.get(kind, (1.0, 100.0))
+        known = self._domains.numbers[kind]
+        low, high = known.range
         high = min(high, 20 * low + 400)
         value = rng.uniform(low, high)
-        if declared == "integer" or (kind in WHOLE and rng.random() < 0.7):
+        if declared == "integer" or (known.whole and rng.random() < MOSTLY):
             return int(value) if declared == "integer" else float(int(value))
         return round(value, 2)

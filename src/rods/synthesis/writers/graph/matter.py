@@ -10,7 +10,7 @@ graph say, or because two calls share more than one of their arguments. Never ex
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from rods.synthesis.structure.api_graph import ApiGraph
@@ -25,8 +25,6 @@ TOGETHER = 0.98
 """How often a call goes on with all that an earlier one was about: a flight, its day, its class."""
 SAME = 0.7
 """How often a call is about what an earlier one was about."""
-CODES = frozenset({"cityA", "cityB"})
-"""Parameters that only go together: `span` chooses both."""
 PASSING = frozenset({"name", "body", "pattern", "id", ""})
 """Kinds that say nothing about a matter when two calls share them."""
 
@@ -37,6 +35,7 @@ class Matter:
     def __init__(self, domains: Domains, specs: Mapping[str, ToolSpec], graph: ApiGraph) -> None:
         """Args: kinds of the environment; all tools of the world; what training tasks do."""
         self._domains, self._specs, self._graph = domains, specs, graph
+        self._paired = {n for p in domains.pairs if p.either_way for n in p.parameters}
 
     def share(self, tool: str, name: str) -> float:
         """How often an optional argument is given: as the training tasks do."""
@@ -52,7 +51,7 @@ class Matter:
         found: dict[str, Value] = {}
         for name in properties:
             fed = self._fed(tool, name, live)
-            if fed is None or name in CODES or rng.random() > SAME:
+            if fed is None or name in self._paired or rng.random() > SAME:
                 continue
             step, value = fed
             found[name] = value
@@ -80,10 +79,26 @@ class Matter:
                     return step, value
         return None
 
-    def span(self, live: Live, rng: random.Random) -> list[str]:
-        """Two places with a distance, rather those whose codes were just looked up."""
-        shown = {str(leaf.value) for step in live.steps[-4:] for leaf in step.leaves}
-        pairs = sorted(self._domains.distances)
-        most = max(len(shown.intersection(pair)) for pair in pairs)
-        near = [pair for pair in pairs if len(shown.intersection(pair)) == most]
-        return rng.sample(rng.choice(near), 2)
+    def together(
+        self, tool: str, carried: Mapping[str, Value], live: Live, rng: random.Random
+    ) -> dict[str, Value]:
+        """Codes of a call that exist together, unless both are carried over from an earlier one.
+
+        Where both are looked up, it is rather those that were just shown.
+        """
+        properties = cast("Mapping[str, Json]", self._specs[tool].parameters.get("properties", {}))
+        found: dict[str, Value] = {}
+        for pairs in self._domains.pairs:
+            if not pairs.given(properties) or pairs.given(carried):
+                continue
+            chosen: Sequence[str]
+            ordered = sorted(pairs.known)
+            if pairs.either_way:
+                shown = {str(leaf.value) for step in live.steps[-4:] for leaf in step.leaves}
+                most = max(len(shown.intersection(pair)) for pair in ordered)
+                near = [pair for pair in ordered if len(shown.intersection(pair)) == most]
+                chosen = rng.sample(rng.choice(near), 2)
+            else:
+                chosen = rng.choice(ordered)
+            found |= dict(zip(pairs.parameters, chosen, strict=True))
+        return found

@@ -17,7 +17,7 @@ from typing import Protocol, TypeGuard, cast
 from rods.env import Environment, World
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.api_graph import ApiGraph
-from rods.synthesis.structure.domains import NUMERIC, Domains
+from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import Argument, Source, normal, sources
 from rods.synthesis.structure.trace import (
     Scalar,
@@ -55,8 +55,6 @@ LONG_NUMBER = 8
 """Letters of a number that is pointed at or not used at all."""
 LONGEST = 200
 """Letters of a value that nobody would type."""
-AMOUNTS = NUMERIC - {"id"}
-"""Kinds with a unit behind the number: only a clause made for it can leave them open."""
 
 
 class Readable(World, Protocol):
@@ -80,7 +78,8 @@ class Planner:
     def may_blur(self, tool: str, name: str) -> bool:
         """Whether a message still reads well when it leaves this argument open."""
         kind = self.domains.parameter(tool, name)
-        worded = kind not in AMOUNTS or self.phrases.knows(tool)
+        amount = kind in self.domains.numbers and kind != "id"  # a unit stands behind the number
+        worded = not amount or self.phrases.knows(tool)
         return worded and self.phrases.can_blur(tool, name)
 
 

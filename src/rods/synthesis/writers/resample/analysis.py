@@ -9,12 +9,11 @@ Owns the reading of a task's trace for the resample writer. Never changes a task
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from rods.synthesis.structure.correspondence import TANK
-from rods.synthesis.structure.domains import NUMERIC, Domains
+from rods.synthesis.structure.domains import Domains, Fill
 from rods.synthesis.structure.sources import NUMBER, Argument, Source, normal, numbers_in
 from rods.synthesis.structure.trace import Path, Scalar, Step, leaves
 from rods.synthesis.writers.resample.assign import Limits
@@ -36,9 +35,10 @@ class Link(NamedTuple):
     """The part of a text argument that the leaf shows; empty: the whole argument."""
 
 
-class Fill(NamedTuple):
-    """A fuel amount computed as a wanted level less the present one."""
+class Filled(NamedTuple):
+    """An argument that was computed as a wanted level less the present one."""
 
+    argument: str
     target: float
     level: float
 
@@ -49,7 +49,7 @@ class Knowledge:
 
     steps: tuple[Step, ...]
     links: Mapping[int, Mapping[Place, Sequence[Link]]]
-    fills: Mapping[int, Fill]
+    fills: Mapping[int, Filled]
     extra: Mapping[float, str]
     limits: Limits
 
@@ -68,7 +68,7 @@ def analyse(
     links: dict[int, dict[Place, Sequence[Link]]] = {}
     frozen: set[float] = set()
     pinned: set[str] = set()
-    fills: dict[int, Fill] = {}
+    fills: dict[int, Filled] = {}
     extra: dict[float, str] = {}
     index = _Index(steps)
     for argument in arguments:
@@ -84,14 +84,15 @@ def analyse(
                     pinned.add(str(argument.value))
         if not isinstance(argument.value, int | float) or isinstance(argument.value, bool):
             continue
-        if kind not in NUMERIC:
+        if kind not in domains.numbers:
             frozen.add(float(argument.value))
         if computed or argument.source is Source.CONFIGURATION:
-            fill = _fill(task, argument, kind)
-            if fill is not None:
-                fills[argument.step] = fill
-                extra[fill.target] = "fuel"
-                frozen |= {TANK} if fill.target == TANK else set()
+            fill = next((f for f in domains.fills if f.parameter == argument.name), None)
+            filled = _filled(task, argument, fill) if fill is not None else None
+            if fill is not None and filled is not None:
+                fills[argument.step] = filled
+                extra[filled.target] = kind
+                frozen |= {fill.full} if filled.target == fill.full else set()
             elif computed:
                 frozen |= _inputs(task, argument.turn) | {float(argument.value)}
         if kind == "id" and argument.source is not Source.RESULT and not argument.configured:
@@ -164,17 +165,16 @@ def _numbers(value: Scalar) -> set[float]:
     return {float(value)} if isinstance(value, int | float) else numbers_in(value)
 
 
-def _fill(task: Task, argument: Argument, kind: str) -> Fill | None:
-    """`amount = target - level`: the target is a full tank or stands in the text."""
-    config = configurations(task).get("VehicleControlAPI")
-    if kind != "fuel" or not isinstance(config, dict) or argument.name != "fuelAmount":
-        return None
-    level = config.get("fuelLevel")
+def _filled(task: Task, argument: Argument, fill: Fill) -> Filled | None:
+    """`amount = target - level`: the target is the full level or stands in the text."""
+    config = configurations(task).get(fill.owner)
+    level = config.get(fill.field) if isinstance(config, dict) else None
     if not isinstance(level, int | float) or isinstance(level, bool):
         return None
     target = float(argument.value or 0) + level
     said = numbers_in("\n".join(t.user for t in task.turns[: argument.turn + 1]))
-    return Fill(target, float(level)) if target == TANK or target in said else None
+    wanted = target == fill.full or target in said
+    return Filled(argument.name, target, float(level)) if wanted else None
 
 
 def _inputs(task: Task, turn: int) -> set[float]:
@@ -197,14 +197,14 @@ def _limits(
     frozen: frozenset[float],
 ) -> Limits:
     prose = "\n".join(turn.user for turn in task.turns)
-    legs: set[tuple[str, str]] = set()
-    spans: set[tuple[str, str]] = set()
-    for step in steps:
-        given = step.call.arguments
-        if not step.result.failed and "travel_from" in given and "travel_to" in given:
-            legs.add((str(given["travel_from"]), str(given["travel_to"])))
-        if not step.result.failed and step.call.name == "estimate_distance":
-            spans.add((str(given.get("cityA")), str(given.get("cityB"))))
+    pairs = {
+        known.code: {
+            (str(given[known.parameters[0]]), str(given[known.parameters[1]]))
+            for given in (step.call.arguments for step in steps if not step.result.failed)
+            if known.given(given)
+        }
+        for known in domains.pairs
+    }
     loose_ids = any(
         domains.parameter(steps[a.step].call.name, a.name) == "id"
         and isinstance(a.value, int)
@@ -220,7 +220,15 @@ def _limits(
         frozen=frozen,
         keep_counters=loose_ids,
         keep_names=alphabet is not None,
-        legs=frozenset(legs),
-        spans=frozenset(spans),
-        landmarks=(30.0, 35.0, *sorted(n for n in numbers_in(prose) if 20 <= n <= 60)),
+        pairs=pairs,
+        landmarks=tuple(_landmarks(prose, domains)),
     )
+
+
+def _landmarks(prose: str, domains: Domains) -> Iterator[float]:
+    """What readings are compared with: by the tools, and by people."""
+    for kind in domains.numbers.values():
+        yield from kind.landmarks
+        if kind.compared is not None:
+            low, high = kind.compared
+            yield from sorted(n for n in numbers_in(prose) if low <= n <= high)

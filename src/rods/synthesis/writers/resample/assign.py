@@ -1,6 +1,6 @@
 """New values for the slots of a sketch, drawn consistently from one random state.
 
-Owns the choice of names, codes, dates and texts (numbers: `numbers.py`, places: `places.py`).
+Owns the choice of names, codes, dates and texts (numbers: `numbers.py`, listed ones: `tables.py`).
 Never renders, never executes.
 
     values = assign(sketch, Materials(vocabulary, donors), limits, rng)
@@ -11,14 +11,14 @@ from __future__ import annotations
 import datetime
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from rods.synthesis.templates.vocabulary import Vocabulary, phrases
 from rods.synthesis.writers.resample.entities import RUNS
 from rods.synthesis.writers.resample.numbers import assign_numbers
-from rods.synthesis.writers.resample.places import assign_places
 from rods.synthesis.writers.resample.sketch import New, Sketch
+from rods.synthesis.writers.resample.tables import Together, assign_listed
 from rods.synthesis.writers.resample.usage import says
 
 KEEP_WORD = 0.04
@@ -51,10 +51,8 @@ class Limits:
     keep_counters: bool = False
     keep_names: bool = False
     """The alphabetical order of names matters."""
-    legs: frozenset[tuple[str, str]] = frozenset()
-    """Pairs of airports between which the ground truth flies."""
-    spans: frozenset[tuple[str, str]] = frozenset()
-    """Pairs of zip codes whose distance it asks for."""
+    pairs: Together = field(default_factory=dict[str, Set[tuple[str, str]]])
+    """Codes that calls of the ground truth take together."""
     landmarks: tuple[float, ...] = ()
     """Numbers of the texts that stay and that readings are compared with."""
 
@@ -87,7 +85,7 @@ def assign(sketch: Sketch, materials: Materials, limits: Limits, rng: random.Ran
         elif kind.startswith("free:"):
             values[index] = _free(state, key)
     _assign_dates(state, values)
-    assign_places(sketch, values, limits.pinned, limits.legs, limits.spans, rng)
+    assign_listed(sketch, values, limits.pinned, limits.pairs, rng)
     assign_numbers(sketch, values, limits.frozen, limits.landmarks, limits.keep_counters, rng)
     return values
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
-from rods.synthesis.structure.domains import NUMERIC, Domains
+from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import NUMBER
 from rods.synthesis.structure.trace import Scalar, leaves
 from rods.synthesis.templates.vocabulary import word_lists
@@ -88,7 +88,9 @@ def argument_map(value: Value, function: str, name: str, domains: Domains, leaf:
         return [argument_map(item, function, name, domains, leaf) for item in value]
     if isinstance(value, dict):
         return {
-            k: argument_map(v, function, k if k in ("priority", "title") else name, domains, leaf)
+            k: argument_map(
+                v, function, k if domains.parameter(function, k) else name, domains, leaf
+            )
             for k, v in value.items()
         }
     return cast("Value", leaf(domains.parameter(function, name), value))
@@ -159,10 +161,10 @@ class _Collector:
         if isinstance(value, bool) or value is None:
             return
         if isinstance(value, int | float):
-            if kind in NUMERIC and kind != "counter":
+            if kind in self._domains.numbers and kind != "counter":
                 self.found.numbers.setdefault(float(value), set()).add(kind)
             return
-        if value in SPECIAL or kind in NUMERIC or not kind:
+        if value in SPECIAL or kind in self._domains.numbers or not kind:
             return
         if argument and not self._known(kind, value):
             return
@@ -187,7 +189,7 @@ class _Collector:
 
     def _known(self, kind: str, value: str) -> bool:
         """An argument becomes an entity where people say it or the configuration holds it."""
-        if kind in ("city", "zip", "airport", "symbol", "company", "date"):
+        if kind == "date" or kind in self._domains.listed:
             return True
         needle = value.lower().lstrip("#@")
         return needle in self._lower or value.lower() in self._in_config or kind == "pattern"

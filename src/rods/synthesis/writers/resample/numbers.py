@@ -16,20 +16,8 @@ from collections.abc import Sequence, Set
 from rods.synthesis.structure.sources import NUMBER
 from rods.synthesis.writers.resample.sketch import New, Sketch
 
-ORDERED = frozenset({"money", "fuel", "psi", "temperature", "percent"})
-"""Kinds whose numbers keep their order within a task."""
-COMPARED = frozenset({"psi"})
-"""Kinds that keep their side of every number that stays in the texts."""
-NUDGE = 2.5
-"""How far a compared reading moves at most."""
-SPREAD = {
-    "money": (-0.25, 0.9),
-    "price": (-0.6, 0.15),
-    "shares": (-1.2, 0.2),
-    "miles": (-0.4, 0.4),
-    "fuel": (-0.5, 0.4),
-}
-"""Bounds of the logarithm of the factor: accounts rather grow, what is paid rather shrinks."""
+SMALL_RANGE = 120
+"""Kinds with no larger value are drawn from the whole range, unless they are `scaled`."""
 _MEASURED = re.compile(rf"({NUMBER.pattern}) ([A-Za-z]{{3,}}s)\b")
 """A number with its unit in the plural."""
 KEEP = 0.06
@@ -53,7 +41,7 @@ def assign_numbers(
             values[index] = _counter(float(key), rng)
         elif kind == "number" and movable(sketch, float(key), bound):
             kinds = sorted(sketch.found.numbers[float(key)])
-            if rng.random() > KEEP or kinds[0] in ORDERED:
+            if rng.random() > KEEP or sketch.domains.numbers[kinds[0]].ordered:
                 groups.setdefault(kinds[0], []).append((float(key), index))
     for kind, members in groups.items():
         news = _group(sketch, kind, sorted(members), landmarks, taken, rng)
@@ -84,7 +72,8 @@ def movable(sketch: Sketch, value: float, frozen: Set[float]) -> bool:
     if value >= 10 or (not said and value not in sketch.argued_numbers):
         return True
     kinds = sketch.found.numbers[value]
-    return said == 1 and kinds <= {"priority", "fuel", "volume"} and not _superlative(sketch)
+    small = all(sketch.domains.numbers[kind].small for kind in kinds)
+    return said == 1 and small and not _superlative(sketch)
 
 
 def _superlative(sketch: Sketch) -> bool:
@@ -104,34 +93,36 @@ def _group(
     taken: set[float],
     rng: random.Random,
 ) -> list[New]:
+    ordered = sketch.domains.numbers[kind].ordered
     for _ in range(12):
         news = [_fresh(sketch, value, landmarks, rng) for value, _ in members]
-        if kind in ORDERED:
+        if ordered:
             news = [_round(v, old) for v, (old, _) in zip(sorted(news), members, strict=True)]
         distinct = len(set(news)) == len(news) and not (set(news) & taken)
-        if distinct and (kind not in ORDERED or news == sorted(news)):
+        if distinct and (not ordered or news == sorted(news)):
             taken.update(news)
             return list(news)
     return [None] * len(members)
 
 
 def _fresh(sketch: Sketch, value: float, landmarks: Sequence[float], rng: random.Random) -> float:
-    kinds = sketch.found.numbers[value]
-    low = max(sketch.domains.ranges[kind][0] for kind in kinds)
-    high = min(sketch.domains.ranges[kind][1] for kind in kinds)
-    if kinds & {"id", "cvv"}:
+    kinds = [sketch.domains.numbers[kind] for kind in sorted(sketch.found.numbers[value])]
+    low = max(kind.range[0] for kind in kinds)
+    high = min(kind.range[1] for kind in kinds)
+    if any(kind.digits for kind in kinds):
         digits = len(str(int(value)))
         return float(rng.randint(10 ** (digits - 1), 10**digits - 1))
-    if kinds & {"priority"}:
+    if any(kind.integer for kind in kinds):
         return float(rng.randint(int(low), int(high)))
-    if kinds & COMPARED:
-        low, high = max(low, value - NUDGE), min(high, value + NUDGE)
+    nudge = max(kind.nudge for kind in kinds)
+    if nudge:
+        low, high = max(low, value - nudge), min(high, value + nudge)
         low = max([low, *(mark + 0.5 for mark in landmarks if mark <= value)])
         high = min([high, *(mark - 0.5 for mark in landmarks if mark > value)])
         return _round(rng.uniform(low, max(high, low)), value)
-    if (high <= 120 and "fuel" not in kinds) or "change" in kinds:
+    if high <= SMALL_RANGE and not any(kind.scaled for kind in kinds):
         return _round(rng.uniform(low, high), value)
-    shrink, grow = SPREAD.get(min(kinds), (-0.6, 0.7))
+    shrink, grow = kinds[0].spread
     scaled = value * math.exp(rng.uniform(shrink, grow))
     return _round(min(max(scaled, low), high), value, rng)
 

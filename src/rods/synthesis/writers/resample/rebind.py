@@ -105,9 +105,9 @@ class _Player:
             level = self._numbers.get(fill.level, fill.level)
             target = self._numbers.get(fill.target, fill.target)
             amount = round(target - level, 4)
-            old = arguments["fuelAmount"]
+            old = arguments[fill.argument]
             exact = isinstance(old, int) and amount.is_integer()
-            arguments["fuelAmount"] = int(amount) if exact else amount
+            arguments[fill.argument] = int(amount) if exact else amount
         for place, links in (places or {}).items():
             arguments[place[0]] = self._follow(turn, arguments[place[0]], place, links)
         return ToolCall(call.name, arguments)

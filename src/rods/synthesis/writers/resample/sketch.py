@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
 from rods.synthesis.structure import dates
-from rods.synthesis.structure.domains import NUMERIC, Domains
+from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import NUMBER
 from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.templates.vocabulary import in_case, phrases
@@ -27,7 +27,6 @@ from rods.task import Task, Turn
 from rods.types import Json
 
 WORDY = frozenset({"word", "person", "local"})
-PLACES = frozenset({"city", "zip", "airport", "symbol", "company"})
 _TOKEN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2,}(?![A-Za-z0-9])|" + NUMBER.pattern)
 
 
@@ -108,21 +107,19 @@ class Sketch:
         return sorted(d for d in found if any(m.matches(d) for m in mentions))
 
     def _compound_pattern(self) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
-        """One pattern for all compounds and known places, and what each text stands for."""
+        """One pattern for all compounds and listed names, and what each text stands for."""
         lookup: dict[str, tuple[str, str]] = {}
-        cities = {**self.domains.airports, **self.domains.zips}
         prose = self.found.prose
-        for kind, names in (("city", cities), ("company", self.domains.companies)):
-            for name in names:
-                if name in prose or name in self.found.compounds:
-                    lookup[name] = (kind, name)
-        for alias, name in self.domains.aliases.items():
-            if alias in prose and re.search(rf"(?<!\w){re.escape(alias)}(?!\w)", prose):
-                lookup[alias] = ("company" if name in self.domains.companies else "city", name)
-        for table, kind in ((self.domains.airports, "airport"), (self.domains.zips, "zip")):
-            for code in table.values():
-                if code in prose or code in self.found.compounds:
-                    lookup[code] = (kind, code)
+        for kind, table in self.domains.tables.items():
+            codes = {} if table.open else table.owners  # else what is not listed is one too
+            texts = [(kind, name) for name in table.names]
+            texts += [(code_kind, code) for code_kind, owned in codes.items() for code in owned]
+            for text_kind, text in texts:
+                if text in prose or text in self.found.compounds:
+                    lookup[text] = (text_kind, text)
+            for alias, name in table.aliases.items():
+                if alias in prose and re.search(rf"(?<!\w){re.escape(alias)}(?!\w)", prose):
+                    lookup[alias] = (kind, name)
         for text, kind in self.found.compounds.items():
             if kind != "date":
                 lookup.setdefault(text, (kind, text))
@@ -175,7 +172,9 @@ class Sketch:
                 bare = kind in ("tag", "mention") and key[0] not in "#@"
                 if bare and text == folded:
                     continue  # a plain word, not the tag that is written like it
-                if key.lower() == folded and kind in ("name", "tag", "mention", "city", "company"):
+                if key.lower() == folded and (
+                    kind in ("name", "tag", "mention") or kind in self.domains.tables
+                ):
                     return Ref(self.slot(kind, name), text)
             return None
         return Ref(self.slot(*known), text)
@@ -239,7 +238,7 @@ class Sketch:
                 if text in self._lookup:
                     return (lead, Ref(self.slot(*self._lookup[text]), text))
             return (value,)
-        if kind in PLACES:
+        if kind in self.domains.listed:
             return (Ref(self.slot(kind, value), value),)
         if kind == "date":
             return _cut(value, self._date_spans(value))
@@ -283,7 +282,7 @@ class _Renderer:
             return self.text(self._sketch.value_template(kind, value))
         if kind == "counter":
             index = self._sketch.slot("counter", repr(float(value)))
-        elif kind in NUMERIC and float(value) in self._sketch.found.numbers:
+        elif kind in self._sketch.domains.numbers and float(value) in self._sketch.found.numbers:
             index = self._sketch.slot("number", repr(float(value)))
         else:
             return value

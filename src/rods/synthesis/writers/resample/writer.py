@@ -109,10 +109,7 @@ class ResampleWriter:
         self.materials = Materials(
             Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
         )
-        known = self._domains
-        places = {*known.airports, *known.airports.values(), *known.companies, *known.aliases}
-        places |= {*known.companies.values(), *known.zips}
-        self._partners = recombine.Partners(self._pool, self._facts, sorted(places))
+        self._partners = recombine.Partners(self._pool, self._facts, _listed(self._domains))
         self._prepared: dict[str, Prepared | Rejection] = {}
 
     def propose(
@@ -216,7 +213,7 @@ class ResampleWriter:
         for name in classes:
             if name in self._domains.seeded:
                 node = cast("dict[str, Json]", fresh.get(name, {}))
-                fresh[name] = {**node, "random_seed": rng.randint(1, 2_000_000)}
+                fresh[name] = {**node, self._domains.seeded[name]: rng.randint(1, 2_000_000)}
         return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
 
     def _materialised(self, task: Task) -> Task:
@@ -227,7 +224,7 @@ class ResampleWriter:
         for name, defaults in self._domains.defaults.items():
             node = cast("dict[str, Json]", initial.get(name, {}))
             if name in classes:
-                fresh[name] = {**defaults, **node}
+                fresh[name] = cast("Json", {**defaults, **node})
         return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
 
     def _provenance(self, seed: Task, plan: Plan, recipe: str, number: int) -> Provenance:
@@ -255,3 +252,12 @@ class ResampleWriter:
                 if plain and not any(char.isdigit() for char in body):
                     texts.setdefault(parameter, set()).add(body)
         return {parameter: sorted(found) for parameter, found in sorted(texts.items())}
+
+
+def _listed(domains: Domains) -> list[str]:
+    """Names and codes by which people go on with a story; a number alone may be anything."""
+    found: set[str] = set()
+    for table in domains.tables.values():
+        codes = {code for owned in table.owners.values() for code in owned}
+        found |= {*table.names, *table.aliases} | {c for c in codes if not c.isdigit()}
+    return sorted(found)
