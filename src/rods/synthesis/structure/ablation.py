@@ -1,8 +1,8 @@
 """State edges by ablation: leave one call out, run again, see what changes.
 
 Owns the graph of calls (`Edge`, `depth`) and the part of it that no comparison of values can see:
-`pressBrakePedal` shows nothing that `startEngine` is given, and yet the engine does not start
-without it. Never looks at user texts, never judges.
+a brake shows nothing that an engine's start is given, and yet the engine does not start without
+the pedal pressed. Never looks at user texts, never judges.
 
     found = ablate(environment, task)
     found.edges                                   # {Edge(giver=0, taker=1), ...}

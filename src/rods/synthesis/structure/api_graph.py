@@ -4,7 +4,7 @@ Owns counting over ground truths of the training side: calls in a row, and resul
 to later calls, so that a planned conversation is about one matter. Never executes, never draws.
 
     graph = ApiGraph.of(training_tasks, owners_of)
-    graph.weight("lockDoors", "startEngine")        # how natural the second is after the first
+    graph.weight("book_details", "lend")            # how natural the second is after the first
 """
 
 from __future__ import annotations

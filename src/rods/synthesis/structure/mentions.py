@@ -2,7 +2,7 @@
 
 Owns finding them in text and looking them up. Never says what they should be.
 
-    tokens_in("Buy 40 shares of 'ZETA'")                    # number 40.0, quoted zeta
+    tokens_in("Buy 40 shares of 'ACME'")                    # number 40.0, quoted acme
 """
 
 from __future__ import annotations

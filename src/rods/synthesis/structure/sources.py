@@ -30,7 +30,7 @@ LONGEST_TEXT = 2000
 
 
 class Source(StrEnum):
-    """Where a value can be found, best first (table in the BFCL notes)."""
+    """Where a value can be found, best first."""
 
     TURN = "turn"
     """In the text of the same user turn."""
@@ -192,7 +192,7 @@ def _stands_in(needle: str, text: str) -> bool:
 
 
 def _is_code(value: Scalar) -> bool:
-    """Airport codes, tickers: `ZETA` is not said by `Zeta Corp`."""
+    """Airport codes, tickers: `ACME` is not said by `Acme Corp`."""
     return isinstance(value, str) and 2 < len(value) <= 5 and value.isalpha() and value.isupper()
 
 

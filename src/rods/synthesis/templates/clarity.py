@@ -5,7 +5,7 @@ later call or result has another one, and it was seen in this turn or the one be
 you placed" wants that only one was placed, "that order" that its turn placed no other. A reference
 that repeats what was asked for ("the airport nearest to Rome") needs none of that. Never words.
 
-    clear_giver(steps, [0, 2], call, "order_id", phrases, domains)  # Giver(place_order(...))
+    clear_giver(steps, [0, 2], call, "loan_id", phrases, domains)  # Giver(lend(...))
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Owns the arguments that follow from what was asked or shown before: as the value
 graph say, or because two calls share more than one of their arguments. Never executes a call.
 
     matter = Matter(domains, specs, graph)
-    matter.carried("book_flight", live, rng)                # the route whose fare was asked for
+    matter.carried("lend", live, rng)                # the book whose details were asked for
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns the making of a proposal without a model: rename the seed, walk the graph in its structure,
 word the turns. Never sees a held-out task, never decides whether a draft is good.
 
-    writer = GraphWriter(training_tasks, BfclEnvironment())
+    writer = GraphWriter(training_tasks, environment)
     variant = writer.propose(training_tasks[0], random.Random(7))
 """
 

@@ -4,7 +4,7 @@ Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis) and wha
 from the ones before: blocked functions, hints, a patched initial configuration. The stages are
 files of their own. Never decides over the deterministic gates.
 
-    writer = LlmWriter(training_tasks, BfclEnvironment(), chat, LlmSettings())
+    writer = LlmWriter(training_tasks, environment, chat, LlmSettings())
     variant = writer.propose(seed, random.Random(7))
 """
 

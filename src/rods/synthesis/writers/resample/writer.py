@@ -4,7 +4,7 @@ Owns the choice of recipe and the making of a draft: cut, recombine or extend th
 turns of other training tasks, give every entity a new value, let arguments follow the new results.
 Never sees a held-out task, never decides whether a draft is good.
 
-    writer = ResampleWriter(training_tasks, BfclEnvironment())
+    writer = ResampleWriter(training_tasks, environment)
     variant = writer.propose(training_tasks[0], random.Random(7))
 """
 
