@@ -18,10 +18,11 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from rods.config import load_config
 from rods.engines.threads import set_threads
-from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.policies.conversations import Conversation, Maker, make_conversations
 from rods.policies.pretrain import PretrainSettings, build_model, measure, teach
 from rods.rollout.template import ChatTemplate
+from rods.split import split
 from rods.trainers.loading import load_tokenizer
 
 TYPICAL = 800

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.split import split
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.writers import make_writer

@@ -15,9 +15,10 @@ import time
 from pathlib import Path
 
 from rods.config import SynthesisSettings
-from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.settings import LlmWriterSettings
+from rods.split import split
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writers.llm.writer import make_llm_writer

@@ -15,8 +15,9 @@ import statistics
 import time
 from collections import Counter
 
-from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.split import split
 from rods.synthesis.gates.keeper import Gatekeeper, gate_names
 from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.pipeline import Statistics, synthesize

@@ -400,8 +400,9 @@ def _blocks(prompt: str) -> list[str]:
 
 @functools.cache
 def _bundled() -> ScriptedAuthor:
-    from rods.envs.bfcl.tasks import load_tasks, split
+    from rods.envs.bfcl.tasks import load_tasks
     from rods.envs.bfcl.world import BfclEnvironment
+    from rods.split import split
 
     return ScriptedAuthor(split(load_tasks()).train, BfclEnvironment())
 

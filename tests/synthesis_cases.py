@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import random
 
-from rods.envs.bfcl.tasks import Split, load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.split import Split, split
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection

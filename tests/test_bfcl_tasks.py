@@ -7,9 +7,10 @@ import pytest
 
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.calls import CallError, parse_call
-from rods.envs.bfcl.tasks import load_tasks, specs, split
+from rods.envs.bfcl.tasks import load_tasks, specs
 from rods.errors import ConfigError, TaskError
 from rods.infra.pycall import CallSyntaxError
+from rods.split import split
 from rods.task import Task, read_tasks, write_tasks
 from rods.types import ToolCall
 

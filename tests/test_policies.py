@@ -9,7 +9,7 @@ import torch
 
 from rods.config import load_config
 from rods.dialects import get_dialect
-from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.judge import Replay, TurnReplay
 from rods.policies.conversations import Conversation, Maker, play
@@ -18,6 +18,7 @@ from rods.policies.muon import Muon, orthogonalise
 from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
 from rods.policies.tokenizer import common_words, train_tokenizer
 from rods.rollout.template import ChatTemplate
+from rods.split import split
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolResult
 

@@ -19,7 +19,7 @@ FILE_LINES, FUNCTION_LINES, LOOP_LINES = 500, 80, 250
 
 ROWS: list[set[str]] = [
     {"errors", "types", "infra", "config", "settings"},
-    {"task", "env", "policy", "limits", "tokens", "dialects", "trajectory"}
+    {"task", "split", "env", "policy", "limits", "tokens", "dialects", "trajectory"}
     | {"trajectory_codec", "stops"},
     {"rollout"},
     {"reward"},

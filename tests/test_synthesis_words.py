@@ -9,8 +9,9 @@ import re
 
 import pytest
 
-from rods.envs.bfcl.tasks import load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.split import split
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import Step, leaves

@@ -204,8 +204,9 @@ _makers: dict[str, Any] = {}
 
 
 def _start(wheel: str, seed: int) -> None:
-    from rods.envs.bfcl.tasks import load_tasks, split
+    from rods.envs.bfcl.tasks import load_tasks
     from rods.policies.conversations import Maker
+    from rods.split import split
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     sides = split(load_tasks(wheel))

@@ -9,7 +9,6 @@ of one's own. Never opens a world.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -17,11 +16,12 @@ from pathlib import Path
 
 from rods.config import EnvSettings
 from rods.env import make_environment
-from rods.envs.bfcl.tasks import Split, load_tasks, split
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.questions.families import FAMILIES, question_tasks
 from rods.envs.questions.files import load_question_tasks
 from rods.errors import ConfigError
 from rods.rewards.answers import leniently, require_judges
+from rods.split import Split, sides, split
 from rods.task import Task, read_tasks
 
 _LOG = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ def parted_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split
         _LOG.warning("%d training tasks stand in evaluation.files too and are left out", left)
     if not train:
         raise ConfigError("evaluation.files: they hold all tasks of the training side.")
-    return _split(train, tuple(held_out))
+    return sides(train, held_out)
 
 
 def _parted(settings: EnvSettings) -> Split:
@@ -128,7 +128,7 @@ def _parted(settings: EnvSettings) -> Split:
     if not settings.tasks:
         return split(tasks, settings.bfcl.split)
     if not settings.held_out:
-        return _split(tuple(tasks), ())
+        return sides(tasks, ())
     parted = split(tasks, settings.bfcl.split, held_out_share=settings.held_out)
     if not (parted.train and parted.held_out):
         scenarios = len({task.provenance.scenario for task in tasks})
@@ -143,12 +143,7 @@ def _parted(settings: EnvSettings) -> Split:
 def _generated(settings: EnvSettings) -> Split:
     """Generated questions, the same in every run; no text stands on both sides."""
     train, held_out = (tuple(_questions(settings, held_out=side)) for side in (False, True))
-    return _split(train, held_out)
-
-
-def _split(train: tuple[Task, ...], held_out: tuple[Task, ...]) -> Split:
-    ids = json.dumps([[task.id for task in side] for side in (train, held_out)])
-    return Split(train, held_out, hashlib.sha256(ids.encode()).hexdigest()[:16])
+    return sides(train, held_out)
 
 
 def _questions(settings: EnvSettings, held_out: bool) -> list[Task]:

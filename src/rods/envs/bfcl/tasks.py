@@ -1,33 +1,26 @@
-"""The benchmark's 800 entries as tasks, their tool descriptions, and the two splits.
+"""The benchmark's 800 entries as tasks, and their tool descriptions.
 
 Owns the reading of entries, ground truth and function documentation. Never opens a world.
 
     tasks = load_tasks()
-    train, held_out, digest = split(tasks, "grouped", seed=0)
     tools = specs(["TwitterAPI"])
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import json
-import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, cast
 
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.calls import parse_call
-from rods.errors import ConfigError, TaskError
+from rods.errors import TaskError
 from rods.task import Provenance, Task, Turn
 from rods.types import Json, ToolSpec
-
-SplitKind = Literal["grouped", "paper", "tuning"]
-TUNING_SHARE = 0.2
-"""Share of the training side's scenarios that `tuning` evaluates in the held-out side's place."""
 
 _TYPES = {
     "dict": "object",
@@ -40,15 +33,6 @@ _TYPES = {
     "object": "object",
     "number": "number",
 }
-
-
-class Split(NamedTuple):
-    """Two sides of a set of tasks."""
-
-    train: tuple[Task, ...]
-    held_out: tuple[Task, ...]
-    digest: str
-    """First 16 hex digits of the SHA-256 of kind, seed and the ids on both sides."""
 
 
 def load_tasks(wheel: str = "") -> list[Task]:
@@ -198,40 +182,3 @@ def _schema(node: Mapping[str, Any]) -> dict[str, Json]:
         else:
             result[key] = value
     return result
-
-
-def split(
-    tasks: Sequence[Task], kind: SplitKind = "grouped", seed: int = 0, held_out_share: float = 0.5
-) -> Split:
-    """Divide tasks into a training and a held-out part.
-
-    Args:
-        tasks: Original tasks, or any tasks with provenance.
-        kind: `grouped`: whole scenarios, so that nothing leaks (the four categories of a scenario
-            share texts and ground truth). `paper`: half of each category at random, as the papers
-            do; scenarios then stand on both sides. `tuning`: the training side of `grouped` alone,
-            parted once more, so that the held-out side is not touched while settings are chosen.
-        seed: Same seed, same split, whatever the order of `tasks`.
-        held_out_share: Share of the scenarios (or of a category's tasks) that is held out.
-    """
-    if kind == "tuning":
-        train = split(tasks, "grouped", seed, held_out_share).train
-        return split(train, "grouped", seed, TUNING_SHARE)
-    share = 1 - held_out_share
-    ordered = sorted(tasks, key=lambda t: (t.category, t.provenance.origin, t.id))
-    rng = random.Random(f"rods-split-{kind}-{seed}")
-    if kind == "grouped":
-        scenarios = sorted({t.provenance.scenario for t in ordered})
-        chosen = set(rng.sample(scenarios, int(len(scenarios) * share)))
-        trained = {t.id for t in ordered if t.provenance.scenario in chosen}
-    elif kind == "paper":
-        trained = set[str]()
-        for category in sorted({t.category for t in ordered}):
-            ids = [t.id for t in ordered if t.category == category]
-            trained.update(rng.sample(ids, int(len(ids) * share)))
-    else:
-        raise ConfigError(f"split: expected 'grouped', 'paper' or 'tuning', got {kind!r}.")
-    train = tuple(t for t in tasks if t.id in trained)
-    held_out = tuple(t for t in tasks if t.id not in trained)
-    text = json.dumps([kind, seed, sorted(t.id for t in train), sorted(t.id for t in held_out)])
-    return Split(train, held_out, hashlib.sha256(text.encode()).hexdigest()[:16])
