@@ -60,7 +60,7 @@ class Row(NamedTuple):
     task: Task
     steps: Sequence[Step]
     arguments: Sequence[Argument]
-    phi: Profile
+    profile: Profile
 
 
 def main() -> None:
@@ -80,17 +80,17 @@ def main() -> None:
     fed = [(a, row) for row in rows for a in row.arguments if a.feeder is not None]
     early = sum(row.steps[a.feeder or 0].turn < a.turn for a, row in fed)
     edges = sum(len(a.edges) for a in ablations)
-    across = sum(len(r.phi.across(a.edges)) for r, a in zip(rows, ablations, strict=True))
+    across = sum(len(r.profile.across(a.edges)) for r, a in zip(rows, ablations, strict=True))
     pairs = Counter[tuple[str, str]]()
     for row, ablation in zip(rows, ablations, strict=True):
-        pairs += row.phi.named(ablation.edges)
+        pairs += row.profile.named(ablation.edges)
     strongest = [f"{a} -> {b} {n}" for (a, b), n in pairs.most_common(options.pairs)]
     state = Counter(depth(len(r.steps), a.edges) for r, a in zip(rows, ablations, strict=True))
     runs = sum(a.runs for a in ablations)
     found = {
         "arguments": str(sum(len(row.arguments) for row in rows)),
         "arguments fed by a result": f"{len(fed)}, {early} of them by an earlier turn's",
-        "tasks by value-flow depth": _counts(Counter(row.phi.depth for row in rows)),
+        "tasks by value-flow depth": _counts(Counter(row.profile.depth for row in rows)),
         "state edges": f"{edges}, {across} across turns",
         "tasks by state depth": _counts(state),
         "strongest pairs": ", ".join(strongest[:2]),
@@ -101,16 +101,19 @@ def main() -> None:
         print(f"{name:28} {value:44} {REFERENCE[name]}")
     print("\nnot in the reference")
     calls = sum(len(row.steps) for row in rows)
-    both = sum(len(r.phi.value_edges & a.edges) for r, a in zip(rows, ablations, strict=True))
-    print(f"  value edges {sum(len(row.phi.value_edges) for row in rows)}, {both} state edges too")
+    both = sum(len(r.profile.value_edges & a.edges) for r, a in zip(rows, ablations, strict=True))
+    print(
+        f"  value edges {sum(len(row.profile.value_edges) for row in rows)}, {both} state edges too"
+    )
     print(
         f"  calls that the last public state needs {sum(len(a.final) for a in ablations)}", end=""
     )
     print(f" of {calls}; that change nothing later {sum(len(a.idle) for a in ablations)}")
     print(
-        f"  arguments from an earlier turn {sum(row.phi.cross_turn for row in rows)}, in ", end=""
+        f"  arguments from an earlier turn {sum(row.profile.cross_turn for row in rows)}, in ",
+        end="",
     )
-    print(f"{sum(row.phi.cross_turn > 0 for row in rows)} tasks")
+    print(f"{sum(row.profile.cross_turn > 0 for row in rows)} tasks")
     print("\nstrongest state edges\n  " + "\n  ".join(strongest))
     if options.rules:
         _rules(rows)
@@ -130,14 +133,14 @@ def _rules(rows: Sequence[Row]) -> None:
     """Depths by the plain rule, and the tasks in which it differs from ours."""
     counts, moved, fed = Counter[int](), list[str](), list[bool]()
     for row in rows:
-        givers = [plain_rule(row, a) for a in row.arguments]
-        pairs = list(zip(givers, row.arguments, strict=True))
+        producers = [plain_rule(row, a) for a in row.arguments]
+        pairs = list(zip(producers, row.arguments, strict=True))
         fed += [row.steps[g].turn < a.turn for g, a in pairs if g is not None]
         plain = depth(len(row.steps), {Edge(g, a.step) for g, a in pairs if g is not None})
         counts[plain] += 1
-        if plain != row.phi.depth:
+        if plain != row.profile.depth:
             number = row.task.provenance.origin.rsplit("_", 1)[1]
-            moved.append(f"  {number}: depth {row.phi.depth} here, {plain} by the plain rule")
+            moved.append(f"  {number}: depth {row.profile.depth} here, {plain} by the plain rule")
             others = [(g, a) for g, a in pairs if g != a.feeder]
             moved += [f"      {describe(a)}; plain: {_from(g)}" for g, a in others]
     print(f"\ndepth by value flow, plain rule: {_counts(counts)}; ", end="")
@@ -145,8 +148,8 @@ def _rules(rows: Sequence[Row]) -> None:
     print("\n".join(moved))
 
 
-def _from(giver: int | None) -> str:
-    return "no result" if giver is None else f"result of call {giver}"
+def _from(producer: int | None) -> str:
+    return "no result" if producer is None else f"result of call {producer}"
 
 
 def plain_rule(row: Row, argument: Argument) -> int | None:

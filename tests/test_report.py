@@ -88,7 +88,7 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path
         "Official verdict, greedy",
         "words of people",
         "Where new variants land",
-        "Variance against rbar",
+        "Variance against mean reward",
         "Regions over training",
         "Entropy and KL",
         "Retired variants, by reason",
@@ -180,7 +180,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such run directory"):
         load_run(tmp_path / "nowhere")
-    with pytest.raises(StoreError, match="no run directory"):
+    with pytest.raises(StoreError, match="not a run directory"):
         load_run(tmp_path)
     (tmp_path / "manifest.json").write_text("{", encoding="utf-8")
     with pytest.raises(StoreError, match="damaged"):

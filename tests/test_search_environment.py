@@ -187,7 +187,7 @@ def test_sources(tmp_path: Path) -> None:
         "Doc 1 (Title: Okdal) A town."
     )
     assert len(list(tmp_path.glob("*.bm25-*"))) == 1
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         make_environment("search", {"source": str(tmp_path / "none.jsonl")})
     with pytest.raises(ConfigError, match="must be positive"):
         SearchEnvironment(results=0)

@@ -232,9 +232,9 @@ def test_a_corpus_without_words(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_file_or_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         Bm25Index.of_file(tmp_path / "none.jsonl")
-    with pytest.raises(ConfigError, match="is no file"):
+    with pytest.raises(ConfigError, match="is not a file"):
         list(read_lines(tmp_path))
     monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
     with pytest.raises(PrerequisiteError, match=r"pip install -e '.*\[search\]'"):
@@ -245,14 +245,14 @@ def test_progress_never_goes_back_and_ends(tmp_path: Path) -> None:
     path = write(
         tmp_path / "c.jsonl", [{"id": i, "contents": f"T{i}\nword{i}"} for i in range(2001)]
     )
-    told: list[tuple[str, float, int]] = []
-    Bm25Index.of_file(path, told=lambda *_: lambda *a: told.append(a))
-    phases = [phase for phase, _, _ in told]
+    progress: list[tuple[str, float, int]] = []
+    Bm25Index.of_file(path, progress=lambda *_: lambda *a: progress.append(a))
+    phases = [phase for phase, _, _ in progress]
     assert list(dict.fromkeys(phases)) == ["reading", "scoring", "writing", "done"]
     for phase in ("reading", "scoring"):
-        shares = [share for p, share, _ in told if p == phase]
+        shares = [share for p, share, _ in progress if p == phase]
         assert shares == sorted(shares) and len(shares) >= 2 and 0 <= shares[0] <= shares[-1] <= 1
-    assert told[-1] == ("done", 1.0, 2001)
+    assert progress[-1] == ("done", 1.0, 2001)
 
 
 def test_the_bar_says_how_much_and_how_fast(
@@ -260,7 +260,7 @@ def test_the_bar_says_how_much_and_how_fast(
 ) -> None:
     from rods.envs.search.progress import bar
 
-    Bm25Index.of_file(corpus, told=bar)
+    Bm25Index.of_file(corpus, progress=bar)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "c.jsonl" in shown.err and "4 documents" in shown.err and "/s" in shown.err

@@ -71,7 +71,7 @@ def test_state_edges_are_those_of_the_benchmark() -> None:
         found = state_edges(ENVIRONMENT, task)
         turns = [i for i, turn in enumerate(task.turns) for _ in turn.ground_truth]
         edges += len(found)
-        across += sum(turns[e.giver] != turns[e.taker] for e in found)
+        across += sum(turns[e.producer] != turns[e.consumer] for e in found)
         depths[depth(len(turns), found)] += 1
     assert (edges, across) == (514, 308)
     assert depths == {0: 29, 1: 139, 2: 25, 3: 7}

@@ -112,9 +112,9 @@ def test_every_edge_of_the_profile_is_drawn_in_its_style() -> None:
         (p.attrib["class"], p.attrib["data-from"], p.attrib["data-to"])
         for p, _ in paths(drawn(task))
     )
-    wanted = [("edge value", f"call {e.giver}", f"call {e.taker}") for e in phi.value_edges]
-    wanted += [("edge state", f"call {e.giver}", f"call {e.taker}") for e in phi.state.edges]
-    wanted += [("edge message", f"turn {e.turn}", f"call {e.taker}") for e in phi.message_edges]
+    wanted = [("edge value", f"call {e.producer}", f"call {e.consumer}") for e in phi.value_edges]
+    wanted += [("edge state", f"call {e.producer}", f"call {e.consumer}") for e in phi.state.edges]
+    wanted += [("edge message", f"turn {e.turn}", f"call {e.consumer}") for e in phi.message_edges]
     assert found == sorted(wanted)
     style = drawn(task).findtext(f"{SVG}style") or ""
     assert ".state{stroke:#b4540a;stroke-dasharray" in style

@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.templates.phrases import Ask, Giver, phrases_of
+from rods.synthesis.templates.phrases import Ask, Producer, phrases_of
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.critique import judge
 from rods.synthesis.writers.llm.execute import planned_of
@@ -98,20 +98,20 @@ def test_a_planner_without_a_model_passes_its_own_reference_on() -> None:
     phrases = phrases_of(ENVIRONMENT)
     wordings = {n: w for n, w in phrases.wordings.items() if w.refer.get("order_id")}
     tool, wording = next(iter(sorted(wordings.items())))
-    giver_name, forms = next(iter(wording.refer["order_id"].items()))
-    giver = ToolCall(giver_name, {"symbol": "ZETA"})
+    producer_name, forms = next(iter(wording.refer["order_id"].items()))
+    producer = ToolCall(producer_name, {"symbol": "ZETA"})
     gave = turn(
-        Ask(giver, ToolSpec(giver_name, "Gives it.", {"type": "object"})),
+        Ask(producer, ToolSpec(producer_name, "Gives it.", {"type": "object"})),
         results=[{"order_id": 12446}],
     )
-    chosen = Giver(giver)
+    chosen = Producer(producer)
     call = ToolCall(tool, {"order_id": 12446})
     takes = Ask(
         call,
         ToolSpec(tool, "Takes it.", {"type": "object"}),
         frozenset({"order_id"}),
-        givers={"order_id": chosen},
-        last=giver,
+        producers={"order_id": chosen},
+        last=producer,
     )
     taken = turn(takes, results=[{}])
     offered = wording.references("order_id", chosen)

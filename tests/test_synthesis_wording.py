@@ -11,8 +11,8 @@ import pytest
 from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import Step, read_result
-from rods.synthesis.templates.clarity import clear_giver, place_of
-from rods.synthesis.templates.phrases import Ask, Giver, Phrases, Wording, phrases_of
+from rods.synthesis.templates.clarity import clear_producer, place_of
+from rods.synthesis.templates.phrases import Ask, Phrases, Producer, Wording, phrases_of
 from rods.synthesis.templates.wording import SLOT
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
@@ -42,22 +42,23 @@ PLACED = step(ToolCall("place_order", {"symbol": "NVDA"}), '{"order_id": 12446, 
 REVIEW = ToolCall("get_order_details", {"order_id": 12446})
 
 
-def test_a_reference_needs_one_clear_giver() -> None:
-    assert clear_giver([PLACED], [0], REVIEW, "order_id", PHRASES, DOMAINS) == Giver(PLACED.call)
+def test_a_reference_needs_one_clear_producer() -> None:
+    found = clear_producer([PLACED], [0], REVIEW, "order_id", PHRASES, DOMAINS)
+    assert found == Producer(PLACED.call)
     rival = step(ToolCall("place_order", {"symbol": "ZETA"}), '{"order_id": 12447}')
-    assert clear_giver([PLACED, rival], [0], REVIEW, "order_id", PHRASES, DOMAINS) is None
+    assert clear_producer([PLACED, rival], [0], REVIEW, "order_id", PHRASES, DOMAINS) is None
     other = step(ToolCall("get_order_details", {"order_id": 5}), '{"status": "Open"}')
-    assert clear_giver([PLACED, other], [0], REVIEW, "order_id", PHRASES, DOMAINS) is None
-    assert clear_giver([PLACED, other], [1], REVIEW, "order_id", PHRASES, DOMAINS) is None
+    assert clear_producer([PLACED, other], [0], REVIEW, "order_id", PHRASES, DOMAINS) is None
+    assert clear_producer([PLACED, other], [1], REVIEW, "order_id", PHRASES, DOMAINS) is None
     weather = step(ToolCall("get_current_time"), '{"current_time": "10:30"}')
-    assert clear_giver([PLACED, weather], [1], REVIEW, "order_id", PHRASES, DOMAINS) is None
+    assert clear_producer([PLACED, weather], [1], REVIEW, "order_id", PHRASES, DOMAINS) is None
 
 
 def test_one_of_a_list_is_meant_by_its_place() -> None:
     fare = ToolCall("get_flight_cost", {"travel_from": "RMS", "travel_to": "BOS"})
-    first = clear_giver([LISTED], [0], fare, "travel_from", PHRASES, DOMAINS)
-    last = clear_giver([LISTED], [0], fare, "travel_to", PHRASES, DOMAINS)
-    assert (first, last) == (Giver(LISTED.call, "first"), Giver(LISTED.call, "last"))
+    first = clear_producer([LISTED], [0], fare, "travel_from", PHRASES, DOMAINS)
+    last = clear_producer([LISTED], [0], fare, "travel_to", PHRASES, DOMAINS)
+    assert (first, last) == (Producer(LISTED.call, "first"), Producer(LISTED.call, "last"))
     assert place_of(LISTED, "MPC") == "third"
     assert place_of(step(ToolCall("x"), '["a", "b", "c", "d", "e"]'), "d") == ""
 
@@ -68,9 +69,10 @@ def test_what_a_call_asked_for_names_its_result() -> None:
         for city, code in (("Rivermist", "83214"), ("Stonebrook", "74532"))
     ]
     drive = ToolCall("estimate_distance", {"cityA": "74532", "cityB": "83214"})
-    givers = {n: clear_giver(zips, [9], drive, n, PHRASES, DOMAINS) for n in drive.arguments}
+    producers = {n: clear_producer(zips, [9], drive, n, PHRASES, DOMAINS) for n in drive.arguments}
     spec = ToolSpec("estimate_distance", "", {})
-    ask = Ask(drive, spec, frozenset(givers), givers={n: g for n, g in givers.items() if g})
+    known = {n: producer for n, producer in producers.items() if producer}
+    ask = Ask(drive, spec, frozenset(producers), producers=known)
     text = PHRASES.clause(ask, random.Random(1))
     assert text.index("Stonebrook") < text.index("Rivermist")
 

@@ -15,8 +15,8 @@ from rods.split import split
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import Step, leaves
-from rods.synthesis.templates.clarity import clear_giver
-from rods.synthesis.templates.phrases import Ask, Giver, phrases_of
+from rods.synthesis.templates.clarity import clear_producer
+from rods.synthesis.templates.phrases import Ask, Producer, phrases_of
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.entities import collect
@@ -75,8 +75,8 @@ def test_a_described_reference_wants_that_only_one_was_made() -> None:
     """After two flights "the flight you booked" fits both; "that booking" is the latest."""
     wording = PHRASES.wordings["cancel_booking"]
     booked = ToolCall("book_flight", {})
-    alone = wording.references("booking_id", Giver(booked))
-    second = wording.references("booking_id", Giver(booked, only=False))
+    alone = wording.references("booking_id", Producer(booked))
+    second = wording.references("booking_id", Producer(booked, only=False))
     assert "the flight you booked" in alone
     assert second == ["that booking"]
 
@@ -85,16 +85,16 @@ def test_two_flights_of_one_turn_leave_nothing_to_point_at() -> None:
     flights = [ToolCall("book_flight", {"travel_to": to}) for to in ("ROM", "PAR")]
     call = ToolCall("cancel_booking", {"booking_id": "77", "access_token": "x"})
 
-    def giver(second_turn: int) -> Giver | None:
+    def producer(second_turn: int) -> Producer | None:
         steps = [
             step(0, flights[0], {"booking_id": "55"}),
             step(second_turn, flights[1], {"booking_id": "77"}),
         ]
         began = [0, 2] if second_turn == 0 else [1, 2]
-        return clear_giver(steps, began, call, "booking_id", PHRASES, DOMAINS)
+        return clear_producer(steps, began, call, "booking_id", PHRASES, DOMAINS)
 
-    assert giver(0) is None
-    later = giver(1)
+    assert producer(0) is None
+    later = producer(1)
     assert later is not None and not later.only
 
 

@@ -105,7 +105,7 @@ def environment_of(config: RunConfig) -> Any:
     """The environment that `env.name` means, warmed up where that takes long.
 
     Raises:
-        ConfigError: it is no bundled environment and cannot be imported.
+        ConfigError: it is not a bundled environment and cannot be imported.
     """
     environment = make_environment(config.env.name, config.env.arguments)
     getattr(environment, "warm_up", lambda: None)()  # here, not within a trajectory's deadline

@@ -126,7 +126,7 @@ class Environment(Protocol):
 class QuestionSource(Protocol):
     """What an environment may have besides: it makes its questions, so it can make more of them."""
 
-    def another(self, task: Task, chance: random.Random) -> Task | None:
+    def another(self, task: Task, rng: random.Random) -> Task | None:
         """Another question of the same family, difficulty and side.
 
         None: the task is of no family (it comes from a file), or there is no other question.
@@ -194,7 +194,7 @@ def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> E
     if isinstance(found, type) or not hasattr(found, "open"):
         found = _called(found, name, arguments or {})
     if not (callable(getattr(found, "open", None)) and isinstance(found.name, str)):
-        raise ConfigError(f"env.name: {name!r} is no environment: it has no `open` and `name`.")
+        raise ConfigError(f"env.name: {name!r} is not an environment: it has no `open` and `name`.")
     return cast("Environment", found)
 
 

@@ -7,7 +7,7 @@
     ├── EnvError          an environment failed (never: a call failed, that is a ToolResult)
     ├── PolicyError       a model, tokenizer or inference engine cannot do what was asked
     ├── TokenError        the token ledger would break its prefix invariant
-    ├── RewardError       a reward is unknown or gave something that is no score
+    ├── RewardError       a reward is unknown or gave something that is not a score
     ├── SynthesisError    a writer or the synthesis worker failed
     │   └── WriterError   a chat server gave no usable answer
     ├── TrainError        an update cannot be computed (NaN, nothing left to train on)
@@ -48,7 +48,7 @@ class TokenError(RodsError, AssertionError):
 
 
 class RewardError(RodsError, ValueError):
-    """A reward is unknown or returned something that is no score."""
+    """A reward is unknown or returned something that is not a score."""
 
 
 class SynthesisError(RodsError, RuntimeError):

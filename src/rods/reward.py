@@ -41,7 +41,7 @@ class Score:
     reason: str | None = None
     """Why it is invalid."""
     turns: tuple[float, ...] = ()
-    """What each of the task's turns earned, where the value is their sum; empty: it is no sum."""
+    """What each of the task's turns earned, where the value is their sum; empty: it is not."""
 
 
 Reward: TypeAlias = Callable[[Task, Trajectory], Score]

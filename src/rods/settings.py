@@ -213,7 +213,7 @@ class BoundarySettings(Settings):
     whatever its region."""
     thompson: ThompsonSettings = ThompsonSettings()
     min_variance: float = Field(default=0.0, ge=0)
-    """Boundary tasks with a smaller reward variance are no seeds."""
+    """Boundary tasks with a smaller reward variance are not seeds."""
     seeds: int = Field(default=16, ge=1)
     """Seeds of one synthesis cycle, M."""
     lend_quota: bool = False
@@ -371,8 +371,8 @@ class TrainSettings(Settings):
     filtering: FilterSettings = FilterSettings()
     credit: Literal["trajectory", "turn"] = "trajectory"
     """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the
-    members of the group that entered the turn in the same condition. Rewards that are no sum over
-    turns (`format`) keep `trajectory`."""
+    members of the group that entered the turn in the same condition. Rewards that are not a sum
+    over turns (`format`) keep `trajectory`."""
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
     clip_low: float = Field(default=0.2, ge=0)
     clip_high: float = Field(default=0.28, ge=0)

@@ -2,7 +2,7 @@ r"""Stop strings: whether the token just sampled completes one of them.
 
 Owns the test alone; it never samples. It costs next to nothing: a token that cannot be the end of a
 stop string is known by its own text, which is decoded once; only for the others are the last few
-ids decoded. A character cut in two by tokens of bytes is no obstacle.
+ids decoded. A character cut in two by tokens of bytes is not an obstacle.
 
     stops = Stops(tokenizer.decode).of(["```output"])
     stops.completed_by([5, 9, 17])          # True: the text up to 9 held none, that up to 17 does

@@ -34,7 +34,7 @@ def overrides(args: Sequence[str]) -> list[str]:
     """`--train.lr 1e-4` or `--train.lr=1e-4` as `train.lr=1e-4`.
 
     Raises:
-        ConfigError: an argument is no setting, or has no value.
+        ConfigError: an argument is not a setting, or has no value.
     """
     found: list[str] = []
     rest = list(args)

@@ -43,7 +43,7 @@ DATA = (
 LIMITS = (
     "It speaks the `compact` dialect only, knows the tools of the benchmark's eight classes by "
     "name, reads no tool descriptions, cannot converse, and copies more than it understands. It "
-    "exists so that the loop is real without a GPU; it is no useful assistant."
+    "exists so that the loop is real without a GPU; it is not a useful assistant."
 )
 TYPICAL = 800
 """Tokens of a conversation, to know how many are needed for one pass."""
@@ -174,16 +174,16 @@ def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> 
     settings = replace(settings, tokens=tokens) if tokens else settings
     rollout = load_config("rods", "quick").rollout
     number, more = settings.tokens // TYPICAL, settings.habit_tokens // TYPICAL
-    with ProcessPoolExecutor(2, get_context("spawn"), _start, (wheel, seed)) as crew:
+    with ProcessPoolExecutor(2, get_context("spawn"), _start, (wheel, seed)) as processes:
         say(f"texts of {CORPUS} variants for the tokenizer")
-        texts = [t for part in crew.map(_texts, _shares(range(CORPUS))) for t in part]
+        texts = [t for part in processes.map(_texts, _shares(range(CORPUS))) for t in part]
         tokenizer = train_tokenizer(texts + _tool_lines(wheel), common_words(texts), settings.vocab)
         tokenizer.save_pretrained(folder)
         say(f"conversations of {number} and {more} variants")
 
         def play(side: str, numbers: range, habits: Habits = ORACLE) -> list[Conversation]:
             jobs = [(folder, rollout, side, share, habits) for share in _shares(numbers)]
-            return [c for part in crew.map(_conversations, jobs) for c in part]
+            return [c for part in processes.map(_conversations, jobs) for c in part]
 
         return Pretraining(
             settings,

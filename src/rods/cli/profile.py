@@ -75,16 +75,18 @@ def profile(
     environment = make_environment(settings.name, settings.arguments)
     played = trace(environment, chosen)
     arguments = sources(chosen, played.steps, all_tools(environment, chosen))
-    phi = profile_task(environment, chosen, played.steps, arguments, state=state)
+    found = profile_task(environment, chosen, played.steps, arguments, state=state)
     if svg is not None:
-        write_page(svg, graph_svg(chosen, arguments, phi))
+        write_page(svg, graph_svg(chosen, arguments, found))
         say(f"picture: {svg}")
     if as_json:
-        out().print_json(data=to_json(chosen, phi))
+        out().print_json(data=to_json(chosen, found))
     else:
         console = out()
-        console.print(tree(chosen, played.steps, arguments, phi), highlight=False, soft_wrap=False)
-        console.print(Text(figures(phi)))
+        console.print(
+            tree(chosen, played.steps, arguments, found), highlight=False, soft_wrap=False
+        )
+        console.print(Text(figures(found)))
     for index, verdict in enumerate(played.verdicts):
         if not verdict.solved:
             say(f"note: turn {index}: the judge does not accept the task's own ground truth.")
@@ -145,7 +147,9 @@ def _unknown(key: str, rows: Sequence[Row], where: str) -> str:
     )
 
 
-def tree(task: Task, steps: Sequence[Step], arguments: Sequence[Argument], phi: Profile) -> Tree:
+def tree(
+    task: Task, steps: Sequence[Step], arguments: Sequence[Argument], profile: Profile
+) -> Tree:
     """Turns, their calls, and for each call its arguments and what it needs."""
     from rods.report.graph_svg import describe, shorten
 
@@ -166,51 +170,52 @@ def tree(task: Task, steps: Sequence[Step], arguments: Sequence[Argument], phi: 
             for argument in arguments:
                 if argument.step == number:
                     leaf.add(Text(describe(argument)))
-            for line in _needs(number, phi):
+            for line in _needs(number, profile):
                 leaf.add(Text(line))
     return root
 
 
-def _needs(number: int, phi: Profile) -> list[str]:
+def _needs(number: int, profile: Profile) -> list[str]:
     """What a call takes from earlier calls and from earlier messages, and what it leaves."""
     lines: list[str] = []
-    givers = sorted(e.giver for e in phi.value_edges if e.taker == number)
-    if givers:
-        lines.append(f"value edges from {_calls(givers, phi)}")
-    if phi.state is None:
+    producers = sorted(e.producer for e in profile.value_edges if e.consumer == number)
+    if producers:
+        lines.append(f"value edges from {_calls(producers, profile)}")
+    if profile.state is None:
         return lines
-    givers = sorted(e.giver for e in phi.state.edges if e.taker == number)
-    if givers:
-        lines.append(f"state edges from {_calls(givers, phi)}")
-    if number in phi.state.final:
+    producers = sorted(e.producer for e in profile.state.edges if e.consumer == number)
+    if producers:
+        lines.append(f"state edges from {_calls(producers, profile)}")
+    if number in profile.state.final:
         lines.append("changes the last state")
-    elif number in phi.state.idle:
+    elif number in profile.state.idle:
         lines.append("changes no state and no later result")
     return lines
 
 
-def _calls(numbers: Sequence[int], phi: Profile) -> str:
-    return ", ".join(f"{number} {phi.functions[number]}" for number in numbers)
+def _calls(numbers: Sequence[int], profile: Profile) -> str:
+    return ", ".join(f"{number} {profile.functions[number]}" for number in numbers)
 
 
-def figures(phi: Profile) -> str:
+def figures(profile: Profile) -> str:
     """The profile's figures, a line each."""
-    sources = ", ".join(f"{s.value} {n}" for s, n in sorted(phi.arguments.items()))
-    across = len(phi.across(phi.value_edges))
+    sources = ", ".join(f"{s.value} {n}" for s, n in sorted(profile.arguments.items()))
+    across = len(profile.across(profile.value_edges))
     lines = [
-        f"turns               {phi.turns}",
-        f"calls a turn        {_row(phi.calls)}, together {len(phi.functions)}",
-        f"classes a turn      {_row(phi.classes)}",
+        f"turns               {profile.turns}",
+        f"calls a turn        {_row(profile.calls)}, together {len(profile.functions)}",
+        f"classes a turn      {_row(profile.classes)}",
         f"argument sources    {sources or 'no arguments'}",
-        f"cross-turn          {phi.cross_turn} arguments, by turn {_row(phi.references)}",
-        f"value edges         {len(phi.value_edges)}, {across} across turns, depth {phi.depth}",
-        f"message edges       {len(phi.message_edges)}",
+        f"cross-turn          {profile.cross_turn} arguments, by turn {_row(profile.references)}",
+        f"value edges         {len(profile.value_edges)}, {across} across turns, "
+        f"depth {profile.depth}",
+        f"message edges       {len(profile.message_edges)}",
     ]
-    if phi.state is not None:
-        edges, across = phi.state.edges, len(phi.across(phi.state.edges))
+    if profile.state is not None:
+        edges, across = profile.state.edges, len(profile.across(profile.state.edges))
         lines += [
-            f"state edges         {len(edges)}, {across} across turns, depth {phi.state_depth}",
-            f"change last state   {len(phi.state.final)} of {len(phi.functions)} calls",
+            f"state edges         {len(edges)}, {across} across turns, depth {profile.state_depth}",
+            f"change last state   {len(profile.state.final)} of {len(profile.functions)} calls",
         ]
     return "\n".join(lines)
 
@@ -219,23 +224,23 @@ def _row(numbers: Sequence[int]) -> str:
     return " ".join(map(str, numbers))
 
 
-def to_json(task: Task, phi: Profile) -> dict[str, Json]:
+def to_json(task: Task, profile: Profile) -> dict[str, Json]:
     """The profile as plain data; edges are pairs of call numbers, or of a turn and a call."""
     data: dict[str, Json] = {
         "id": task.id,
         "origin": task.provenance.origin,
-        "category": phi.category,
-        "calls": list(phi.calls),
-        "classes": list(phi.classes),
-        "functions": list(phi.functions),
-        "arguments": {source.value: count for source, count in phi.arguments.items()},
-        "references": list(phi.references),
-        "message_edges": [list(edge) for edge in sorted(phi.message_edges)],
-        "value_edges": [list(edge) for edge in sorted(phi.value_edges)],
-        "depth": phi.depth,
+        "category": profile.category,
+        "calls": list(profile.calls),
+        "classes": list(profile.classes),
+        "functions": list(profile.functions),
+        "arguments": {source.value: count for source, count in profile.arguments.items()},
+        "references": list(profile.references),
+        "message_edges": [list(edge) for edge in sorted(profile.message_edges)],
+        "value_edges": [list(edge) for edge in sorted(profile.value_edges)],
+        "depth": profile.depth,
     }
-    if phi.state is not None:
-        data["state_edges"] = [list(edge) for edge in sorted(phi.state.edges)]
-        data["state_depth"] = phi.state_depth
-        data["final"] = [*sorted(phi.state.final)]
+    if profile.state is not None:
+        data["state_edges"] = [list(edge) for edge in sorted(profile.state.edges)]
+        data["state_depth"] = profile.state_depth
+        data["final"] = [*sorted(profile.state.final)]
     return data

@@ -35,7 +35,7 @@ class Parsed:
     answer: str = ""
     """What the user reads, when the verdict is `ANSWER`."""
     feedback: str = ""
-    """What the model reads after an error verdict: what was wrong and how to mend it."""
+    """What the model reads after an error verdict: what was wrong and how to fix it."""
 
 
 class Dialect(Protocol):

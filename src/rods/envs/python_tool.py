@@ -150,7 +150,7 @@ class PythonToolEnvironment:
 
     # -- what the curriculum asks ------------------------------------------------------------
 
-    def another(self, task: Task, chance: random.Random) -> Task | None:
+    def another(self, task: Task, rng: random.Random) -> Task | None:
         """Another question of the task's family, difficulty and side; None: there is none."""
         if not is_generated(task):
             return None
@@ -158,7 +158,7 @@ class PythonToolEnvironment:
         world = task.world
         first = HELD_OUT if self.is_held_out(task) else 0
         family, difficulty = str(world["family"]), int(str(world["difficulty"]))
-        seeds = (first + chance.randrange(HELD_OUT) for _ in range(DRAWS))
+        seeds = (first + rng.randrange(HELD_OUT) for _ in range(DRAWS))
         made = (question_task(family, difficulty, seed, self.name) for seed in seeds)
         new = next((new for new in made if new.turns[0].user != known.text), None)
         return new and as_strictly(new, task)

@@ -209,7 +209,7 @@ def _unreachable(task: Task, played: _Played) -> Iterator[CheckRow]:
 
 
 def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
-    """A question's reference is no answer to it, or not what its program gives."""
+    """A question's reference is not an answer to it, or not what its program gives."""
     answer = task.world.get("answer")
     world = environment.open(task)
     try:

@@ -25,7 +25,7 @@ from rods.settings import Settings
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 OFFLINE = "static_variants"
-"""Key of an arm that is no setting: variants made once before training, as a multiple of the
+"""Key of an arm that is not a setting: variants made once before training, as a multiple of the
 original tasks of the run."""
 
 

@@ -61,7 +61,7 @@ def mean_ci(
         level: coverage, within (0, 1).
 
     Raises:
-        ValueError: lengths differ, a value is not finite, or the level is no probability.
+        ValueError: lengths differ, a value is not finite, or the level is not a probability.
     """
     found = _cluster_interval(values, clusters, level)
     return None if found is None else Interval(*found)

@@ -243,7 +243,7 @@ def _cases(dialect: Dialect, tools_shown: bool) -> list[_Case]:
     one = dialect.results([call], [ToolResult("a.txt, b.txt")])
     two = dialect.results([call, call], [ToolResult("a.txt"), ToolResult("c.txt")])
     failed = dialect.results([call], [ToolResult("Error: no such folder", failed=True)])
-    feedback = (Message(dialect.feedback_role, "Error: this is no call."),)
+    feedback = (Message(dialect.feedback_role, "Error: this is not a call."),)
     hello, done = _Said(dialect.answer("Hello.")), _Said(dialect.answer("Two files."))
     thought = _Said("<think>\nI should look.\n</think>\n\nTwo files.")
     return [

@@ -85,7 +85,7 @@ class Database:
         except sqlite3.Error as error:
             raise StoreError(
                 f"{self.path}: {doing} the {self._what} failed: {error}. Nothing that was stored "
-                "before is lost; free space or mend the file, then resume."
+                "before is lost; free space or fix the file, then resume."
             ) from error
 
     @contextmanager

@@ -45,7 +45,7 @@ def override(data: dict[str, Any], text: str) -> None:
     """Put one override of the form `section.key=value` into nested tables.
 
     Raises:
-        ConfigError: it is not of that form, or leads into something that is no table.
+        ConfigError: it is not of that form, or leads into something that is not a table.
     """
     key, equals, raw = text.partition("=")
     if not equals or not key.strip():
@@ -59,7 +59,7 @@ def override(data: dict[str, Any], text: str) -> None:
     for part in path:
         place = _enter(place, part, text)
     if not isinstance(place, dict):
-        raise ConfigError(f"override {text!r}: {'.'.join(path)} is no table of settings.")
+        raise ConfigError(f"override {text!r}: {'.'.join(path)} is not a table of settings.")
     place[last] = value
 
 
@@ -73,7 +73,7 @@ def _enter(place: Any, part: str, text: str) -> Any:
             )
         return rows[int(part)]
     if not isinstance(place, dict):
-        raise ConfigError(f"override {text!r}: {part} stands inside a value that is no table.")
+        raise ConfigError(f"override {text!r}: {part} stands inside a value that is not a table.")
     return cast("dict[str, Any]", place).setdefault(part, {})
 
 

@@ -35,7 +35,7 @@ class PyCall(NamedTuple):
 
 
 class CallSyntaxError(ValueError):
-    """The text is no plain call; the message is fit to be shown to the model that wrote it."""
+    """The text is not a plain call; the message is fit to be shown to the model that wrote it."""
 
 
 def parse_python_calls(text: str, *, dotted: bool = False) -> list[PyCall]:

@@ -74,7 +74,7 @@ class Service:
         self.where = f"{self._host}:{self._port or self._kind.default_port}{self._path}"
         """The address as messages name it."""
         self._seconds, self._retries, self._patience = seconds, retries, patience
-        self._chance = random.Random()  # its own: training draws from the global one
+        self._rng = random.Random()  # its own: training draws from the global one
         self._slots = threading.BoundedSemaphore(size)
 
     def ask(self, body: object, understand: Callable[[object], T]) -> tuple[T, int]:
@@ -96,7 +96,7 @@ class Service:
                     if not failure.again or attempt > self._retries:
                         failure.attempts = attempt
                         raise
-                time.sleep(self._patience * 2 ** (attempt - 1) * self._chance.uniform(0.5, 1.0))
+                time.sleep(self._patience * 2 ** (attempt - 1) * self._rng.uniform(0.5, 1.0))
         raise AssertionError("the last attempt returns or raises")
 
     def _answer(self, raw: bytes) -> object:

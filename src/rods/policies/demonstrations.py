@@ -81,13 +81,13 @@ def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[De
         ConfigError: a family or a difficulty is unknown, or has no question on this side.
     """
     for number in numbers:
-        chance = random.Random(f"rods-demonstrations-{seed}-{number}")
+        rng = random.Random(f"rods-demonstrations-{seed}-{number}")
         name = plan.dialects[number % len(plan.dialects)]
         dialect = INLINE[name]
-        family, difficulty = chance.choice(plan.families), chance.choice(plan.difficulties)
-        place = (HELD_OUT if plan.held_out else 0) + chance.randrange(SPREAD)
+        family, difficulty = rng.choice(plan.families), rng.choice(plan.difficulties)
+        place = (HELD_OUT if plan.held_out else 0) + rng.randrange(SPREAD)
         question = make_question(family, difficulty, place)
-        programs = choose_programs(question, plan.mixture, chance)
+        programs = choose_programs(question, plan.mixture, rng)
         asked = Question(question.text, question.answer, tuple(programs))
         outputs = [dialect.shorten(execute(program), len) for program in programs]
         response = dialect.demonstration(asked, outputs)
@@ -96,7 +96,7 @@ def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[De
         yield Demonstration(task_id, difficulty, [prompt, *response])
 
 
-def choose_programs(question: Question, mixture: Mixture, chance: random.Random) -> list[str]:
+def choose_programs(question: Question, mixture: Mixture, rng: random.Random) -> list[str]:
     """The programs of one demonstration, none for a direct answer."""
     if not question.programs:
         return []
@@ -104,10 +104,10 @@ def choose_programs(question: Question, mixture: Mixture, chance: random.Random)
     ways = {
         "one": [right],
         "several": [*question.programs] if len(question.programs) > 1 else [right, right],
-        "failing": [chance.choice(FAULTS).format(inner), right],
-        "useless": [f"print({chance.choice(_numbers(inner))})"],
+        "failing": [rng.choice(FAULTS).format(inner), right],
+        "useless": [f"print({rng.choice(_numbers(inner))})"],
     }
-    draw = chance.random()
+    draw = rng.random()
     for way, programs in ways.items():
         draw -= getattr(mixture, way)
         if draw < 0:

@@ -45,7 +45,7 @@ DATA = (
 LIMITS = (
     "It speaks the three inline dialects only, copies numbers into programs and results into "
     "answers, calculates in its head for small numbers at best, and guesses otherwise. It exists "
-    "so that the recipes show their mechanism without a GPU; it is no useful assistant."
+    "so that the recipes show their mechanism without a GPU; it is not a useful assistant."
 )
 CORPUS = 3_000
 """Demonstrations whose texts train the tokenizer."""

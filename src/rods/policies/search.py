@@ -58,7 +58,7 @@ DATA = (
 LIMITS = (
     "It speaks the dialect search_r1 only, copies names from questions and results into queries "
     "and answers, and reads one document of the generated kind at a time. It exists so that the "
-    "search recipes show their mechanism without a GPU; it is no useful assistant."
+    "search recipes show their mechanism without a GPU; it is not a useful assistant."
 )
 OPEN = (
     "Whether to search, and how often: answers without a search, searches that add nothing and "

@@ -206,7 +206,7 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
         found.append(
             Tile(
                 f"{median:.2f}",
-                "median rbar of new variants",
+                "mean reward of new variants, median",
                 f"{inside:.0%} of {len(visits)} on the boundary",
             )
         )

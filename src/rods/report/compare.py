@@ -236,7 +236,7 @@ def _facts(runs: Sequence[RunData]) -> list[tuple[str, tuple[str, ...]]]:
             "variants retired",
             tuple(str(sum(sum(e.retired.values()) for e in r.epochs)) for r in runs),
         ),
-        ("median rbar of new variants", tuple(_landing(r) for r in runs)),
+        ("mean reward of new variants, median", tuple(_landing(r) for r in runs)),
     ]
 
 

@@ -5,7 +5,7 @@ as boxes (right of it). Value edges run to the right of the boxes (solid), state
 (dashed), and edges from an earlier turn's text start at that text. Every edge has a lane and two
 ports of its own. Never executes anything: it draws a profile.
 
-    picture = graph_svg(task, arguments, phi)               # phi: profile(..., state=True)
+    picture = graph_svg(task, arguments, profile)               # profile: profile(..., state=True)
     Path("graph.svg").write_text(picture)
 """
 
@@ -84,18 +84,18 @@ class Link(NamedTuple):
     """An edge before it is drawn."""
 
     kind: str
-    giver: Box
-    taker: Box
+    producer: Box
+    consumer: Box
     lane: int
 
 
-def graph_svg(task: Task, arguments: Sequence[Argument], phi: Profile) -> str:
+def graph_svg(task: Task, arguments: Sequence[Argument], profile: Profile) -> str:
     """Draw a task; state edges appear where the profile has them.
 
     Args:
         task: The task of the profile.
         arguments: Its arguments with their sources; they stand in the boxes.
-        phi: Its profile.
+        profile: Its profile.
     """
     cards = [Box(f"turn {i}", _message(i, turn.user, not turn.ground_truth), MARGIN, CARD)
              for i, turn in enumerate(task.turns)]  # fmt: skip
@@ -104,27 +104,29 @@ def graph_svg(task: Task, arguments: Sequence[Argument], phi: Profile) -> str:
         by_call[argument.step].append(argument)
     boxes = [Box(f"call {i}", _call(i, call, by_call[i]), 0, BOX)
              for i, call in enumerate(flattened(task))]  # fmt: skip
-    links = _links(cards, boxes, phi)
+    links = _links(cards, boxes, profile)
     for link in links:
-        link.giver.ports[_sides(link.kind)[0]] += 1
-        link.taker.ports[_sides(link.kind)[1]] += 1
+        link.producer.ports[_sides(link.kind)[0]] += 1
+        link.consumer.ports[_sides(link.kind)[1]] += 1
     left = 1 + max((n.lane for n in links if n.kind != "value"), default=0)
     right = 1 + max((n.lane for n in links if n.kind == "value"), default=0)
     for box in boxes:
         box.x = MARGIN + CARD + 2 * STUB + LANE * left
     width = MARGIN + CARD + 2 * STUB + LANE * (left + right) + BOX + STUB + MARGIN
-    bands, bottom = _place(cards, boxes, phi, width)
-    final = phi.state.final if phi.state else frozenset[int]()
+    bands, bottom = _place(cards, boxes, profile, width)
+    final = profile.state.final if profile.state else frozenset[int]()
     drawn = [
         *bands,
         *(_boxed(card, "card") for card in cards),
         *(_boxed(b, "call final" if i in final else "call") for i, b in enumerate(boxes)),
         *_edges(links),
-        *_legend(phi, bottom),
+        *_legend(profile, bottom),
     ]
     height = bottom + 24 + LINE * 4
     title = task.provenance.origin or task.id
-    return _page(width, height, f"{title} ({task.category}, id {task.id})", _figures(phi), drawn)
+    return _page(
+        width, height, f"{title} ({task.category}, id {task.id})", _figures(profile), drawn
+    )
 
 
 def _message(index: int, user: str, gap: bool) -> list[str]:
@@ -161,26 +163,28 @@ def shorten(text: str, most: int) -> str:
 
 
 def _sides(kind: str) -> tuple[str, str]:
-    """Where an edge leaves its giver and enters its taker."""
+    """Where an edge leaves its producer and enters its consumer."""
     return {"value": ("right", "right"), "state": ("left", "left"), "message": ("right", "left")}[
         kind
     ]
 
 
-def _links(cards: Sequence[Box], boxes: Sequence[Box], phi: Profile) -> list[Link]:
+def _links(cards: Sequence[Box], boxes: Sequence[Box], profile: Profile) -> list[Link]:
     """All edges with their lanes."""
-    turns = turns_of(phi.calls)
-    values = [(e.giver, e.taker) for e in sorted(phi.value_edges)]
-    states = [(e.giver, e.taker) for e in sorted(phi.state.edges if phi.state else ())]
-    messages = [(edge.turn, edge.taker) for edge in sorted(phi.message_edges)]
+    turns = turns_of(profile.calls)
+    values = [(e.producer, e.consumer) for e in sorted(profile.value_edges)]
+    states = [
+        (e.producer, e.consumer) for e in sorted(profile.state.edges if profile.state else ())
+    ]
+    messages = [(edge.turn, edge.consumer) for edge in sorted(profile.message_edges)]
     # A message starts beside the first call from its turn on; its lanes lie outside state lanes.
     spans = [(next(i for i, t in enumerate(turns) if t >= turn), to) for turn, to in messages]
     outer, inner, beyond = lanes(values), lanes(states), lanes(spans)
     far = max(inner, default=-1) + 1
     links = [Link("value", boxes[a], boxes[b], outer[i]) for i, (a, b) in enumerate(values)]
     links += [Link("state", boxes[a], boxes[b], inner[i]) for i, (a, b) in enumerate(states)]
-    for i, (turn, taker) in enumerate(messages):
-        links.append(Link("message", cards[turn], boxes[taker], far + beyond[i]))
+    for i, (turn, consumer) in enumerate(messages):
+        links.append(Link("message", cards[turn], boxes[consumer], far + beyond[i]))
     return links
 
 
@@ -200,12 +204,12 @@ def lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _place(
-    cards: Sequence[Box], boxes: Sequence[Box], phi: Profile, width: float
+    cards: Sequence[Box], boxes: Sequence[Box], profile: Profile, width: float
 ) -> tuple[list[Markup], float]:
     """Set every box's top; returns the bands of the turns and where they end."""
     rest, y = iter(boxes), float(HEAD)
     bands: list[Markup] = []
-    for card, count in zip(cards, phi.calls, strict=True):
+    for card, count in zip(cards, profile.calls, strict=True):
         top = card.y = y + GAP / 2
         for _ in range(count):
             box = next(rest)
@@ -244,42 +248,43 @@ def _edges(links: Iterable[Link]) -> list[Markup]:
     # On one side all that enters comes from above and all that leaves goes down: the innermost lane
     # enters first and leaves last, so that edges of one box do not cross.
     for i in sorted(range(len(known)), key=lambda i: known[i].lane):
-        ends[i] = known[i].taker.port(_sides(known[i].kind)[1])
+        ends[i] = known[i].consumer.port(_sides(known[i].kind)[1])
     for i in sorted(range(len(known)), key=lambda i: -known[i].lane):
-        starts[i] = known[i].giver.port(_sides(known[i].kind)[0])
+        starts[i] = known[i].producer.port(_sides(known[i].kind)[0])
     return [_edge(link, starts[i], ends[i]) for i, link in enumerate(known)]
 
 
 def _edge(link: Link, start: tuple[float, float], end: tuple[float, float]) -> Markup:
     away = STUB + LANE * link.lane
-    lane = link.taker.x + BOX + away if link.kind == "value" else link.taker.x - away
+    lane = link.consumer.x + BOX + away if link.kind == "value" else link.consumer.x - away
     (x0, y0), (x1, y1) = start, end
     path = f"M{x0:.1f},{y0:.1f} H{lane:.1f} V{y1:.1f} H{x1:.1f}"
-    words = f"{link.giver.key} → {link.taker.key}"
+    words = f"{link.producer.key} → {link.consumer.key}"
     return Markup(
         '<path class="edge {0}" data-from="{1}" data-to="{2}" d="{3}" marker-end="url(#tip-{0})" '
         'stroke-linejoin="round"><title>{0}: {4}</title></path>'
-    ).format(link.kind, link.giver.key, link.taker.key, path, words)
+    ).format(link.kind, link.producer.key, link.consumer.key, path, words)
 
 
-def _figures(phi: Profile) -> str:
-    said = f"{phi.turns} turns, {len(phi.functions)} calls, {len(phi.value_edges)} value edges"
-    said += f" (depth {phi.depth}), {phi.cross_turn} references across turns"
-    if phi.state is not None:
-        across = len(phi.across(phi.state.edges))
-        said += f", {len(phi.state.edges)} state edges, {across} across turns"
-        said += f" (depth {phi.state_depth})"
+def _figures(profile: Profile) -> str:
+    said = f"{profile.turns} turns, {len(profile.functions)} calls, "
+    said += f"{len(profile.value_edges)} value edges"
+    said += f" (depth {profile.depth}), {profile.cross_turn} references across turns"
+    if profile.state is not None:
+        across = len(profile.across(profile.state.edges))
+        said += f", {len(profile.state.edges)} state edges, {across} across turns"
+        said += f" (depth {profile.state_depth})"
     return said
 
 
-def _legend(phi: Profile, top: float) -> list[Markup]:
-    shown: Mapping[str, str] = {k: v for k, v in CLASSES.items() if k != "state" or phi.state}
+def _legend(profile: Profile, top: float) -> list[Markup]:
+    shown: Mapping[str, str] = {k: v for k, v in CLASSES.items() if k != "state" or profile.state}
     drawn: list[Markup] = []
     for row, (kind, words) in enumerate(shown.items()):
         y = top + 18 + LINE * row
         line = Markup('<path class="edge {0}" d="M{1},{2:.1f} H{3}" marker-end="url(#tip-{0})"/>')
         drawn += [line.format(kind, MARGIN, y - 4, MARGIN + 40), _text(70, y, words, "small")]
-    if phi.state is not None:
+    if profile.state is not None:
         y = top + 18 + LINE * len(shown)
         mark = Markup('<rect class="call final" x="{}" y="{:.1f}" width="36" height="9" rx="2"/>')
         words = "thick frame: without the call the last public state changes"

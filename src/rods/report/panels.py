@@ -126,13 +126,13 @@ def _landing(run: RunData) -> Figure:
     chart = histogram(
         groups,
         edges,
-        replace(SMALL, x_label="rbar at the first visit", whole_x=False),
+        replace(SMALL, x_label="mean reward at the first visit", whole_x=False),
         band,
         (median, f"median {median:.2f}"),
     )
     return Figure(
         title,
-        f"rbar of {len(visits)} variants when they were first judged. {inside} "
+        f"Mean reward of {len(visits)} variants when they were first judged. {inside} "
         f"({inside / len(visits):.0%}) land on the boundary ({band[0]:.2f} to {band[1]:.2f}, "
         "shaded).",
         chart,
@@ -141,7 +141,7 @@ def _landing(run: RunData) -> Figure:
 
 
 def _variance(run: RunData) -> Figure:
-    title, band = "Variance against rbar", boundary_band(run)
+    title, band = "Variance against mean reward", boundary_band(run)
     judged = [j for _, j in run.judgements]
     if not judged:
         return Figure(title, "No judgement is recorded in this run.", None)
@@ -157,8 +157,8 @@ def _variance(run: RunData) -> Figure:
     caption = (
         f"Each of {len(judged)} judgements; a dot grows with how many coincide. The curve is "
         f"Popoviciu's bound r(1 - r) for rewards in [0, 1]. Of {on} judgements on the boundary "
-        f"{without}{f' ({without / on:.0%})' if on else ''} have no variance: rbar says boundary, "
-        "yet they give no gradient."
+        f"{without}{f' ({without / on:.0%})' if on else ''} have no variance: "
+        "the mean reward says boundary, yet they give no gradient."
     )
     legend = [(n, c) for n, g, c in groups if g]
     return Figure(title, caption, scatter(groups, axes, band, curve), legend)

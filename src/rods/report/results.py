@@ -133,7 +133,7 @@ def summary_lines(run: RunData) -> list[str]:
         low, high = boundary_band(run)
         inside = sum(low <= j.rbar <= high for j in visits)
         lines.append(
-            f"{len(visits)} new variants were judged: median rbar "
+            f"{len(visits)} new variants were judged: their mean reward has the median "
             f"{statistics.median(j.rbar for j in visits):.2f}, {inside / len(visits):.0%} on the "
             "boundary."
         )

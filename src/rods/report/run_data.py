@@ -191,7 +191,7 @@ def load_run(path: Path) -> RunData:
         raise StoreError(f"{path}: there is no such run directory. `rods train` makes one.")
     if not (path / MANIFEST).is_file() and not (path / METRICS).is_file():
         raise StoreError(
-            f"{path}: neither {MANIFEST} nor {METRICS} is here, so it is no run directory."
+            f"{path}: neither {MANIFEST} nor {METRICS} is here, so it is not a run directory."
         )
     notes: list[str] = []
     manifest = _manifest(path / MANIFEST, notes)

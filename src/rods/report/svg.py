@@ -139,7 +139,7 @@ def scatter(
     parts.append(grid(frame))
     for name, group, css in groups:
         for x, y, count in group:
-            text = f"{name}: {count} at rbar {x:.3f}, variance {y:.4f}"
+            text = f"{name}: {count} at mean reward {x:.3f}, variance {y:.4f}"
             radius = 1.9 + growth * math.sqrt(count)
             parts.append(_dot(frame, x, y, f"point {css}", radius, text))
     if curve:

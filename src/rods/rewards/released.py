@@ -9,8 +9,8 @@ verl-recipe's retool.py with verl's math_dapo.py, and from ToRL's math_verifier.
 
 Where we differ, by class:
 
-* A box in a program, or in what a tool printed, is no answer; the released code reads both. They
-  still take up their characters in ReTool's window.
+* A box in a program, or in what a tool printed, is not an answer; the released code reads both.
+  They still take up their characters in ReTool's window.
 * A task may have more than one reference (`world["aliases"]`).
 * Judging is bounded by processor time and memory, not by a signal of five seconds.
 * ToRL's verdicts are those of the math-verify that we require (0.9; theirs was not pinned). It is

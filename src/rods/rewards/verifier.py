@@ -90,7 +90,7 @@ class _Process:
     def __init__(self) -> None:
         bounds = (SECONDS, WALL_SECONDS, MEMORY)
         self._popen = subprocess.Popen(
-            # -P: the folder of the script is no place to import from
+            # -P: the folder of the script is not a place to import from
             [sys.executable, "-P", verifier_process.__file__, *map(str, bounds)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -67,7 +67,7 @@ def serve(
             verdict = judge(tool, asked)
         except MemoryError:
             verdict = "memory"
-        except Exception:  # noqa: BLE001 - whatever the package stumbles over is no answer
+        except Exception:  # noqa: BLE001 - whatever the package stumbles over is not an answer
             verdict = "wrong"
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -11,7 +11,7 @@ in flight (`rollout.concurrency`), and the event loop goes on meanwhile.
 The deadline counts what the world takes, never what the policy takes or the judge of its answer: on
 a busy machine these are slow for all trajectories alike, and none of them is at fault.
 
-    trajectory = await Episode(rig, task, member=0, noise=0).play()
+    trajectory = await Episode(context, task, member=0, noise=0).play()
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MORE_TOOLS = "More functions are available now:"
 
 
 @dataclass(frozen=True)
-class Rig:
+class RolloutContext:
     """What all trajectories of a step share."""
 
     environment: Environment
@@ -102,7 +102,7 @@ class _Owner:
             call.cancel()  # nobody waits for it any more, if it still runs
 
     async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same, not counted: that a judge is kept busy by others is no fault of this world."""
+        """The same, not counted: this world is not at fault where others keep a judge busy."""
         if self._thread is None:
             return method(*args, **kwargs)
         loop = asyncio.get_running_loop()
@@ -122,13 +122,13 @@ class _Owner:
 class Episode:
     """The state of one trajectory while it is played."""
 
-    def __init__(self, rig: Rig, task: Task, member: int, noise: int) -> None:
-        self._rig, self._task, self._member = rig, task, member
-        self._limits = Limits.from_settings(rig.settings)
+    def __init__(self, context: RolloutContext, task: Task, member: int, noise: int) -> None:
+        self._context, self._task, self._member = context, task, member
+        self._limits = Limits.from_settings(context.settings)
         self._usage = Usage()
-        self._version = rig.policy.version
-        self._seed = episode_seed(rig.seed, task.id, noise, self._version)
-        blocking = bool(getattr(rig.environment, "blocking", False))
+        self._version = context.policy.version
+        self._seed = episode_seed(context.seed, task.id, noise, self._version)
+        blocking = bool(getattr(context.environment, "blocking", False))
         self._owner = _Owner(blocking, self._limits.seconds)
         self._world: World | None = None
         self._session: Session | None = None
@@ -145,7 +145,7 @@ class Episode:
 
     @cached_property
     def _dialect(self) -> Dialect:
-        return structured(self._rig.dialect)
+        return structured(self._context.dialect)
 
     async def play(self) -> Trajectory:
         """Play until the task is done, a budget is spent or infrastructure fails."""
@@ -166,7 +166,7 @@ class Episode:
         return self._trajectory(stop, failure)
 
     async def _turns(self) -> StopReason:
-        self._world = await self._owner(self._rig.environment.open, self._task)
+        self._world = await self._owner(self._context.environment.open, self._task)
         for index in range(len(self._task.turns)):
             stop = self._exceeded(turns=1, tokens=1)
             if stop:
@@ -200,7 +200,7 @@ class Episode:
         self._tools = {spec.name: spec for spec in offered}
         if index == 0:
             system = self._dialect.system_prompt()
-            if offered and not self._rig.template.renders_tools:
+            if offered and not self._context.template.renders_tools:
                 system += "\n\n" + self._dialect.describe(offered)
             self._say(Message("system", system))
         new = [s for s in offered if s.name not in self._announced] if index else []
@@ -222,7 +222,7 @@ class Episode:
                 )
             if stop:
                 return stop
-            completion = await self._generate(ids, self._rig.settings.stop)
+            completion = await self._generate(ids, self._context.settings.stop)
             parsed, text = self._parse(completion)
             shown = parsed.calls if parsed.verdict is ParseVerdict.CALLS else ()
             self._messages.append(Message("assistant", text, shown))
@@ -245,34 +245,34 @@ class Episode:
     def _new_ids(self) -> list[int]:
         """Ids of the pending messages, which follow everything so far."""
         if len(self._ledger):
-            return self._rig.template.increment(self._pending, self._closed)
-        known = self._rig.prompts.get(self._task.id)
+            return self._context.template.increment(self._pending, self._closed)
+        known = self._context.prompts.get(self._task.id)
         if known is None:
-            tools = list(self._tools.values()) if self._rig.template.renders_tools else []
-            known = self._rig.template.prompt(self._pending, tools)
-            self._rig.prompts[self._task.id] = known
+            tools = list(self._tools.values()) if self._context.template.renders_tools else []
+            known = self._context.template.prompt(self._pending, tools)
+            self._context.prompts[self._task.id] = known
         return known
 
     async def _generate(self, ids: list[int], stops: Sequence[str] = ()) -> Completion:
         if self._session is None:
-            self._session = self._rig.policy.open(self._seed, ids)
+            self._session = self._context.policy.open(self._seed, ids)
         if ids:
             self._ledger.add_context(ids)
         self._pending.clear()
         self._usage.context = len(self._ledger)
         budget = self._limits.step_budget(self._usage)
-        rig = self._rig
+        context = self._context
         completion = await self._session.generate(
-            ids, budget, rig.temperature, stops, rig.settings.top_p
+            ids, budget, context.temperature, stops, context.settings.top_p
         )
         self._ledger.add_sampled(completion.ids, completion.logprobs)
         self._usage.context = len(self._ledger)
         self._usage.generated += len(completion.ids)
-        self._closed = completion.ids[-1:] == (self._rig.template.end_id,)
+        self._closed = completion.ids[-1:] == (self._context.template.end_id,)
         return completion
 
     def _parse(self, completion: Completion) -> tuple[Parsed, str]:
-        template = self._rig.template
+        template = self._context.template
         text = template.prefill + template.decode(completion.ids)
         truncated = completion.finish is FinishReason.LENGTH
         return self._dialect.parse(text, self._tools, truncated), text
@@ -310,7 +310,7 @@ class Episode:
         return tuple(results), None
 
     def _shorten(self, result: ToolResult) -> ToolResult:
-        limit, size = self._rig.settings.result_chars, len(result.content)
+        limit, size = self._context.settings.result_chars, len(result.content)
         if not limit or size <= limit:
             return result
         self._cut += 1
@@ -343,7 +343,7 @@ class Episode:
             stop=stop,
             failure=failure,
             seconds=time.monotonic() - self._started,
-            temperature=self._rig.temperature,
+            temperature=self._context.temperature,
             cut_results=self._cut,
         )
 

@@ -24,7 +24,7 @@ from rods.dialects import AnyDialect, InlineDialect
 from rods.env import Environment
 from rods.errors import EnvError
 from rods.policy import Policy
-from rods.rollout.episode import Episode, Rig
+from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -65,8 +65,8 @@ async def run_episode(
         TaskError: the task's world cannot be loaded.
     """
     degrees = settings.temperature if temperature is None else temperature
-    rig = Rig(environment, policy, dialect, template, settings, seed, degrees)
-    return await _episode(rig, task, member, member)
+    context = RolloutContext(environment, policy, dialect, template, settings, seed, degrees)
+    return await _episode(context, task, member, member)
 
 
 async def run_groups(
@@ -101,7 +101,7 @@ async def run_groups(
     """
     size = settings.k if k is None else k
     degrees = settings.temperature if temperature is None else temperature
-    rig = Rig(environment, policy, dialect, template, settings, seed, degrees)
+    context = RolloutContext(environment, policy, dialect, template, settings, seed, degrees)
     gate = asyncio.Semaphore(settings.concurrency)
     invalid = _Invalid(settings.max_invalid, len(tasks) * size)
     visits: Counter[str] = Counter()
@@ -109,7 +109,7 @@ async def run_groups(
 
     async def one(task: Task, member: int, noise: int) -> Trajectory:
         async with gate:
-            trajectory = await _episode(rig, task, member, noise)
+            trajectory = await _episode(context, task, member, noise)
         invalid.count(trajectory)
         if on_trajectory is not None:
             on_trajectory(trajectory)
@@ -120,15 +120,15 @@ async def run_groups(
         first = visits[task.id] * size
         visits[task.id] += 1
         members.append([asyncio.create_task(one(task, m, first + m)) for m in range(size)])
-    crew = _Crew([t for group in members for t in group])
+    running = _TaskGroup([t for group in members for t in group])
     try:
         for task, group in zip(tasks, members, strict=True):
-            yield Group(task, tuple(await crew.results(group)), version)
+            yield Group(task, tuple(await running.results(group)), version)
     finally:
-        await crew.stop()
+        await running.stop()
 
 
-class _Crew:
+class _TaskGroup:
     """Concurrent trajectories of a step; the first exception of any of them is raised at once."""
 
     def __init__(self, running: Sequence[asyncio.Task[Trajectory]]) -> None:
@@ -183,14 +183,14 @@ class _Invalid:
             )
 
 
-async def _episode(rig: Rig, task: Task, member: int, noise: int) -> Trajectory:
+async def _episode(context: RolloutContext, task: Task, member: int, noise: int) -> Trajectory:
     """One trajectory, tried once more in a fresh world if infrastructure failed."""
-    form = InlineEpisode if isinstance(rig.dialect, InlineDialect) else Episode
+    form = InlineEpisode if isinstance(context.dialect, InlineDialect) else Episode
     try:
-        trajectory = await form(rig, task, member, noise).play()
+        trajectory = await form(context, task, member, noise).play()
         if trajectory.stop is StopReason.FAILURE:
             _LOG.warning("task %s, member %d: %s; once more", task.id, member, trajectory.failure)
-            trajectory = await form(rig, task, member, noise).play()
+            trajectory = await form(context, task, member, noise).play()
     except Exception as error:  # raised again; whatever it is, people need to know the task
         error.add_note(f"in task {task.id} ({task.provenance.origin}), member {member}")
         raise

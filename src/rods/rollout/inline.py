@@ -9,7 +9,7 @@ policy just writes on, until it ends or writes one of `rollout.stop`; `rollout.s
 not apply. A generation that meets a limit of tokens ends the response. The prompt is raw text,
 there is one turn.
 
-    trajectory = await InlineEpisode(rig, task, member=0, noise=0).play()
+    trajectory = await InlineEpisode(context, task, member=0, noise=0).play()
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rods.dialects import InlineDialect, Parsed
 from rods.env import World
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.policy import Completion
-from rods.rollout.episode import Episode, Rig
+from rods.rollout.episode import Episode, RolloutContext
 from rods.task import Task
 from rods.trajectory import Step
 from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolResult
@@ -27,11 +27,11 @@ from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolResu
 class InlineEpisode(Episode):
     """The state of one trajectory of an inline dialect."""
 
-    def __init__(self, rig: Rig, task: Task, member: int, noise: int) -> None:
-        super().__init__(rig, task, member, noise)
-        if not isinstance(rig.dialect, InlineDialect):
+    def __init__(self, context: RolloutContext, task: Task, member: int, noise: int) -> None:
+        super().__init__(context, task, member, noise)
+        if not isinstance(context.dialect, InlineDialect):
             raise ConfigError("model.dialect: an inline episode needs an inline dialect.")
-        self._fences = rig.dialect
+        self._fences = context.dialect
         self._segment: list[int] = []
         """Ids that the policy wrote since the last insertion."""
 
@@ -49,10 +49,10 @@ class InlineEpisode(Episode):
         if tool not in self._tools:
             raise ConfigError(
                 f"model.dialect is inline and calls the tool {tool}; the environment "
-                f"{self._rig.environment.name} offers {', '.join(self._tools) or 'none'}. Set "
+                f"{self._context.environment.name} offers {', '.join(self._tools) or 'none'}. Set "
                 "env.name to one that has it, or model.dialect to one with structured calls."
             )
-        question = self._rig.template.neutral(self._task.turns[index].user)
+        question = self._context.template.neutral(self._task.turns[index].user)
         self._say(Message("user", self._fences.prompt(question)))
 
     async def _turn(self, world: World, index: int) -> StopReason | None:
@@ -80,33 +80,33 @@ class InlineEpisode(Episode):
             shown, stop = await self._run(world, index, parsed)
             if stop:
                 return stop
-            ids = self._rig.template.encode(self._fences.insert(shown))
+            ids = self._context.template.encode(self._fences.insert(shown))
 
     def _prompt_ids(self) -> list[int]:
         """Ids of the prompt: equal for a group, so made once."""
-        known = self._rig.prompts.get(self._task.id)
+        known = self._context.prompts.get(self._task.id)
         if known is None:
-            known = self._rig.template.encode(self._pending[0].content)
-            self._rig.prompts[self._task.id] = known
+            known = self._context.template.encode(self._pending[0].content)
+            self._context.prompts[self._task.id] = known
         return known
 
     def _stops(self) -> tuple[str, ...]:
         """Stop strings of the next generation: of the answer, of programs while calls are left."""
-        ends = self._rig.settings.stop
+        ends = self._context.settings.stop
         if self._usage.calls >= self._limits.calls:
             return ends
         return (*self._fences.stops(self._text()), *ends)
 
     def _ends(self, completion: Completion) -> bool:
         """Whether what stopped the generation ends the answer."""
-        ends = self._rig.settings.stop
+        ends = self._context.settings.stop
         if not ends:
             return False
-        text = self._rig.template.decode(completion.ids)
+        text = self._context.template.decode(completion.ids)
         return any(end in text for end in ends)
 
     def _text(self) -> str:
-        return self._rig.template.decode(self._segment)
+        return self._context.template.decode(self._segment)
 
     async def _run(self, world: World, index: int, parsed: Parsed) -> tuple[str, StopReason | None]:
         """Run the program, or say that there is none: what is inserted, and whether to stop."""
@@ -124,7 +124,7 @@ class InlineEpisode(Episode):
 
     def _shown(self, result: ToolResult) -> str:
         """What the policy reads of a result; shortening is counted."""
-        template = self._rig.template
+        template = self._context.template
         clean = ToolResult(template.neutral(result.content), result.failed)
         shown = self._fences.shorten(clean, lambda text: len(template.encode(text)))
         self._cut += len(shown) < len(clean.content.strip())

@@ -86,7 +86,7 @@ class Execution:
         if self.status == "sandbox":
             raise EnvError(
                 f"the code sandbox failed after {self.attempts} attempts: {self.detail}. "
-                "This is no fault of the program; see docs/sandbox.md, section 'When it fails'"
+                "The program is not at fault; see docs/sandbox.md, section 'When it fails'"
             )
         return self
 

@@ -35,7 +35,7 @@ from rods.trainers.losses import LossInputs, Terms, objective
 from rods.trainers.optim import make_optimizer, rate
 from rods.trainers.penalty import penalised, perplexity
 from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
-from rods.trainers.reports import Tally, UpdateReport, make_report
+from rods.trainers.reports import UpdateReport, UpdateSums, make_report
 from rods.trainers.samples import (
     Floats,
     Microbatch,
@@ -164,7 +164,7 @@ class LocalTrainer:
             perplexities,
         )
         lr = rate(settings, self.step, self.total_steps)
-        tally = Tally()
+        sums = UpdateSums()
         critic, warming = None, self._warming()
         if batch.samples:
             for part in self._optimizer.param_groups:
@@ -173,16 +173,16 @@ class LocalTrainer:
             if settings.kl and (not warming or settings.kl_in == "reward"):
                 samples = self._with_references(samples, known)
             if self.critic is None:
-                self._pass(samples, tally, None)
+                self._pass(samples, sums, None)
             else:
                 samples = self.critic.judge(samples)
                 with self.critic.training(self._critic_rate()):
-                    self._pass(samples, tally, warming)
+                    self._pass(samples, sums, warming)
                 critic = self.critic.report(samples)
             self.version += not warming
         self.step += 1
         seconds = time.perf_counter() - started
-        return make_report(self.step - 1, self.version, batch, tally, lr, seconds, critic, warming)
+        return make_report(self.step - 1, self.version, batch, sums, lr, seconds, critic, warming)
 
     def _warming(self) -> str | None:
         """Why the policy waits for its critic; None: it does not."""
@@ -195,18 +195,18 @@ class LocalTrainer:
         its = {"lr": self.settings.gae.critic_lr, "warmup": 0}
         return rate(self.settings.model_copy(update=its), self.step, self.total_steps)
 
-    def _pass(self, samples: list[Sample], tally: Tally, warming: str | None) -> None:
+    def _pass(self, samples: list[Sample], sums: UpdateSums, warming: str | None) -> None:
         """All mini-batches of all epochs."""
         with training_mode(self.model, self.settings.local.gradient_checkpointing, self._trees):
             for some in self._minibatches(samples):
                 weights = loss_weights(some, self.settings.aggregation, self.longest)
                 micros = pack(some, self.settings.local.microbatch_tokens, weights, self._trees)
                 for micro in micros:
-                    tally.see(micro)
+                    sums.see(micro)
                 if self.critic is not None:
                     self.critic.optimise(micros)
                 if not warming:
-                    self._optimise(micros, tally)
+                    self._optimise(micros, sums)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint that transformers loads and `load` resumes from.
@@ -234,7 +234,7 @@ class LocalTrainer:
             rng = np.random.default_rng((self.seed, self.step, epoch))
             yield from minibatches(samples, self.settings.minibatch, rng)
 
-    def _optimise(self, micros: Sequence[Microbatch], tally: Tally) -> None:
+    def _optimise(self, micros: Sequence[Microbatch], sums: UpdateSums) -> None:
         """One optimiser step over one mini-batch."""
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
@@ -242,16 +242,16 @@ class LocalTrainer:
             terms = self._terms(micro)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
-            tally.add("loss", float(terms.loss.detach()))
+            sums.add("loss", float(terms.loss.detach()))
             for name, value in terms.sums.items():
-                tally.add(name, float(value))
-            tally.ratio_max = max(tally.ratio_max, float(terms.ratio_max))
+                sums.add(name, float(value))
+            sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))
         norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.local.grad_clip)
         self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        tally.add("grad_norm", float(norm))
-        tally.steps += 1
+        sums.add("grad_norm", float(norm))
+        sums.steps += 1
 
     def _terms(self, micro: Microbatch) -> Terms:
         with self._precision():

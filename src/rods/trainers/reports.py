@@ -2,7 +2,7 @@
 
 Owns the numbers of an update and their names in the log. It never changes a weight.
 
-    report = make_report(step, version, batch, tally, lr, seconds)
+    report = make_report(step, version, batch, sums, lr, seconds)
     report.metrics()                                # one flat line of the log
 """
 
@@ -105,7 +105,7 @@ class UpdateReport:
 
 
 @dataclass(slots=True)
-class Tally:
+class UpdateSums:
     """Running sums of one update."""
 
     sums: dict[str, float] = field(default_factory=dict[str, float])
@@ -144,19 +144,19 @@ def make_report(
     step: int,
     version: int,
     batch: Batch,
-    tally: Tally,
+    sums: UpdateSums,
     lr: float,
     seconds: float,
     critic: CriticReport | None = None,
     warming: str | None = None,
 ) -> UpdateReport:
-    """The report of the update that `batch` and `tally` tell of.
+    """The report of the update that `batch` and `sums` tell of.
 
     Args:
         step: updates asked for before it.
         version: that of the weights after it.
         batch: what it was made with.
-        tally: its sums.
+        sums: what was added up while it ran.
         lr: the policy's learning rate.
         seconds: what it took.
         critic: what it did to the critic, if there is one.
@@ -177,21 +177,21 @@ def make_report(
         lr=lr,
         seconds=seconds,
         skipped=warming if batch.samples else _why_nothing(batch),
-        loss=tally.by_step("loss"),
-        policy_loss=tally.by_step("policy"),
-        kl=tally.by_weight("kl"),
-        entropy=tally.by_weight("entropy_mean"),
-        approx_kl=tally.by_token("approx_kl"),
-        clip_high=tally.by_token("clip_high"),
-        clip_low=tally.by_token("clip_low"),
-        clip_dual=tally.by_token("clip_dual"),
-        ratio_max=tally.ratio_max,
-        grad_norm=tally.by_step("grad_norm"),
-        optimizer_steps=tally.steps,
-        microbatches=tally.microbatches,
-        tokens=tally.tokens,
-        sampled_tokens=tally.sampled,
-        positions=tally.positions,
+        loss=sums.by_step("loss"),
+        policy_loss=sums.by_step("policy"),
+        kl=sums.by_weight("kl"),
+        entropy=sums.by_weight("entropy_mean"),
+        approx_kl=sums.by_token("approx_kl"),
+        clip_high=sums.by_token("clip_high"),
+        clip_low=sums.by_token("clip_low"),
+        clip_dual=sums.by_token("clip_dual"),
+        ratio_max=sums.ratio_max,
+        grad_norm=sums.by_step("grad_norm"),
+        optimizer_steps=sums.steps,
+        microbatches=sums.microbatches,
+        tokens=sums.tokens,
+        sampled_tokens=sums.sampled,
+        positions=sums.positions,
         critic=critic,
     )
 

@@ -128,8 +128,8 @@ _UNDECLARED = "undeclared_function()"
 def render(call: ToolCall, declared: Container[str]) -> str:
     """Write a call as the package's executor reads it, safe to be evaluated.
 
-    A call of anything but a declared function, or with an argument name that is no plain name, is
-    written as a call that fails: the package would fail on it too, or be attacked by it.
+    A call of anything but a declared function, or with an argument name that is not a plain name,
+    is written as a call that fails: the package would fail on it too, or be attacked by it.
     """
     try:
         return _render(call, declared)

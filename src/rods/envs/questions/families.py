@@ -35,41 +35,41 @@ GYM = "reasoning_gym:"
 """Families of that package are named with this before their name."""
 
 
-def _add(difficulty: int, chance: random.Random) -> Question:
+def _add(difficulty: int, rng: random.Random) -> Question:
     count = {1: 2, 2: 2, 3: 4, 4: 5, 5: 6}[difficulty]
-    numbers = [_number(difficulty, chance) for _ in range(count)]
+    numbers = [_number(difficulty, rng) for _ in range(count)]
     sums = [" + ".join(map(str, numbers[:n])) for n in range(2, count + 1)]
     return Question(f"What is {sums[-1]}?", str(sum(numbers)), steps(*sums))
 
 
-def _multiply(difficulty: int, chance: random.Random) -> Question:
-    a = _number(difficulty, chance)
-    b = _number({1: 1, 2: 1, 3: 2, 4: 3, 5: 3}[difficulty], chance)
+def _multiply(difficulty: int, rng: random.Random) -> Question:
+    a = _number(difficulty, rng)
+    b = _number({1: 1, 2: 1, 3: 2, 4: 3, 5: 3}[difficulty], rng)
     return Question(f"What is {a} * {b}?", str(a * b), steps(f"{a} * {b}"))
 
 
-def _remainder(difficulty: int, chance: random.Random) -> Question:
-    a = _number(difficulty, chance)
-    b = _number({1: 1, 2: 1, 3: 2, 4: 2, 5: 3}[difficulty], chance)
+def _remainder(difficulty: int, rng: random.Random) -> Question:
+    a = _number(difficulty, rng)
+    b = _number({1: 1, 2: 1, 3: 2, 4: 2, 5: 3}[difficulty], rng)
     if difficulty < HARDEST:
         text = f"What is the remainder of {a} divided by {b}?"
         return Question(text, str(a % b), steps(f"{a} % {b}"))
-    c = _number(3, chance)
+    c = _number(3, rng)
     text = f"What is the remainder of {a} * {c} divided by {b}?"
     return Question(text, str(a * c % b), steps(f"{a} * {c}", f"{a} * {c} % {b}"))
 
 
-def _expression(difficulty: int, chance: random.Random) -> Question:
+def _expression(difficulty: int, rng: random.Random) -> Question:
     """Terms in brackets; every operator of a longer one is a step of the work."""
     operators = {1: 2, 2: 2, 3: 3, 4: 4, 5: 6}[difficulty]
-    chosen = [chance.choice("+-") for _ in range(operators)]
+    chosen = [rng.choice("+-") for _ in range(operators)]
     if difficulty > 1:
-        for place in chance.sample(range(operators), 1 + operators // 4):
+        for place in rng.sample(range(operators), 1 + operators // 4):
             chosen[place] = "*"
-    terms = [(str(n), n) for n in (_operand(difficulty, chance) for _ in range(operators + 1))]
+    terms = [(str(n), n) for n in (_operand(difficulty, rng) for _ in range(operators + 1))]
     work: list[str] = []
     while chosen:
-        place = chance.randrange(len(chosen))
+        place = rng.randrange(len(chosen))
         (left, a), (right, b), sign = terms[place], terms[place + 1], chosen.pop(place)
         value = a * b if sign == "*" else a + b if sign == "+" else a - b
         work.append(f"{left} {sign} {right}")
@@ -77,15 +77,13 @@ def _expression(difficulty: int, chance: random.Random) -> Question:
     return Question(f"Compute {work[-1]}.", str(terms[0][1]), steps(*work))
 
 
-def _number(digits: int, chance: random.Random) -> int:
+def _number(digits: int, rng: random.Random) -> int:
     """A number of so many digits; of one digit: 2 to 9."""
-    return (
-        chance.randint(2, 9) if digits == 1 else chance.randint(10 ** (digits - 1), 10**digits - 1)
-    )
+    return rng.randint(2, 9) if digits == 1 else rng.randint(10 ** (digits - 1), 10**digits - 1)
 
 
-def _operand(difficulty: int, chance: random.Random) -> int:
-    return chance.randint(2, {1: 9, 2: 20, 3: 200, 4: 999, 5: 999}[difficulty])
+def _operand(difficulty: int, rng: random.Random) -> int:
+    return rng.randint(2, {1: 9, 2: 20, 3: 200, 4: 999, 5: 999}[difficulty])
 
 
 FAMILIES: dict[str, Family] = {

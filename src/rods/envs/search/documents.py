@@ -112,7 +112,7 @@ def read_lines(path: Path) -> Iterator[Line]:
                 start += len(line)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise ConfigError(
-            f"env.search.corpus: {path} is no file; expected JSON lines of documents."
+            f"env.search.corpus: {path} is not a file; expected JSON lines of documents."
         ) from error
 
 

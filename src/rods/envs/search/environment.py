@@ -80,7 +80,7 @@ class SearchEnvironment:
         self._lock = threading.Lock()
         if source and not _is_address(source) and not Path(source).is_file():
             raise ConfigError(
-                f"env.search.corpus: {source} is no file; expected JSON lines of documents. "
+                f"env.search.corpus: {source} is not a file; expected JSON lines of documents. "
                 "Leave it empty for the bundled corpus, or give the address of a service in "
                 "env.search.retriever."
             )
@@ -105,14 +105,14 @@ class SearchEnvironment:
             raise TaskError(str(error)) from error
         return SearchWorld(task, self)
 
-    def another(self, task: Task, chance: random.Random) -> Task | None:
+    def another(self, task: Task, rng: random.Random) -> Task | None:
         """Another question of as many hops and of the same side; None: the task was not made."""
         if task.world.get("family") is None:
             return None
         question = question_of(task)
         first = HELD_OUT if self.is_held_out(task) else 0
         for _ in range(DRAWS):
-            made = question_task(len(question.steps), first + chance.randrange(HELD_OUT))
+            made = question_task(len(question.steps), first + rng.randrange(HELD_OUT))
             if made.turns[0].user != question.text:
                 return as_strictly(made, task)
         return None
@@ -162,7 +162,7 @@ def open_retriever(source: str) -> Retriever:
     if _is_address(source):
         return RemoteRetriever(source)
     if source:
-        return Bm25Index.of_file(Path(source), told=bar)
+        return Bm25Index.of_file(Path(source), progress=bar)
     return Bm25Index.of(bundled_corpus())
 
 

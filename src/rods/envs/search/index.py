@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rods.envs.search.documents import CorpusFile, Document, Hit, read_lines, words
-from rods.envs.search.progress import Told, Watched, silent
+from rods.envs.search.progress import ProgressCallback, ReportingList, silent
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.infra.install import install_line
 
@@ -77,7 +77,7 @@ class Bm25Index:
         corpus: Path,
         folder: Path | None = None,
         mapped: bool = True,
-        told: Callable[[Path, int], Told] | None = None,
+        progress: Callable[[Path, int], ProgressCallback] | None = None,
     ) -> Bm25Index:
         """The index of a file, built if there is none of exactly this text.
 
@@ -85,7 +85,7 @@ class Bm25Index:
             corpus: JSON lines of documents.
             folder: where index folders lie; None: beside the corpus.
             mapped: False: load the index into memory.
-            told: makes what is told of the progress, from the corpus and its size in bytes.
+            progress: makes what is called with the progress, from the corpus and its size in bytes.
 
         Raises:
             ConfigError: the corpus is missing, empty or broken, or the folder cannot be written.
@@ -94,11 +94,11 @@ class Bm25Index:
         bm25s = engine()
         if not corpus.is_file():
             raise ConfigError(
-                f"env.search.corpus: {corpus} is no file; expected JSON lines of documents."
+                f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents."
             )
         place = _find(corpus, folder or corpus.parent)
         if not (place / CARD).is_file():
-            _build(corpus, place, told)
+            _build(corpus, place, progress)
         try:
             scores = bm25s.BM25.load(place, mmap=mapped)
             starts = np.load(place / STARTS, mmap_mode="r" if mapped else None)
@@ -177,17 +177,19 @@ def _numbered(texts: Iterable[str], where: str) -> _Words:
     return _Words(documents, numbers)
 
 
-def _built(numbered: _Words, told: Told) -> Any:
+def _built(numbered: _Words, progress: ProgressCallback) -> Any:
     scores = engine().BM25(k1=K1, b=B, method="lucene")
-    watched = Watched(numbered.documents, told)
-    scores.index((watched, numbered.numbers), show_progress=False)
+    documents = ReportingList(numbered.documents, progress)
+    scores.index((documents, numbered.numbers), show_progress=False)
     return scores
 
 
-def _build(corpus: Path, place: Path, told: Callable[[Path, int], Told] | None) -> None:
+def _build(
+    corpus: Path, place: Path, progress: Callable[[Path, int], ProgressCallback] | None
+) -> None:
     """Build in a folder of its own and rename it: what has the right name is whole."""
     size = corpus.stat().st_size
-    tell = told(corpus, size) if told else silent
+    tell = progress(corpus, size) if progress else silent
     starts = array("Q")
 
     def texts() -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 Owns the bar and what makes a library's loop tell where it is. Never changes what is built.
 
-    told = bar(Path("wiki.jsonl"), size)
-    told("reading", 0.5, 10_000)
-    told("done", 1.0, 20_000)
+    progress = bar(Path("wiki.jsonl"), size)
+    progress("reading", 0.5, 10_000)
+    progress("done", 1.0, 20_000)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READING = 0.5
 """Share of the work that is reading and splitting into words."""
 
 
-class Told(Protocol):
+class ProgressCallback(Protocol):
     """Hears how far it is."""
 
     def __call__(self, phase: str, share: float, documents: int) -> None:
@@ -36,19 +36,19 @@ def silent(phase: str, share: float, documents: int) -> None:
     """Tells nobody."""
 
 
-class Watched(list["array[int]"]):
+class ReportingList(list["array[int]"]):
     """A list that tells how far those are who go through it."""
 
-    def __init__(self, items: list[array[int]], told: Told):
+    def __init__(self, items: list[array[int]], progress: ProgressCallback):
         super().__init__(items)
-        self._told, self._passes = told, 0
+        self._progress, self._passes = progress, 0
 
     def __iter__(self) -> Iterator[array[int]]:
         done, total = min(self._passes, PASSES - 1), PASSES * len(self)
         self._passes += 1
         for number, item in enumerate(super().__iter__()):
             if not number % 1000:
-                self._told("scoring", (done * len(self) + number) / total, len(self))
+                self._progress("scoring", (done * len(self) + number) / total, len(self))
             yield item
 
 
@@ -80,6 +80,6 @@ class _Bar:
             self._progress.stop()
 
 
-def bar(corpus: Path, size: int) -> Told:
+def bar(corpus: Path, size: int) -> ProgressCallback:
     """A bar on standard error until it hears of the phase "done"."""
     return _Bar(corpus, size)

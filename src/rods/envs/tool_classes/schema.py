@@ -79,7 +79,7 @@ def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
 
     Args:
         kind: The class.
-        hidden: Public methods that are no tools.
+        hidden: Public methods that are not tools.
 
     Raises:
         ConfigError: there is none, or one has no hints, hints that no schema can say, or `*args`.

@@ -52,7 +52,7 @@ class ToolClasses:
         Args:
             name: Short name; `task.env` must be equal to it.
             classes: Their public methods are the tools, their public attributes the state.
-            hidden: Public methods that are no tools.
+            hidden: Public methods that are not tools.
             knowledge: Folder of what the values mean and how people ask (`rods.env.Knowing`).
 
         Raises:
@@ -197,7 +197,7 @@ class Objects:
         """Execute one call of a known tool; the result is JSON, a failure `{"error": ...}`.
 
         Raises:
-            EnvError: something outside the class failed, or its result is no plain value.
+            EnvError: something outside the class failed, or its result is not a plain value.
         """
         tool = self._prepared.tools[call.name]
         fault = tool.fault(call.arguments)

@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -116,7 +116,7 @@ class ChatClient:
                 self._count(stage, cached=1)
             else:
                 if schema is not None:
-                    form = {"name": _name(stage), "schema": dict(schema)}
+                    form: dict[str, Json] = {"name": _name(stage), "schema": dict(schema)}
                     fields["response_format"] = {"type": "json_schema", "json_schema": form}
                 answer = self._answer(stage, model, fields)
                 self._keep(key, answer)
@@ -156,7 +156,7 @@ class ChatClient:
         self.close()
 
     @contextlib.contextmanager
-    def _told(self, stage: str) -> Iterator[None]:
+    def _told(self, stage: str) -> Generator[None]:
         """Say what went wrong in the words of a writer."""
         try:
             self._must_be_open()
@@ -178,7 +178,7 @@ class ChatClient:
                 self._cache.put(key, answer)
 
     @contextlib.contextmanager
-    def _account(self, stage: str) -> Iterator[None]:
+    def _account(self, stage: str) -> Generator[None]:
         """A question's place among those in flight, and its requests on a stage's account."""
         with self._slots:
             with self._lock:

@@ -1,6 +1,6 @@
 """What a language model's text holds once the talk around it is taken away.
 
-Owns the removal of thinking and the search for JSON in prose. It mends only what has one meaning
+Owns the removal of thinking and the search for JSON in prose. It fixes only what has one meaning
 (a trailing comma, a raw line break in a string), guesses nothing, and never evaluates text.
 
     find_json('<think>hm</think> Here you are: {"a": [1, 2,]}')  # {"a": [1, 2]}
@@ -60,7 +60,7 @@ def _parsed(text: str) -> tuple[bool, Json]:
     for form in (text, _TRAILING.sub(lambda match: match.group(1) or "", text)):
         try:
             value = cast("Json", json.loads(form, strict=False, parse_constant=_refuse))
-            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is not text
         except (ValueError, RecursionError):
             continue
         return True, value

@@ -19,7 +19,7 @@ import openai
 SILENCES = 8
 """Requests in a row, of all stages, without any answer after which the server counts as down."""
 SILENT = frozenset({408, 409, 425})
-"""HTTP states below 500 that are no answer, either."""
+"""HTTP states below 500 that are not an answer, either."""
 
 
 class Watch(openai.DefaultHttpxClient):

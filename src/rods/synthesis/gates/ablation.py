@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from rods.env import TurnVerdict
-from rods.synthesis.gates.case import Case, Facts, Kin, gate
+from rods.synthesis.gates.case import Case, Facts, SourceTurn, gate
 from rods.synthesis.structure.sources import Shown
 from rods.task import MISS_PARAM
 
@@ -78,17 +78,17 @@ def every_call_is_needed(case: Case) -> str | None:
         if case.aligned and number in superfluous(case.seed):
             continue
         step = steps[number]
-        kin = case.kins[step.turn]
-        if kin is not None and _has(kin, step.call.name):
+        source_turn = case.source_turns[step.turn]
+        if source_turn is not None and _has(source_turn, step.call.name):
             continue
         return f"turn {step.turn}: {step.call} changes nothing and tells what was told before"
     return None
 
 
-def _has(kin: Kin, name: str) -> bool:
+def _has(source_turn: SourceTurn, name: str) -> bool:
     """Whether the reworked turn has a superfluous call of this function."""
-    theirs = [kin.facts.steps[number] for number in superfluous(kin.facts)]
-    return any(step.turn == kin.place and step.call.name == name for step in theirs)
+    theirs = [source_turn.facts.steps[number] for number in superfluous(source_turn.facts)]
+    return any(step.turn == source_turn.place and step.call.name == name for step in theirs)
 
 
 @gate("gap")
@@ -101,19 +101,23 @@ def gaps_are_real(case: Case) -> str | None:
     if case.variant.task.category != MISS_PARAM:
         return None
     for index in gaps(case.variant):
-        kin = case.kins[index]
-        if not opens(case.variant, index) and (kin is None or not _as_loose(case, index, kin)):
+        source_turn = case.source_turns[index]
+        if not opens(case.variant, index) and (
+            source_turn is None or not _as_loose(case, index, source_turn)
+        ):
             return f"turn {index}: nothing is missing, or the next message does not give it"
     return None
 
 
-def _as_loose(case: Case, index: int, kin: Kin) -> bool:
+def _as_loose(case: Case, index: int, source_turn: SourceTurn) -> bool:
     """Whether the reworked gap is none either, and values stand where they stood."""
-    if kin.place not in gaps(kin.facts) or opens(kin.facts, kin.place):
+    if source_turn.place not in gaps(source_turn.facts) or opens(
+        source_turn.facts, source_turn.place
+    ):
         return False
     gap, told = case.variant.tokens[index : index + 2]
-    old_gap, old_told = kin.facts.tokens[kin.place : kin.place + 2]
-    words = case.variant.words[index + 1] & kin.facts.words[kin.place + 1]
+    old_gap, old_told = source_turn.facts.tokens[source_turn.place : source_turn.place + 2]
+    words = case.variant.words[index + 1] & source_turn.facts.words[source_turn.place + 1]
     return len(gap) <= len(old_gap) and len(told) >= len(old_told) and bool(words or old_told)
 
 

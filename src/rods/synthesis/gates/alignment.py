@@ -4,7 +4,7 @@ Owns the comparison of one turn with the turn that it reworks: values are masked
 that take them, and what is left must be the same sentence. It tells exchanged values, something put
 in or left out, a negation. Never reads what a message means, never looks for the model itself.
 
-    Retelling(kin, 2, variant, 2, steps).problem()          # None, or what is wrong
+    Retelling(human, 2, variant, 2, steps).problem()          # None, or what is wrong
 """
 
 from __future__ import annotations
@@ -59,48 +59,48 @@ class Pairs(NamedTuple):
     turns: dict[int, int]
     steps: dict[int, int]
 
-    def add(self, kin: Facts, place: int, variant: Facts, index: int) -> None:
+    def add(self, human: Facts, place: int, variant: Facts, index: int) -> None:
         """A turn with its steps."""
         self.turns[index] = place
-        self.steps.update(_paired(kin, place, variant, index))
+        self.steps.update(_paired(human, place, variant, index))
 
 
-def _paired(kin: Facts, place: int, variant: Facts, index: int) -> Iterator[tuple[int, int]]:
+def _paired(human: Facts, place: int, variant: Facts, index: int) -> Iterator[tuple[int, int]]:
     mine = [n for n, step in enumerate(variant.steps) if step.turn == index]
-    theirs = [n for n, step in enumerate(kin.steps) if step.turn == place]
+    theirs = [n for n, step in enumerate(human.steps) if step.turn == place]
     return zip(mine, theirs, strict=False)
 
 
 class Retelling:
     """One turn beside the human turn that it reworks."""
 
-    def __init__(self, kin: Facts, place: int, variant: Facts, index: int, before: Pairs):
+    def __init__(self, human: Facts, place: int, variant: Facts, index: int, before: Pairs):
         """Prepare.
 
         Args:
-            kin: the human task.
+            human: the human task.
             place: its turn.
             variant: the task to be judged.
             index: its turn.
-            before: earlier turns of the variant that rework turns of `kin`.
+            before: earlier turns of the variant that rework turns of `human`.
         """
-        self._kin, self._place = kin, place
+        self._human, self._place = human, place
         self._variant, self._index = variant, index
-        answered = kin.answer(place), variant.answer(index)
+        answered = human.answer(place), variant.answer(index)
         later = {answered[1]: answered[0]} if variant.answer(index) != index else {}
         self._before = Pairs(
             {**before.turns, index: place, **later},
-            {**before.steps, **dict(_paired(kin, answered[0], variant, answered[1]))},
+            {**before.steps, **dict(_paired(human, answered[0], variant, answered[1]))},
         )
         self._domains = domains_of(variant.environment)
-        self._old = _roles(kin, place)
+        self._old = _roles(human, place)
         self._new = _roles(variant, index)
 
     def problem(self) -> str | None:
         """What is wrong; None: it says the same with its own values."""
         if list(self._old) != list(self._new):
             return "its calls take other arguments than those of the turn that it reworks"
-        old = self._kin.task.turns[self._place].user
+        old = self._human.task.turns[self._place].user
         new = _uncourteous(self._variant.task.turns[self._index].user, old)
         kept = {r for r, v in self._old.items() if v == self._new[r] and _is_phrase(v)}
         old_masks, new_masks = _masks(self._old, kept), _masks(self._new, kept)
@@ -124,10 +124,10 @@ class Retelling:
         """A value that is neither said where the model says its own nor comes from there."""
         fixed = {
             (argument.step, argument.name)
-            for argument in self._kin.arguments
+            for argument in self._human.arguments
             if argument.source is Source.DOCUMENTATION
         }
-        first = _began(self._kin, self._place)
+        first = _began(self._human, self._place)
         for role, old in self._old.items():
             new = self._new[role]
             if role in said or normal(old) == normal(new):
@@ -185,13 +185,13 @@ class Retelling:
         last = _began(self._variant, self._index) + role.call
         for mine, theirs in self._before.steps.items():
             if mine < last:
-                yield self._kin.steps[theirs], self._variant.steps[mine]
+                yield self._human.steps[theirs], self._variant.steps[mine]
 
     def _places(self, role: Role, old: Scalar) -> Iterator[Scalar]:
         """What the variant has where the model's texts, results, calls and world have a value."""
         key = normal(old)
         for index, place in self._before.turns.items():
-            texts = self._kin.task.turns[place].user, self._variant.task.turns[index].user
+            texts = self._human.task.turns[place].user, self._variant.task.turns[index].user
             if _mask(texts[0], old, "\0", self._domains) != texts[0]:
                 new = self._new[role]
                 yield new if _mask(texts[1], new, "\0", self._domains) != texts[1] else None
@@ -200,7 +200,7 @@ class Retelling:
     def _pairs(self, role: Role) -> Iterator[Pair]:
         """Values of the model's texts, world, calls and results, and what the variant has there."""
         for mine, theirs in self._before.turns.items():
-            yield self._kin.task.turns[theirs].user, self._variant.task.turns[mine].user
+            yield self._human.task.turns[theirs].user, self._variant.task.turns[mine].user
         for before, after in self._earlier(role):
             yield from leaf_pairs(before.leaves, after.leaves)
             yield from leaf_pairs(_arguments(before), _arguments(after))
@@ -211,7 +211,7 @@ class Retelling:
         """What stands in the same places of the two worlds."""
         worlds = (
             cast("Mapping[str, Any]", f.task.world.get("initial_config", {}))
-            for f in (self._kin, self._variant)
+            for f in (self._human, self._variant)
         )
         shown = ({n: {**self._domains.defaults.get(n, {}), **w[n]} for n in w} for w in worlds)
         return tuple(side_by_side(*shown))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rods.synthesis.gates.case import Case, Kin, gate
+from rods.synthesis.gates.case import Case, SourceTurn, gate
 from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import DONE, END, foreign, pattern, pieces
 from rods.types import ToolCall
@@ -27,24 +27,26 @@ def calls_are_asked_for(case: Case) -> str | None:
     """
     phrases = phrases_of(case.variant.environment)
     for index, turn in enumerate(case.variant.task.turns):
-        kin = case.kins[index]
-        problem = _misread(phrases, case, index, kin)
-        if problem is None and kin is not None:
-            problem = _unlike(kin, turn.ground_truth)
+        source_turn = case.source_turns[index]
+        problem = _misread(phrases, case, index, source_turn)
+        if problem is None and source_turn is not None:
+            problem = _unlike(source_turn, turn.ground_truth)
         if problem is not None:
             return f"turn {index}: {problem}"
     return None
 
 
-def _unlike(kin: Kin, calls: Sequence[ToolCall]) -> str | None:
-    mine, theirs = [c.name for c in calls], [c.name for c in kin.turn.ground_truth]
+def _unlike(source_turn: SourceTurn, calls: Sequence[ToolCall]) -> str | None:
+    mine, theirs = [c.name for c in calls], [c.name for c in source_turn.turn.ground_truth]
     if mine == theirs:
         return None
-    origin = kin.facts.task.provenance.origin
-    return f"calls {mine}; turn {kin.place} of {origin}, which it reworks, calls {theirs}"
+    origin = source_turn.facts.task.provenance.origin
+    return f"calls {mine}; turn {source_turn.place} of {origin}, which it reworks, calls {theirs}"
 
 
-def _misread(phrases: Phrases, case: Case, index: int, kin: Kin | None) -> str | None:
+def _misread(
+    phrases: Phrases, case: Case, index: int, source_turn: SourceTurn | None
+) -> str | None:
     """What is wrong with a message that is made of templates; None for other wording.
 
     A reworked message counts as one where clauses cover it, but not the message of its model.
@@ -57,7 +59,9 @@ def _misread(phrases: Phrases, case: Case, index: int, kin: Kin | None) -> str |
     clauses = _clauses(phrases, tuple(case.variant.specs))
     other, rest = _cut(clauses, reading.rest)
     strange = bool(foreign(rest))
-    if kin is not None and (strange or not foreign(_cut(clauses, kin.turn.user)[1])):
+    if source_turn is not None and (
+        strange or not foreign(_cut(clauses, source_turn.turn.user)[1])
+    ):
         return None
     if other and not (reading.unsaid and strange):
         return f"the message asks for {', '.join(other)} with values of no call"

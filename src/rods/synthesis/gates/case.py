@@ -2,7 +2,7 @@
 
 Owns `Facts`, `Case` and the registry of gates. Never decides anything itself.
 
-    case.kin(2)                                             # the human turn that turn 2 reworks
+    case.source_turns[2]                                    # the human turn that turn 2 reworks
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ _ACRONYMS: dict[int, tuple[Mapping[str, ToolSpec], frozenset[str]]] = {}
 
 
 def _acronyms(phrases: Phrases, specs: Mapping[str, ToolSpec]) -> frozenset[str]:
-    """Words in capitals that tools and templates speak of (GPS): they are no values."""
+    """Words in capitals that tools and templates speak of (GPS): they are not values."""
     known = _ACRONYMS.get(id(specs))
     if known is None or known[0] is not specs:
         texts = [spec.description for spec in specs.values()] + [_templates(phrases)]
@@ -163,7 +163,7 @@ def _acronyms(phrases: Phrases, specs: Mapping[str, ToolSpec]) -> frozenset[str]
     return known[1]
 
 
-class Kin(NamedTuple):
+class SourceTurn(NamedTuple):
     """A turn of an ancestor whose message a message reworks."""
 
     facts: Facts
@@ -210,67 +210,73 @@ class Case:
         return tuple(found)
 
     @cached_property
-    def kins(self) -> tuple[Kin | None, ...]:
+    def source_turns(self) -> tuple[SourceTurn | None, ...]:
         """The ancestor's turn that each turn reworks; None for new wording.
 
         A blank turn belongs to the turn before it. What templates explain to the last word is new,
         however many words it shares: there are few ways to ask for a book. So is what then gives
         the value that it left open.
         """
-        found: list[Kin | None] = []
+        found: list[SourceTurn | None] = []
         for index, turn in enumerate(self.variant.task.turns):
             asked = index - 1 if self.variant.answers(index) else index
             reading = self.readings[asked]
             if reading is not None and reading.complete:
                 found.append(None)
             elif turn.user.strip():
-                found.append(self._kin(index) or self._next(index, found))
+                found.append(self._source_turn(index) or self._next(index, found))
             else:
                 found.append(_following(found[-1]) if found else None)
         return tuple(found)
 
-    def _kin(self, index: int) -> Kin | None:
+    def _source_turn(self, index: int) -> SourceTurn | None:
         mine = self.variant.words[index]
         names = _names(self.variant.task.turns[index])
         best: tuple[float, bool] = (KIN, False)
-        nearest: Kin | None = None
+        nearest: SourceTurn | None = None
         for facts in self.ancestors:
             for place, words in enumerate(facts.words):
                 union = len(mine | words)
                 share = len(mine & words) / union if union else 0.0
                 key = (share, names == _names(facts.task.turns[place]))
                 if words and key > best:
-                    best, nearest = key, Kin(facts, place)
+                    best, nearest = key, SourceTurn(facts, place)
         return nearest
 
-    def _next(self, index: int, before: Sequence[Kin | None]) -> Kin | None:
+    def _next(self, index: int, before: Sequence[SourceTurn | None]) -> SourceTurn | None:
         """The turn after the one that the turn before reworks.
 
         It follows a gap as its answer, in whatever words; another turn must share words and calls.
         """
-        kin = _following(before[-1]) if before else None
-        if kin is None or (self.variant.answers(index) and kin.facts.answers(kin.place)):
-            return kin
-        if _names(kin.turn) != _names(self.variant.task.turns[index]):
+        source_turn = _following(before[-1]) if before else None
+        if source_turn is None or (
+            self.variant.answers(index) and source_turn.facts.answers(source_turn.place)
+        ):
+            return source_turn
+        if _names(source_turn.turn) != _names(self.variant.task.turns[index]):
             return None
-        return kin if self.variant.words[index] & kin.facts.words[kin.place] else None
+        return (
+            source_turn
+            if self.variant.words[index] & source_turn.facts.words[source_turn.place]
+            else None
+        )
 
-    def counterpart(self, index: int) -> Kin | None:
+    def counterpart(self, index: int) -> SourceTurn | None:
         """The turn to measure by: the reworked one, else the seed's turn at the same place."""
-        kin = self.kins[index]
-        if kin is None and index < len(self.seed.task.turns):
-            return Kin(self.seed, index)
-        return kin
+        source_turn = self.source_turns[index]
+        if source_turn is None and index < len(self.seed.task.turns):
+            return SourceTurn(self.seed, index)
+        return source_turn
 
 
 def _names(turn: Turn) -> list[str]:
     return [call.name for call in turn.ground_truth]
 
 
-def _following(kin: Kin | None) -> Kin | None:
-    if kin is None or kin.place + 1 >= len(kin.facts.task.turns):
+def _following(source_turn: SourceTurn | None) -> SourceTurn | None:
+    if source_turn is None or source_turn.place + 1 >= len(source_turn.facts.task.turns):
         return None
-    return Kin(kin.facts, kin.place + 1)
+    return SourceTurn(source_turn.facts, source_turn.place + 1)
 
 
 Gate: TypeAlias = Callable[[Case], "str | None"]

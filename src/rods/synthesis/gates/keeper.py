@@ -101,11 +101,11 @@ class Gatekeeper:
 
     def case(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Case:
         """A proposal as gates look at it."""
-        givers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
+        producers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
         return Case(
             seed=self.facts(seed),
             variant=Facts(self.environment, variant),
-            ancestors=[self.facts(t) for t in dict.fromkeys([seed, *givers])],
+            ancestors=[self.facts(t) for t in dict.fromkeys([seed, *producers])],
             corpus=self._corpus,
             max_distance=self.max_distance,
             seen=seen,

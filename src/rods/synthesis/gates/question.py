@@ -36,7 +36,7 @@ def is_asked_alike(case: Case) -> str | None:
     """It is a question with an answer, of the seed's environment and category."""
     seed, variant = case.seed.task, case.variant.task
     if not is_question(variant) or not variant.turns[0].user.strip():
-        return "it is no question with an answer"
+        return "it is not a question with an answer"
     if (seed.env, seed.category) != (variant.env, variant.category):
         return f"{variant.env}/{variant.category} is not the seed's {seed.env}/{seed.category}"
     return None
@@ -54,7 +54,7 @@ def is_as_hard(case: Case) -> str | None:
 
 @gate("question_new")
 def is_not_asked_yet(case: Case) -> str | None:
-    """Its text is no seed's, no original's and no earlier variant's."""
+    """Its text is not a seed's, an original's or an earlier variant's."""
     text = case.variant.prints.text
     if text == case.seed.prints.text or (case.pool is not None and text in case.pool.texts):
         return "a task with this text exists"

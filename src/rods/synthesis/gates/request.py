@@ -86,9 +86,9 @@ def wants_something(case: Case) -> str | None:
             continue
         text = _bare(case, index)
         problem = _problem(text, verbs, asks=not case.variant.answers(index))
-        kin = case.kins[index]
+        source_turn = case.source_turns[index]
         if problem is not None and (
-            kin is None or _problem(kin.turn.user, verbs, asks=True) is None
+            source_turn is None or _problem(source_turn.turn.user, verbs, asks=True) is None
         ):
             return f"turn {index}: {problem}"
     return None

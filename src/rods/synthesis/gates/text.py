@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.synthesis.gates.case import Case, Facts, Kin, gate
+from rods.synthesis.gates.case import Case, Facts, SourceTurn, gate
 from rods.synthesis.structure.sources import Argument, Source
 from rods.synthesis.structure.trace import leaves
 from rods.types import ToolCall, ToolSpec
@@ -77,9 +77,9 @@ def nothing_leaks(case: Case) -> str | None:
 
 def _is_human(case: Case, index: int, text: str) -> bool:
     """Whether the message that is reworked says it; for new wording, whether an ancestor does."""
-    kin = case.kins[index]
-    if kin is not None:
-        return text in kin.turn.user
+    source_turn = case.source_turns[index]
+    if source_turn is not None:
+        return text in source_turn.turn.user
     return any(text in facts.speech for facts in case.ancestors)
 
 
@@ -92,7 +92,7 @@ _NAMES: dict[int, tuple[Mapping[str, ToolSpec], frozenset[str]]] = {}
 
 
 def _identifiers(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
-    """Names of functions and parameters that are no plain words."""
+    """Names of functions and parameters that are not plain words."""
     known = _NAMES.get(id(specs))
     if known is None or known[0] is not specs:
         names = set(specs)
@@ -116,17 +116,19 @@ def nothing_contradicts(case: Case) -> str | None:
             return f"turn {index}: the message takes back what it asks for"
         model = case.counterpart(index) if tokens else None
         loose = case.variant.unexplained(index) if tokens else ()
-        kin = case.kins[index]
-        if kin is not None:
-            remarks = kin.facts.remarks(kin.place)
+        source_turn = case.source_turns[index]
+        if source_turn is not None:
+            remarks = source_turn.facts.remarks(source_turn.place)
             loose = tuple(t for t in loose if t not in remarks)
         known = model.facts.unexplained(model.place) if model and loose else ()
         if len(loose) > len(set(known) - set(tokens)):
             return f"turn {index}: {_list(loose)} stand in no call, result or configuration"
-        strays = case.variant.strays(index) if kin is not None and tokens else ()
-        if kin is not None and len(strays) > len(kin.facts.strays(kin.place)):
-            return f"turn {index}: {_list(strays)} are no values of its calls"
-        unsaid = _unsaid(case, index, kin) if kin is not None else None
+        strays = case.variant.strays(index) if source_turn is not None and tokens else ()
+        if source_turn is not None and len(strays) > len(
+            source_turn.facts.strays(source_turn.place)
+        ):
+            return f"turn {index}: {_list(strays)} are not values of its calls"
+        unsaid = _unsaid(case, index, source_turn) if source_turn is not None else None
         if unsaid is not None:
             return f"turn {index}: the message does not say {unsaid.name}={unsaid.value!r}"
     return None
@@ -142,10 +144,10 @@ def _taken_back(case: Case, index: int) -> bool:
     return bool(found) and not all(_is_human(case, index, s.strip()) for s in found)
 
 
-def _unsaid(case: Case, index: int, kin: Kin) -> Argument | None:
+def _unsaid(case: Case, index: int, source_turn: SourceTurn) -> Argument | None:
     """An argument that the message does not say, although its model says its own there."""
     mine = [a for a in case.variant.arguments if a.turn == index]
-    theirs = [a for a in kin.facts.arguments if a.turn == kin.place]
+    theirs = [a for a in source_turn.facts.arguments if a.turn == source_turn.place]
     if [(a.name, a.path) for a in mine] != [(a.name, a.path) for a in theirs]:
         return None
     for new, old in zip(mine, theirs, strict=True):
@@ -200,8 +202,8 @@ def units_agree(case: Case) -> str | None:
         problem = _unit_problem(case.variant, index)
         if problem is None:
             continue
-        kin = case.kins[index]
-        if kin is None or _unit_problem(kin.facts, kin.place) is None:
+        source_turn = case.source_turns[index]
+        if source_turn is None or _unit_problem(source_turn.facts, source_turn.place) is None:
             return f"turn {index}: {problem}"
     return None
 

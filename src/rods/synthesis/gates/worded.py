@@ -10,7 +10,7 @@ to its last word. Other wording is a language model's. Never reads what a messag
 from __future__ import annotations
 
 from rods.synthesis.gates.alignment import Pairs, Retelling
-from rods.synthesis.gates.case import Case, Facts, Kin, gate
+from rods.synthesis.gates.case import Case, Facts, SourceTurn, gate
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import Strict, foreign, read
@@ -35,11 +35,11 @@ def _retold(case: Case) -> str | None:
     pairs: dict[str, Pairs] = {}
     for index in range(len(case.variant.task.turns)):
         problems: list[str] = []
-        for kin in _models(case, index):
-            known = pairs.setdefault(kin.facts.task.id, Pairs({}, {}))
-            problem = Retelling(*kin, case.variant, index, known).problem()
+        for source_turn in _models(case, index):
+            known = pairs.setdefault(source_turn.facts.task.id, Pairs({}, {}))
+            problem = Retelling(*source_turn, case.variant, index, known).problem()
             if problem is None:
-                known.add(*kin, case.variant, index)
+                known.add(*source_turn, case.variant, index)
                 break
             problems.append(problem)
         else:
@@ -48,17 +48,17 @@ def _retold(case: Case) -> str | None:
     return None
 
 
-def _models(case: Case, index: int) -> list[Kin]:
+def _models(case: Case, index: int) -> list[SourceTurn]:
     """Turns of ancestors that make the same calls in the same place of a gap, the likest first."""
     shape = _shape(case.variant, index)
     mine = case.variant.words[index]
 
-    def share(kin: Kin) -> float:
-        theirs = kin.facts.words[kin.place]
+    def share(source_turn: SourceTurn) -> float:
+        theirs = source_turn.facts.words[source_turn.place]
         return len(mine & theirs) / max(1, len(mine | theirs))
 
     found = [
-        Kin(facts, place)
+        SourceTurn(facts, place)
         for facts in case.ancestors
         for place in range(len(facts.task.turns))
         if _shape(facts, place) == shape

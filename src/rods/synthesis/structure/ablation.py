@@ -5,7 +5,7 @@ a brake shows nothing that an engine's start is given, and yet the engine does n
 the pedal pressed. Never looks at user texts, never judges.
 
     found = ablate(environment, task)
-    found.edges                                   # {Edge(giver=0, taker=1), ...}
+    found.edges                                   # {Edge(producer=0, consumer=1), ...}
     found.final                                   # calls that the last public state needs
 """
 
@@ -23,16 +23,16 @@ from rods.types import ToolCall
 class Edge(NamedTuple):
     """One call feeds another."""
 
-    giver: int
+    producer: int
     """Index of a call in the flattened ground truth."""
-    taker: int
+    consumer: int
 
 
 class Ablation(NamedTuple):
     """What leaving out each call of a ground truth changes."""
 
     edges: frozenset[Edge]
-    """The taker's result is another one without the giver."""
+    """The consumer's result is another one without the producer."""
     final: frozenset[int]
     """Calls without which the last public state is another one."""
     runs: int
@@ -42,7 +42,7 @@ class Ablation(NamedTuple):
     def idle(self) -> frozenset[int]:
         """Calls that change no later result and no state: questions, mostly."""
         asked = range(self.runs - 1)
-        return frozenset(asked) - self.final - {edge.giver for edge in self.edges}
+        return frozenset(asked) - self.final - {edge.producer for edge in self.edges}
 
 
 def ablate(environment: Environment, task: Task) -> Ablation:
@@ -76,8 +76,8 @@ def state_edges(environment: Environment, task: Task) -> frozenset[Edge]:
 def depth(calls: int, edges: Collection[Edge]) -> int:
     """Longest chain of edges among so many calls; edges point forward."""
     level = [0] * calls
-    for edge in sorted(edges, key=lambda e: e.taker):
-        level[edge.taker] = max(level[edge.taker], level[edge.giver] + 1)
+    for edge in sorted(edges, key=lambda e: e.consumer):
+        level[edge.consumer] = max(level[edge.consumer], level[edge.producer] + 1)
     return max(level, default=0)
 
 

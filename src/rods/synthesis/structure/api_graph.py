@@ -67,10 +67,10 @@ class ApiGraph:
         for argument in arguments:
             if argument.source is not Source.RESULT or argument.feeder is None:
                 continue
-            giver, taker = steps[argument.feeder], steps[argument.step]
-            for name in {_field(leaf.path) for leaf in giver.leaves if _same(leaf, argument)}:
-                key = taker.call.name, argument.name
-                self.feeds.setdefault(key, Counter())[giver.call.name, name] += 1
+            producer, consumer = steps[argument.feeder], steps[argument.step]
+            for name in {_field(leaf.path) for leaf in producer.leaves if _same(leaf, argument)}:
+                key = consumer.call.name, argument.name
+                self.feeds.setdefault(key, Counter())[producer.call.name, name] += 1
 
     def given(self, tool: str, name: str) -> float | None:
         """How often calls of the training tasks give an argument; None for an unknown tool."""

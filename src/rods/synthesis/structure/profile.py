@@ -5,8 +5,8 @@ which (value edges, and state edges where they were asked for), dependency depth
 come from, and what a turn takes from earlier turns (arXiv 2606.19047, skill-aligned synthesis).
 Never rejects anything: gates do.
 
-    phi = profile(environment, task)
-    distance(phi, profile(environment, variant))            # 0 = same structure, 1 = nothing alike
+    found = profile(environment, task)
+    distance(found, profile(environment, variant))          # 0 = same structure, 1 = nothing alike
     profile(environment, task, state=True).state_depth      # costs a run for each call
 """
 
@@ -30,7 +30,7 @@ class MessageEdge(NamedTuple):
 
     turn: int
     """Turn whose text says the argument."""
-    taker: int
+    consumer: int
     """Index of a call in the flattened ground truth."""
 
 
@@ -46,13 +46,13 @@ class Profile:
     functions: tuple[str, ...]
     """Functions of the flattened ground truth."""
     value_edges: frozenset[Edge]
-    """An argument of the taker stands in the giver's result (and in no user text before)."""
+    """An argument of the consumer stands in the producer's result (and in no user text before)."""
     arguments: Mapping[Source, int]
     """How many argument values come from each source."""
     references: tuple[int, ...] = ()
     """Arguments of each turn that come from an earlier turn's text or results."""
     message_edges: frozenset[MessageEdge] = frozenset()
-    """An argument of the taker is said in an earlier turn (and not in its own)."""
+    """An argument of the consumer is said in an earlier turn (and not in its own)."""
     state: Ablation | None = None
     """State edges, where they were asked for."""
 
@@ -83,12 +83,12 @@ class Profile:
 
     def named(self, edges: Iterable[Edge]) -> Counter[tuple[str, str]]:
         """Edges by the names of their functions."""
-        return Counter((self.functions[e.giver], self.functions[e.taker]) for e in edges)
+        return Counter((self.functions[e.producer], self.functions[e.consumer]) for e in edges)
 
     def across(self, edges: Iterable[Edge]) -> frozenset[Edge]:
         """Those of the edges that join calls of different turns."""
         turns = turns_of(self.calls)
-        return frozenset(e for e in edges if turns[e.giver] != turns[e.taker])
+        return frozenset(e for e in edges if turns[e.producer] != turns[e.consumer])
 
 
 STATE_SHARE = 0.5

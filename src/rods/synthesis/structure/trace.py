@@ -109,7 +109,7 @@ def trace(environment: Environment, task: Task) -> Trace:
     """Execute the whole ground truth in a fresh world and have it judged.
 
     Raises:
-        TaskError: the world cannot be made. A failing call is no error: its result says so.
+        TaskError: the world cannot be made. A failing call is not an error: its result says so.
     """
     world = environment.open(task)
     steps: list[Step] = []

@@ -26,7 +26,7 @@ TYPES: Mapping[str, tuple[type, ...]] = {
     "dict": (dict,),
     "object": (dict,),
 }
-"""What a declared type may hold; a boolean is no number."""
+"""What a declared type may hold; a boolean is not a number."""
 _OPTIONS = re.compile(r"\b(?:options|possible values|allowed values)(?: are)?: *([\w, '\"]+)", re.I)
 _BETWEEN = re.compile(r"between (-?\d+(?:\.\d+)?)(?: \([^)]*\))? and (-?\d+(?:\.\d+)?)")
 _MULTIPLE = re.compile(r"multiple of (\d+)")

@@ -5,7 +5,7 @@ later call or result has another one, and it was seen in this turn or the one be
 you placed" wants that only one was placed, "that order" that its turn placed no other. A reference
 that repeats what was asked for ("the airport nearest to Rome") needs none of that. Never words.
 
-    clear_giver(steps, [0, 2], call, "loan_id", phrases, domains)  # Giver(lend(...))
+    clear_producer(steps, [0, 2], call, "loan_id", phrases, domains)  # Producer(lend(...))
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import Scalar, Step
-from rods.synthesis.templates.phrases import Giver, Phrases
+from rods.synthesis.templates.phrases import Phrases, Producer
 from rods.types import ToolCall
 
 PLACES = ("first", "second", "third")
@@ -23,14 +23,14 @@ LOOSE = frozenset({"", "id", "ident", "body"})
 """Kinds of which two values may be about quite different things."""
 
 
-def clear_giver(
+def clear_producer(
     steps: Sequence[Step],
     began: Sequence[int],
     call: ToolCall,
     name: str,
     phrases: Phrases,
     domains: Domains,
-) -> Giver | None:
+) -> Producer | None:
     """The latest call that showed a value so that words can mean it; None: it must be said.
 
     Args:
@@ -51,21 +51,21 @@ def clear_giver(
             continue
         made = steps[number].call
         alone = any(len(_values(steps[number], field)) == 1 for field in fields)
-        named = phrases.names_its_giver(call, name, made)
+        named = phrases.names_its_producer(call, name, made)
         alike = [n for n, step in enumerate(steps) if step.call.name == made.name and n != number]
         turn = max((first for first in began if first <= number), default=0)
         if not named and any(n >= turn for n in alike):
             return None
         only = not alike
-        giver = Giver(made, "" if alone or named else place_of(steps[number], value), only)
-        if not phrases.can_refer(call, name, giver):
+        producer = Producer(made, "" if alone or named else place_of(steps[number], value), only)
+        if not phrases.can_refer(call, name, producer):
             return None
         if named:
-            return giver
+            return producer
         recent = number >= began[0]
         stood = {name, *fields} - {""}
         rivals = any(_rival(s, stood, value, kind, domains) for s in steps[number + 1 :])
-        return giver if recent and (alone or giver.place) and not rivals else None
+        return producer if recent and (alone or producer.place) and not rivals else None
     return None
 
 

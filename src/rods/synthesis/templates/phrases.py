@@ -23,7 +23,7 @@ from rods.errors import SynthesisError
 from rods.synthesis.templates.wording import (
     SLOT,
     Ask,
-    Giver,
+    Producer,
     Wording,
     from_description,
     noun,
@@ -35,8 +35,8 @@ from rods.types import ToolCall
 
 __all__ = [
     "Ask",
-    "Giver",
     "Phrases",
+    "Producer",
     "Wording",
     "frame_words",
     "from_description",
@@ -132,17 +132,17 @@ class Phrases:
         wording = self.wordings.get(tool)
         return wording is None or bool(wording.open.get(argument))
 
-    def can_refer(self, call: ToolCall, argument: str, giver: Giver | None) -> bool:
+    def can_refer(self, call: ToolCall, argument: str, producer: Producer | None) -> bool:
         """Whether an argument can be meant, without being said, by what that call showed."""
         wording = self.wordings.get(call.name)
         if wording is None:
             return thing(argument) != noun(argument)
-        return bool(wording.references(argument, giver))
+        return bool(wording.references(argument, producer))
 
-    def names_its_giver(self, call: ToolCall, argument: str, giver: ToolCall) -> bool:
+    def names_its_producer(self, call: ToolCall, argument: str, producer: ToolCall) -> bool:
         """Whether every reference repeats what that call asked for, so that it fits no other."""
         wording = self.wordings.get(call.name)
-        forms = () if wording is None else wording.refer.get(argument, {}).get(giver.name, ())
+        forms = () if wording is None else wording.refer.get(argument, {}).get(producer.name, ())
         return bool(forms) and all(set(SLOT.findall(form)) - {"place"} for form in forms)
 
     def opener(self, owner: str, rng: random.Random) -> str:
@@ -232,11 +232,11 @@ def frame_words() -> frozenset[str]:
 def _filled(ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
     value = ask.call.arguments.get(name)
     if name in ask.shown:
-        giver = ask.givers.get(name)
-        meant = wording.references(name, giver)
-        if giver is None and not meant:
+        producer = ask.producers.get(name)
+        meant = wording.references(name, producer)
+        if producer is None and not meant:
             return f"the {wording.noun(name)} that you found"
-        if giver is not None and giver.call is not ask.last:
+        if producer is not None and producer.call is not ask.last:
             meant = [text for text in meant if " just " not in text]
         if meant:
             return rng.choice(meant)
@@ -295,7 +295,7 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
                 words=row.get("words", {}),
                 named=_lists(common, row, "named"),
                 refer={
-                    k: {giver: tuple(forms) for giver, forms in v.items()}
+                    k: {producer: tuple(forms) for producer, forms in v.items()}
                     for k, v in (common.get("refer", {}) | row.get("refer", {})).items()
                 },
                 open=_lists(common, row, "open"),

@@ -17,10 +17,10 @@ from typing import NamedTuple, cast
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import Scalar, Step
-from rods.synthesis.templates.clarity import clear_giver, place_of
+from rods.synthesis.templates.clarity import clear_producer, place_of
 from rods.synthesis.templates.phrases import (
-    Giver,
     Phrases,
+    Producer,
     Wording,
     frame_words,
     from_description,
@@ -36,7 +36,7 @@ OPEN = "[^\\x01]{1,300}?"
 END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
 """What follows a clause."""
 MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"
-"""Words that may stand for a value which a result showed: they point, and are no value."""
+"""Words that may stand for a value which a result showed: they point, and are not values."""
 DONE = "\x01"
 """Stands for each letter of a clause that was found, so that no clause is found across it."""
 MEANT = 2
@@ -156,9 +156,9 @@ def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str
     """The same, where values may also be meant, by what showed them, or left open."""
     filled: dict[str, str] = {}
     for name, value in steps[number].call.arguments.items():
-        givers = _givers(steps[:number], value)
-        texts = _one_of(ways(wording, name, value, givers))
-        told = givers or _tells(steps[:number], value)
+        producers = _producers(steps[:number], value)
+        texts = _one_of(ways(wording, name, value, producers))
+        told = producers or _tells(steps[:number], value)
         filled[name] = f"(?:{texts}|{MEANING})" if told else texts
     return filled
 
@@ -172,17 +172,17 @@ def _clear_ways(
     began = [next(i for i, s in enumerate(steps) if s.turn == t) for t in turns[-2:]]
     filled: dict[str, str] = {}
     for name, value in call.arguments.items():
-        giver = clear_giver(steps[:number], began, call, name, phrases, strict.domains)
-        meant = giver is not None and _same_field(steps[:number], giver, name, value)
+        producer = clear_producer(steps[:number], began, call, name, phrases, strict.domains)
+        meant = producer is not None and _same_field(steps[:number], producer, name, value)
         texts = [*wording.texts(name, value), *wording.asides(name, value)]
-        texts += wording.references(name, giver) if meant else ()
+        texts += wording.references(name, producer) if meant else ()
         filled[name] = _one_of([*texts, *(wording.opened(name) if strict.opens else ())])
     return filled
 
 
-def _same_field(steps: Sequence[Step], giver: Giver, name: str, value: Value) -> bool:
+def _same_field(steps: Sequence[Step], producer: Producer, name: str, value: Value) -> bool:
     """Whether a result that has a field of the argument's name shows the value there."""
-    step = next(step for step in reversed(steps) if step.call == giver.call)
+    step = next(step for step in reversed(steps) if step.call == producer.call)
     named = {normal(leaf.value) for leaf in step.leaves if leaf.path and leaf.path[-1] == name}
     return not named or normal(cast("Scalar", value)) in named
 
@@ -193,13 +193,13 @@ def _tells(steps: Iterable[Step], value: Value) -> bool:
     return found is not None and any(found in step.result.content.lower() for step in steps)
 
 
-def _givers(steps: Iterable[Step], value: Value) -> list[Giver]:
+def _producers(steps: Iterable[Step], value: Value) -> list[Producer]:
     if isinstance(value, list | dict | ToolCall):
         return []
     key = normal(value)
     shown = [step for step in steps if any(normal(leaf.value) == key for leaf in step.leaves)]
-    places = [Giver(step.call, place) for step in shown if (place := place_of(step, value))]
-    return [*(Giver(step.call) for step in shown), *places]
+    places = [Producer(step.call, place) for step in shown if (place := place_of(step, value))]
+    return [*(Producer(step.call) for step in shown), *places]
 
 
 def _clause(

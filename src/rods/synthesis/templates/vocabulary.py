@@ -77,7 +77,7 @@ class Vocabulary:
 
         Args:
             tasks: of the training side.
-            keep: words that are no name for anything new.
+            keep: words that are not names for anything new.
         """
         texts = {turn.user for task in tasks for turn in task.turns}
         found = Counter(word for text in texts for word in set(_NOUN.findall(text)))

@@ -26,7 +26,7 @@ _BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"
 _ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
 
 
-class Giver(NamedTuple):
+class Producer(NamedTuple):
     """An earlier call that a message may point back to."""
 
     call: ToolCall
@@ -45,7 +45,7 @@ class Ask(NamedTuple):
     """Arguments whose values results show and no text says: they may be referred to."""
     blurred: str = ""
     """An argument that the message leaves open on purpose."""
-    givers: Mapping[str, Giver] = {}
+    producers: Mapping[str, Producer] = {}
     """The calls whose results show them, where they are known."""
     used: frozenset[str] = frozenset()
     """Arguments whose values were said or shown before: nobody introduces them again."""
@@ -115,20 +115,20 @@ class Wording:
         text = said(value, self.words.get(name, {}))
         return [f"{form} ({text})" for form in self.open.get(name, ()) if _introduces(form)]
 
-    def references(self, name: str, giver: Giver | None) -> list[str]:
+    def references(self, name: str, producer: Producer | None) -> list[str]:
         """What may stand for a value that this call's result showed; empty: it must be said."""
         if self.described:
             return [form.format(self.noun(name)) for form in FOUND]
-        if giver is None:
+        if producer is None:
             return []
-        known = {key: said(value, {}) for key, value in giver.call.arguments.items()}
-        known |= {"place": giver.place} if giver.place else {}
+        known = {key: said(value, {}) for key, value in producer.call.arguments.items()}
+        known |= {"place": producer.place} if producer.place else {}
         return [
             SLOT.sub(lambda match: known[match[1]], form)
-            for form in self.refer.get(name, {}).get(giver.call.name, ())
+            for form in self.refer.get(name, {}).get(producer.call.name, ())
             if set(SLOT.findall(form)) <= known.keys()
-            and ("{place}" in form) == bool(giver.place)
-            and (giver.only or _points_back(form))
+            and ("{place}" in form) == bool(producer.place)
+            and (producer.only or _points_back(form))
         ]
 
     def opened(self, name: str) -> list[str]:
@@ -150,20 +150,22 @@ def _a(what: str) -> str:
     return f"{'an' if what[:1] in 'aeiou' else 'a'} {what}"
 
 
-def ways(wording: Wording, name: str, value: Value, givers: Iterable[Giver] = ()) -> list[str]:
+def ways(
+    wording: Wording, name: str, value: Value, producers: Iterable[Producer] = ()
+) -> list[str]:
     """Every text that may stand for an argument: its value, a reference, a value left open.
 
     Args:
         wording: of the tool.
         name: the argument.
         value: its value.
-        givers: calls whose results show the value.
+        producers: calls whose results show the value.
     """
     found = [*wording.texts(name, value), *wording.asides(name, value), *wording.opened(name)]
     if wording.described:
         found += wording.references(name, None)
-    for giver in givers:
-        found += wording.references(name, giver)
+    for producer in producers:
+        found += wording.references(name, producer)
     return list(dict.fromkeys(found))
 
 

@@ -68,14 +68,14 @@ class Matter:
 
     def _fed(self, tool: str, name: str, live: Live) -> tuple[Step, Scalar] | None:
         """The latest result that gave such arguments in the training tasks, and its value."""
-        givers = self._graph.feeds.get((tool, name), {})
+        producers = self._graph.feeds.get((tool, name), {})
         properties = cast("Mapping[str, Any]", self._specs[tool].parameters.get("properties", {}))
         declared = str(properties[name].get("type", ""))
         for step in reversed(live.steps):
             for leaf in step.leaves:
                 at = next((part for part in reversed(leaf.path) if isinstance(part, str)), "")
                 value = typed(leaf.value, declared)
-                if (step.call.name, at) in givers and value not in (None, ""):
+                if (step.call.name, at) in producers and value not in (None, ""):
                     return step, value
         return None
 

@@ -28,8 +28,8 @@ from rods.synthesis.structure.trace import (
     read_result,
     trace,
 )
-from rods.synthesis.templates.clarity import clear_giver
-from rods.synthesis.templates.phrases import Ask, Giver, Phrases
+from rods.synthesis.templates.clarity import clear_producer
+from rods.synthesis.templates.phrases import Ask, Phrases, Producer
 from rods.synthesis.writers.graph.augment import PlannedTurn, gap_of, with_gap
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live
@@ -122,7 +122,7 @@ class _Made:
     call: ToolCall
     step: Step
     kept: bool
-    givers: Mapping[str, Giver]
+    producers: Mapping[str, Producer]
     """Calls that showed what the message may mean without saying it, by argument."""
 
 
@@ -225,7 +225,7 @@ class Walk:
         return self._planner.domains.parameter(tool, name) not in PASSING
 
     def _bound(self, step: int, call: ToolCall) -> ToolCall | None:
-        """The seed's call with the values that its givers show now; None if a giver is gone."""
+        """The seed's call with the values that its producers show now; None if one is gone."""
         arguments: dict[str, Value] = dict(call.arguments)
         for (name, path), links in self._base.knowledge.links.get(step, {}).items():
             alive = [k for k in links if self._made[k.step].kept and not k.token]
@@ -272,28 +272,30 @@ class Walk:
         return Ask(
             made.call,
             spec,
-            frozenset(made.givers),
-            givers=made.givers,
+            frozenset(made.producers),
+            producers=made.producers,
             used=frozenset(used),
             last=last,
         )
 
-    def _givers(self, call: ToolCall, *, kept: bool) -> dict[str, Giver]:
+    def _producers(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
         """What can be meant by words: arguments whose value one earlier result shows clearly."""
-        found: dict[str, Giver] = {}
+        found: dict[str, Producer] = {}
         steps = [made.step for made in self._made]
         for name in call.arguments:
             planner = self._planner
-            giver = clear_giver(steps, self._began, call, name, planner.phrases, planner.domains)
+            producer = clear_producer(
+                steps, self._began, call, name, planner.phrases, planner.domains
+            )
             always = kept or _long(call.arguments[name])
-            if giver is not None and (always or self._rng.random() < REFER):
-                found[name] = giver
+            if producer is not None and (always or self._rng.random() < REFER):
+                found[name] = producer
         return found
 
     def _execute(self, call: ToolCall, *, kept: bool) -> _Made | None:
         """Run the call; None if it fails, or tells and changes nothing new."""
-        givers = self._givers(call, kept=kept)
-        if any(_long(value) and name not in givers for name, value in call.arguments.items()):
+        producers = self._producers(call, kept=kept)
+        if any(_long(value) and name not in producers for name, value in call.arguments.items()):
             return None
         before = self._world.snapshot()
         result = self._world.call(call)
@@ -304,7 +306,7 @@ class Walk:
         told = told or all(leaf.value in ("", None) for leaf in step.leaves)
         if told and self._world.snapshot() == before:
             return None
-        return _Made(call, step, kept, givers)
+        return _Made(call, step, kept, producers)
 
 
 def _scalar(value: Value) -> TypeGuard[Scalar]:

@@ -93,5 +93,5 @@ def judge(
 
 
 def repairable(judgement: Judgement) -> bool:
-    """Whether other words can mend it."""
+    """Whether other words can fix it."""
     return judgement.fault != "calls" and "gaps" not in judgement.failed

@@ -21,7 +21,7 @@ from rods.types import Json
 PARSES = 3
 """Requests until a plan can be parsed."""
 UNPARSED = "no answer could be parsed"
-"""What is wrong where nothing was planned at all: no other world could mend that."""
+"""What is wrong where nothing was planned at all: no other world could fix that."""
 MOST = 3
 """Functions of a turn, unless the seed's turn has more."""
 
@@ -98,7 +98,7 @@ def make_plan(
         base: structure and tools.
         state: of the world at the start.
         settings: limits.
-        history: earlier attempts: their tools are blocked unless a patch mends them, their details
+        history: earlier attempts: their tools are blocked unless a patch fixes them, their details
             are hints.
         seed: of the sampling.
     """
@@ -208,8 +208,8 @@ def _shape(base: Base) -> list[Mapping[str, object]]:
         edges: list[str] = []
         for number, _ in enumerate(turn.ground_truth, 1):
             for (name, _), links in base.knowledge.links.get(step, {}).items():
-                giver = base.knowledge.steps[links[-1].step]
-                edges.append(f"call {number} takes a {name} that an earlier {giver.call.name} gave")
+                earlier = base.knowledge.steps[links[-1].step].call.name
+                edges.append(f"call {number} takes a {name} that an earlier {earlier} gave")
             step += 1
         classes = sorted({base.owners.get(c.name, "") for c in turn.ground_truth})
         rows.append({"calls": len(turn.ground_truth), "classes": classes, "edges": edges})

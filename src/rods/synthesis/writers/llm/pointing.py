@@ -60,25 +60,25 @@ def pointer(steps: Sequence[Step], number: int, name: str) -> Pointer | None:
     value = steps[number].call.arguments[name]
     if isinstance(value, bool | list | dict | ToolCall) or value in (None, ""):
         return None
-    for giver in range(number - 1, -1, -1):
-        fields = _fields(steps[giver], value)
+    for producer in range(number - 1, -1, -1):
+        fields = _fields(steps[producer], value)
         if fields:
             if normal(value) in {
-                normal(x.value) for x in leaves(dict(steps[giver].call.arguments))
+                normal(x.value) for x in leaves(dict(steps[producer].call.arguments))
             }:
                 return None  # it only repeats what somebody said
-            where = _where(steps[giver], value, fields, name)
-            later = steps[giver + 1 : number]
+            where = _where(steps[producer], value, fields, name)
+            later = steps[producer + 1 : number]
             if not where or any(_rival(step, fields | {name}, value) for step in later):
                 return None
-            return _pointer(steps, giver, where)
+            return _pointer(steps, producer, where)
     return None
 
 
-def _pointer(steps: Sequence[Step], giver: int, where: str) -> Pointer:
-    step = steps[giver]
+def _pointer(steps: Sequence[Step], producer: int, where: str) -> Pointer:
+    step = steps[producer]
     shown = shortened(step.result.content, POINTED_CHARS)
-    return Pointer(giver, step.turn + 1, shown, where)
+    return Pointer(producer, step.turn + 1, shown, where)
 
 
 def _fields(step: Step, value: Scalar) -> set[str]:
@@ -146,11 +146,11 @@ def _of_ask(
         if name not in ask.shown or name == ask.blurred:
             continue
         known = pointer(steps, number, name)
-        chosen = ask.givers.get(name)
+        chosen = ask.producers.get(name)
         if chosen is not None:
-            giver = max(n for n, step in enumerate(steps[:number]) if step.call == chosen.call)
+            producer = max(n for n, step in enumerate(steps[:number]) if step.call == chosen.call)
             where = known.where if known else f"{chosen.place} {noun(name)}".strip()
-            known = _pointer(steps, giver, where)._replace(words=_words(ask, name, phrases))
+            known = _pointer(steps, producer, where)._replace(words=_words(ask, name, phrases))
         if known is not None:
             yield name, known
 
@@ -158,6 +158,6 @@ def _of_ask(
 def _words(ask: Ask, name: str, phrases: Phrases | None) -> tuple[str, ...]:
     """References by the templates: those with one meaning, `just` only of the last call."""
     wording = phrases.wording(ask.call.name) if phrases is not None else None
-    giver = ask.givers[name]
-    forms = wording.references(name, giver) if wording is not None else []
-    return tuple(f for f in forms if giver.call is ask.last or " just " not in f)
+    producer = ask.producers[name]
+    forms = wording.references(name, producer) if wording is not None else []
+    return tuple(f for f in forms if producer.call is ask.last or " just " not in f)

@@ -54,7 +54,7 @@ class Prepared:
     task: Task
     steps: Sequence[Step]
     arguments: Sequence[Argument]
-    phi: Profile
+    profile: Profile
     domains: Domains
 
     @cached_property
@@ -155,7 +155,7 @@ class ResampleWriter:
         ours, theirs = self._prepare(seed), self._prepare(task)
         if isinstance(ours, Rejection) or isinstance(theirs, Rejection):
             return False
-        return distance(ours.phi, theirs.phi) <= self._max_distance
+        return distance(ours.profile, theirs.profile) <= self._max_distance
 
     def _facts(self, task: Task) -> recombine.Facts:
         """Which classes and which earlier turns each turn of a task depends on."""
@@ -181,8 +181,8 @@ class ResampleWriter:
             detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
             return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
         arguments = sources(task, steps, all_tools(self._environment, task))
-        phi = profile(self._environment, task, steps, arguments)
-        return Prepared(task, steps, arguments, phi, self._domains)
+        found = profile(self._environment, task, steps, arguments)
+        return Prepared(task, steps, arguments, found, self._domains)
 
     def _draft(self, prepared: Prepared, rng: random.Random) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
