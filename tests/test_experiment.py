@@ -163,6 +163,7 @@ def test_an_arm_of_static_variants_makes_them_once_and_trains_on_them(
     assert synth[0] == "synth" and synth[synth.index("--n") + 1] == str(5 * 24)
     target = tmp_path / "fixed-0.variants.jsonl"
     assert synth[synth.index("--out") + 1] == str(target)
+    assert "--resume" in synth, "what a kill left is gone on with"
     assert train[0] == "train" and f'--static.variants=["{target}"]' in train
     assert "--model.threads=1" in train
 

@@ -137,11 +137,9 @@ def _synthesise(grid: Grid, cell: Cell, where: Path, rods: Callable[..., int]) -
     originals = sides_of(grid.config(cell)).originals
     write_tasks(seeds, originals)
     number = max(1, round(cell.arm.static_variants * len(originals)))
-    started = target.with_name(f"{target.name}.journal").exists()
     return rods(
         *("synth", "--out", str(target), "--seeds", str(seeds), "--n", str(number)),
-        *("--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed)),
-        *(["--resume"] if started else []),
+        *("--recipe", grid.recipe, "--profile", grid.profile, "--seed", str(cell.seed), "--resume"),
         *(f"--{text}" for text in cell.arm.overrides),
     )
 
