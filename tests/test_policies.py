@@ -12,7 +12,7 @@ from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.judge import Replay, TurnReplay
-from rods.policies.conversations import Conversation, Maker, play
+from rods.policies.conversations import Conversation, VariantGenerator, play
 from rods.policies.habits import ORACLE, Habits, agent_texts, steps
 from rods.policies.muon import Muon, orthogonalise
 from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
@@ -140,7 +140,11 @@ def test_habits_are_taken_as_often_as_they_say() -> None:
 
 def test_variants_are_functions_of_seed_and_number() -> None:
     tasks = split(load_tasks()).train
-    one, other, apart = Maker(tasks, "", 3), Maker(tasks, "", 3), Maker(tasks, "", 4)
+    one, other, apart = (
+        VariantGenerator(tasks, "", 3),
+        VariantGenerator(tasks, "", 3),
+        VariantGenerator(tasks, "", 4),
+    )
     assert one.variant(7) == other.variant(7) != apart.variant(7)
     made: Task = one.variant(7)
     assert made.provenance.scenario in {t.provenance.scenario for t in tasks}

@@ -200,22 +200,22 @@ def _shares(numbers: range, size: int = 100) -> list[range]:
     return [numbers[a : a + size] for a in range(0, len(numbers), size)]
 
 
-_makers: dict[str, Any] = {}
+_generators: dict[str, Any] = {}
 
 
 def _start(wheel: str, seed: int) -> None:
     from rods.envs.bfcl.tasks import load_tasks
-    from rods.policies.conversations import Maker
+    from rods.policies.conversations import VariantGenerator
     from rods.split import split
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     sides = split(load_tasks(wheel))
-    _makers["train"] = Maker(sides.train, wheel, seed)
-    _makers["held_out"] = Maker(sides.held_out, wheel, seed + 1)
+    _generators["train"] = VariantGenerator(sides.train, wheel, seed)
+    _generators["held_out"] = VariantGenerator(sides.held_out, wheel, seed + 1)
 
 
 def _texts(numbers: range) -> list[str]:
-    return [text for number in numbers for text in _makers["train"].texts(number)]
+    return [text for number in numbers for text in _generators["train"].texts(number)]
 
 
 def _conversations(job: tuple[Path, RolloutSettings, str, range, Habits]) -> list[Any]:
@@ -226,7 +226,7 @@ def _conversations(job: tuple[Path, RolloutSettings, str, range, Habits]) -> lis
 
     folder, rollout, side, numbers, habits = job
     template = ChatTemplate(PreTrainedTokenizerFast.from_pretrained(folder))
-    return list(make_conversations(_makers[side], template, rollout, numbers, habits))
+    return list(make_conversations(_generators[side], template, rollout, numbers, habits))
 
 
 def _tool_lines(wheel: str) -> list[str]:

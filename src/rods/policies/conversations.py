@@ -63,7 +63,7 @@ def play(
     return Conversation(trajectory.ledger.ids, trajectory.ledger.mask)
 
 
-class Maker:
+class VariantGenerator:
     """Makes verified variants of one side of the split, and their conversations, by number.
 
     Variant `i` is a function of the seed and `i` alone, so processes can share the numbers.
@@ -93,7 +93,7 @@ class Maker:
 
 
 def make_conversations(
-    maker: Maker,
+    generator: VariantGenerator,
     template: ChatTemplate,
     settings: RolloutSettings,
     numbers: Iterable[int],
@@ -102,7 +102,7 @@ def make_conversations(
     """The conversations of these variants; those that do not fit the budgets are left out.
 
     Args:
-        maker: of the variants.
+        generator: of the variants.
         template: of the policy.
         settings: budgets.
         numbers: which variants.
@@ -110,7 +110,7 @@ def make_conversations(
     """
     dialect = structured(DIALECT)
     for number in numbers:
-        task = maker.variant(number)
-        made = play(task, maker.environment, dialect, template, settings, habits, number)
+        task = generator.variant(number)
+        made = play(task, generator.environment, dialect, template, settings, habits, number)
         if made is not None:
             yield made
