@@ -31,7 +31,8 @@ from rods.assemble import assemble, start_run
 from rods.config import RunConfig, load_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.parts import Parts
-from rods.reward import Score, get_reward, score_group
+from rods.reward import Score, score_group
+from rods.rewards import get_reward
 from rods.rollout.groups import run_groups
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.task import Task

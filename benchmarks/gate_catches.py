@@ -24,7 +24,7 @@ from rods.synthesis.gates.case import GATES, Facts
 from rods.synthesis.gates.keeper import TEXTUAL, Gatekeeper, gate_names
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.templates.phrases import Ask, phrases_of
-from rods.synthesis.writers import Writer
+from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.task import Task
 

@@ -21,6 +21,7 @@ from rods.settings import LlmWriterSettings
 from rods.split import split
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Statistics, synthesize
+from rods.synthesis.writer import WriterOptions
 from rods.synthesis.writers.llm.writer import make_llm_writer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -50,7 +51,7 @@ def main() -> None:
             settings = SynthesisSettings(
                 writer="llm", llm=LlmWriterSettings(url=server.url, timeout=10.0)
             )
-            writer = make_llm_writer(sides.train, environment, settings)
+            writer = make_llm_writer(sides.train, environment, WriterOptions(settings, None))
             counted, started = Statistics(), time.perf_counter()
             for number, seed in enumerate(seeds):
                 outcome = synthesize(seed, writer, keeper, number, 3)

@@ -19,7 +19,8 @@ from rods.curriculum.boundary import Judgement, judge
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.evaluation.suite import stratified
-from rods.reward import get_reward, score_group
+from rods.reward import score_group
+from rods.rewards import get_reward
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.synthesis.writers import make_writer

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rods.errors import RewardError, TrainError
-from rods.reward import Score, get_reward, score_group
+from rods.reward import Score, score_group
+from rods.rewards import get_reward
 from rods.tokens import Span
 from rods.trainers.collect import Filters, collect
 from rods.trajectory import Group

@@ -12,7 +12,7 @@ import pytest
 from pool_cases import config, group
 from rods.config import SynthesisSettings
 from rods.curriculum.online import OnlineCurriculum
-from rods.env import make_environment
+from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, HELD_OUT, question_task, question_tasks
 from rods.envs.search import SearchEnvironment, search_tasks
@@ -190,7 +190,9 @@ def test_questions_of_search_have_variants() -> None:
 # -- the worker and the pool ---------------------------------------------------------------------
 
 FAMILY = SynthesisSettings(writer="family")
-SETTINGS = WorkerSettings(TRAIN, HELD, environment="python_tool", synthesis=FAMILY, niceness=0)
+SETTINGS = WorkerSettings(
+    TRAIN, HELD, environment=ENVIRONMENTS.address("python_tool"), synthesis=FAMILY, niceness=0
+)
 
 
 @pytest.mark.usefixtures("worker_thread")

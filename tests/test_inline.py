@@ -16,9 +16,9 @@ import pytest
 import torch
 
 from rods.config import RolloutSettings, TrainSettings
-from rods.dialects import INLINE, get_dialect, structured
+from rods.dialects import get_dialect, structured
 from rods.dialects.fences import ReTool, Torl, ZeroTir, printed
-from rods.env import TurnVerdict
+from rods.env import Environment, TurnVerdict
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
 from rods.loop import preflight
 from rods.policies.tokenizer import train_tokenizer
@@ -50,7 +50,7 @@ def template() -> ChatTemplate:
     return ChatTemplate(train_tokenizer(texts * 3, ["is"], vocab=310))
 
 
-class Calculator:
+class Calculator(Environment):
     """An environment whose interpreter gives what `run` says."""
 
     name = "calculator"
@@ -403,7 +403,7 @@ def test_a_setting_that_cannot_work_says_so() -> None:
     ],
 )
 def test_how_a_program_is_found(name: str, text: str, code: str | None) -> None:
-    parsed = INLINE[name].read(text)
+    parsed = get_dialect(name).read(text)
     if code is None:
         assert parsed is None
     elif not code:

@@ -26,6 +26,7 @@ from rods.loop import train
 from rods.parts import Parts
 from rods.policy import Completion, ScriptedPolicy
 from rods.reward import Score
+from rods.rewards import rewards_of
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group
@@ -190,6 +191,7 @@ def parts(curriculum: str) -> Parts:
         template=TEMPLATE,
         synthesis=Queue() if curriculum == "rods" else None,
         evaluate=no_rows,
+        rewards=rewards_of(),
     )
 
 

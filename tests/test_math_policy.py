@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rods.config import ModelSettings, load_config
-from rods.dialects import INLINE, get_dialect
+from rods.dialects import get_dialect
 from rods.envs.python_tool import PythonToolEnvironment, shown
 from rods.envs.questions.families import HELD_OUT, is_held_out, make_question, question_tasks
 from rods.policies.demonstrations import (
@@ -51,7 +51,7 @@ def test_each_side_asks_its_own_questions() -> None:
             family, difficulty, seed, name = made.task_id.split("-")
             question = make_question(family, int(difficulty), int(seed))
             assert is_held_out(question.text) is held_out is (int(seed) >= HELD_OUT)
-            assert made.pieces[0] == (INLINE[name].prompt(question.text), False)
+            assert made.pieces[0] == (get_dialect(name).prompt(question.text), False)
             assert made.pieces[-1][1] and question.answer in made.pieces[-1][0]
 
 
@@ -195,5 +195,5 @@ def test_it_loads_by_its_name() -> None:
     model, tokenizer = load_model(ModelSettings(name="tiny-math", threads=1))
     assert model.config.model_type == "qwen3" and len(tokenizer) <= 512
     template = ChatTemplate(tokenizer)
-    text = INLINE["retool"].prompt("What is 473 * 28?")
+    text = get_dialect("retool").prompt("What is 473 * 28?")
     assert template.raw_decode(template.encode(text)) == text

@@ -14,7 +14,8 @@ import torch
 from rods.config import load_config, parse_config, with_overrides
 from rods.errors import ConfigError, TrainError
 from rods.loop import _scored
-from rods.reward import Rewards, Score
+from rods.reward import Score
+from rods.rewards import rewards_of
 from rods.trainers.gae import token_advantages
 from rods.trainers.penalty import log_ratio, penalised, perplexity
 from rods.trainers.samples import to_sample
@@ -157,7 +158,7 @@ def test_groups_that_a_filter_drops_are_drawn_anew(rounds, asked, monkeypatch):
 
 def test_constants_of_otc_are_settings():
     config = load_config("otc_grpo", "", ["rewards.otc.alpha=0.5", "rewards.otc.c=3"])
-    rewards = Rewards(config.rewards.model_dump())
+    rewards = rewards_of(config.rewards.model_dump())
     for name in ("otc_grpo", "otc_grpo_additive", "otc_ppo", "otc_ppo_additive"):
         made = rewards._get(name)
         assert (made.alpha, made.c) == (0.5, 3.0)

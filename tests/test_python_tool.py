@@ -10,7 +10,8 @@ import pytest
 
 from rods.config import EnvSettings, load_config
 from rods.dialects import get_dialect
-from rods.env import AnswerJudge, QuestionSource, make_environment
+from rods.env import AnswerJudge, QuestionSource
+from rods.envs import make_environment
 from rods.envs.originals import parted_tasks
 from rods.envs.python_tool import PythonToolEnvironment, PythonToolWorld, shown
 from rods.envs.questions.families import HELD_OUT, question_task

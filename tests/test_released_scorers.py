@@ -14,7 +14,8 @@ import re
 import math_verify
 import pytest
 
-from rods.reward import get_reward, score
+from rods.reward import score
+from rods.rewards import get_reward
 from rods.rewards.released import minerva, retool_box, torl_box
 from rods.trajectory import Step
 from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult

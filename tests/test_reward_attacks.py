@@ -13,7 +13,8 @@ from rods.envs.originals import original_tasks
 from rods.envs.questions.families import FAMILIES, question_task, question_tasks
 from rods.envs.questions.gym import ONE_ANSWER
 from rods.errors import ConfigError, RewardError
-from rods.reward import get_reward, score
+from rods.reward import score
+from rods.rewards import get_reward
 from rods.rewards.answers import judge_answer, judge_of, leniently
 from rods.task import Task
 from tir_cases import play, question

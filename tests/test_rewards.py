@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from rods.env import TurnVerdict
-from rods.errors import RewardError
-from rods.reward import get_reward, score
+from rods.errors import ConfigError
+from rods.reward import score
+from rods.rewards import get_reward
 from rods.trajectory import Step, Trajectory
 from rods.trajectory_codec import read_jsonl, read_parquet, write_jsonl, write_parquet
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
@@ -113,5 +114,5 @@ def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
 
 
 def test_an_unknown_reward_names_the_nearest() -> None:
-    with pytest.raises(RewardError, match="Did you mean 'progress'"):
+    with pytest.raises(ConfigError, match="Did you mean 'progress'"):
         get_reward("progres")

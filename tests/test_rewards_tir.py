@@ -11,9 +11,9 @@ import pytest
 
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
-from rods.errors import RewardError
-from rods.reward import GroupReward, Rewards, Score, get_reward, score, score_group
-from rods.rewards import filters
+from rods.errors import ConfigError, RewardError
+from rods.reward import GroupReward, Score, score, score_group
+from rods.rewards import filters, get_reward, rewards_of
 from rods.rewards.answers import final_answer, judge_answer
 from rods.rewards.otc import CallMinima, OtcGrpo, grpo_productivity, ppo_productivity
 from rods.rewards.reading import ending, prose
@@ -568,24 +568,24 @@ def test_the_registry_makes_one_group_reward_for_each_run() -> None:
     added = get_reward("otc_grpo_additive")
     assert isinstance(added, OtcGrpo) and added.additive
     assert [s.value for s in score_group(added, Group(TASK, [calls(1)], 0))] == [2.0]
-    with pytest.raises(RewardError, match="Did you mean 'otc_grpo'"):
+    with pytest.raises(ConfigError, match="Did you mean 'otc_grpo'"):
         get_reward("otc_grp")
 
 
 def test_a_run_that_resumes_remembers() -> None:
     groups = [Group(TASK, [calls(m + 2), calls(m)], 0) for m in (3, 1, 4)]
-    whole = Rewards()
+    whole = rewards_of()
     expected = [whole.score_group("otc_grpo", g) for g in groups]
     assert expected[0][0].value == grpo_productivity(5, 3), "the whole group is seen at once"
-    before = Rewards()
+    before = rewards_of()
     before.score_group("outcome", groups[0])
     start = [before.score_group("otc_grpo", g) for g in groups[:2]]
     saved = json.loads(json.dumps(before.state_dict()))
     assert saved == {"otc_grpo": {"fewest": {TASK.id: 1}}}
-    after = Rewards()
+    after = rewards_of()
     after.load_state_dict(saved)
     assert [*start, after.score_group("otc_grpo", groups[2])] == expected
-    assert Rewards().score_group("otc_grpo", groups[2]) != expected[2], "memory matters"
+    assert rewards_of().score_group("otc_grpo", groups[2]) != expected[2], "memory matters"
 
 
 def test_invariant_8_a_kill_and_a_resume_keep_what_a_reward_remembers(tmp_path: Path) -> None:
@@ -614,7 +614,7 @@ def test_a_damaged_memory_is_refused(state: dict[str, object]) -> None:
         CallMinima().load_state_dict(state)  # type: ignore[arg-type]
     for broken in ({"outcome": {}}, {"otc_grpo": []}):
         with pytest.raises(RewardError, match="cannot be read"):
-            Rewards().load_state_dict(broken)  # type: ignore[arg-type]
+            rewards_of().load_state_dict(broken)  # type: ignore[arg-type]
 
 
 # -- all of them ---------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import pytest
 
 from oracle import OraclePolicy
 from rods.errors import EnvError
-from rods.reward import get_reward, score, score_group
+from rods.reward import score, score_group
+from rods.rewards import get_reward
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason, ToolCall
 from rollout_cases import (

@@ -16,7 +16,7 @@ import pytest
 from rods.config import EnvSettings, RunConfig
 from rods.dialects import get_dialect
 from rods.dialects.searching import SearchR1
-from rods.env import make_environment
+from rods.envs import make_environment
 from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Document, Hit

@@ -13,7 +13,7 @@ import pytest
 
 from rods.assemble import engine_of
 from rods.config import load_config
-from rods.dialects import INLINE, get_dialect
+from rods.dialects import get_dialect
 from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question_task
@@ -27,7 +27,8 @@ from rods.policies.searches import (
     choose_queries,
     search_demonstrations,
 )
-from rods.reward import Score, get_reward, score
+from rods.reward import Score, score
+from rods.rewards import get_reward
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.trainers.examples import read_examples
@@ -73,7 +74,7 @@ def test_each_side_asks_its_own_questions(held_out: bool) -> None:
         _, hops, seed, name = row.task_id.split("-")
         question = make_question(int(hops), int(seed))
         assert (int(seed) >= HELD_OUT) is held_out and name == DIALECT
-        assert row.pieces[0] == (INLINE[DIALECT].prompt(question.text), False)
+        assert row.pieces[0] == (get_dialect(DIALECT).prompt(question.text), False)
         assert row.pieces[-1] == (f"<answer> {question.answer} </answer>", True)
 
 
@@ -82,9 +83,9 @@ def test_what_is_inserted_was_found(bundled: BundledWorld) -> None:
     for row in rows:
         *searches, (answer, _) = row.pieces[1:]
         for (query, said), (found, inserted) in zip(searches[::2], searches[1::2], strict=True):
-            parsed = INLINE[DIALECT].read(query)
+            parsed = get_dialect(DIALECT).read(query)
             assert parsed and said and not inserted
-            assert found == INLINE[DIALECT].insert(
+            assert found == get_dialect(DIALECT).insert(
                 bundled.find(str(parsed.calls[0].arguments["query"]))
             )
         assert answer.removeprefix("<answer> ").removesuffix(" </answer>") in searches[-1][0]

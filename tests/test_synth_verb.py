@@ -29,6 +29,7 @@ from rods.store import RunDirectory
 from rods.synthesis.dataset.collect import Collection
 from rods.synthesis.dataset.seeds import choose_seeds, read_rewards
 from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.writer import WriterOptions
 from rods.synthesis.writers.llm.writer import make_llm_writer
 from rods.task import Task, read_tasks, write_tasks
 from rods.trajectory_codec import write_parquet
@@ -299,7 +300,7 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
         (["--seeds", "absent.jsonl"], "absent.jsonl"),
         (["--seeds", "held.jsonl"], "seeds are of held-out scenarios"),
         (["--format", "csv"], "expected one of jsonl, parquet, bfcl"),
-        (["--writer", "nobody"], "synthesis.writer: 'nobody'"),
+        (["--writer", "nobody"], "synthesis.writer: there is no writer 'nobody'"),
         (["--out", "no/such/v.jsonl"], "there is no folder no/such"),
         (["--from-trajectories", "log.jsonl"], "log.jsonl:1: there is no task 'nobody'"),
         (["--from-trajectories", "hard.jsonl"], "none of 1 tasks is on the boundary"),
@@ -435,7 +436,7 @@ def test_cost_and_the_longest_answer_are_settings() -> None:
         url="http://localhost:1/v1", max_tokens=77, price_in=2.0, price_out=3.0
     )
     options = SynthesisSettings(writer="llm", llm=server)
-    writer = make_llm_writer(sides().train[:4], ENVIRONMENT, options)
+    writer = make_llm_writer(sides().train[:4], ENVIRONMENT, WriterOptions(options, None))
     asked = writer._server.settings  # type: ignore[attr-defined]
     writer.close()
     assert (asked.max_tokens, asked.price_in, asked.price_out) == (77, 2.0, 3.0)

@@ -28,7 +28,7 @@ from rods.synthesis.writers.llm.world_lock import WorldLock
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
 from worker_cases import Stepped
-from worlds import notes_task
+from worlds import NotesEnvironment, notes_task
 
 SEEDS = [notes_task([(f"add {n}", [ToolCall("add", {"amount": n})])]) for n in range(1, 6)]
 
@@ -86,7 +86,7 @@ class Content:
 
 
 def pipeline(writer: Any) -> Pipeline:
-    return Pipeline(object(), writer, Content(), attempts=2)  # type: ignore[arg-type]
+    return Pipeline(NotesEnvironment(), writer, Content(), attempts=2)  # type: ignore[arg-type]
 
 
 def made(

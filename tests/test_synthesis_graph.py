@@ -17,6 +17,7 @@ from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.trace import all_tools, owners
 from rods.synthesis.templates import phrases as phrasing
 from rods.synthesis.templates.phrases import NO_PHRASES, Ask, from_description, noun, said
+from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.mixed import MixedWriter
 from rods.task import Task
@@ -104,7 +105,7 @@ def test_a_proposal_depends_on_its_random_state_alone(writer: GraphWriter) -> No
 
 
 def test_mixed_writer_keeps_its_share(writer: GraphWriter) -> None:
-    class Other:
+    class Other(Writer):
         name = "other"
 
         def propose(

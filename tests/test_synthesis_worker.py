@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from rods.envs import ENVIRONMENTS
 from rods.errors import StoreError, SynthesisError
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import Rejection
@@ -25,7 +26,7 @@ from rods.synthesis.worker.settings import WorkerSettings
 from synthesis_cases import ENVIRONMENT, keeper, sides, writer
 from worker_cases import ThreadProcess
 
-SETTINGS = WorkerSettings(sides().train[:48], sides().held_out[:48])
+SETTINGS = WorkerSettings(sides().train[:48], sides().held_out[:48], ENVIRONMENTS.address("bfcl"))
 SEEDS = sides().train[:6]
 
 

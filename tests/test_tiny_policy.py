@@ -45,7 +45,8 @@ def test_a_quarter_of_the_training_tasks_have_something_to_teach() -> None:
     from rods.assemble import engine_of, environment_of, sides_of
     from rods.curriculum.boundary import judge
     from rods.dialects import get_dialect
-    from rods.reward import get_reward, score_group
+    from rods.reward import score_group
+    from rods.rewards import get_reward
     from rods.rollout.groups import run_groups
     from rods.rollout.template import ChatTemplate
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from rods.config import EnvSettings
-from rods.env import Environment, make_environment
+from rods.env import Environment
+from rods.envs import make_environment
 from rods.envs.originals import original_tasks, parted_tasks
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import ConfigError
@@ -184,11 +185,14 @@ def test_values_come_from_the_live_state(library: Environment, seeds: list[Task]
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("bfcle", "neither one of bfcl"),
+        ("bfcle", "there is no environment 'bfcle'. Did you mean 'bfcl'"),
         ("examples.nowhere:library", "No module named"),
         ("examples.library_loans.service:libary", "no attribute 'libary'"),
         ("examples.library_loans.tasks:MEMBERS", "expected an environment or a function"),
-        ("examples.library_loans.tasks:seeds", "no `open` and `name`"),
+        (
+            "examples.library_loans.tasks:seeds",
+            "has no .*open.* Derive it from rods.env",
+        ),
     ],
 )
 def test_a_name_that_is_no_environment(name: str, said: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from rods.errors import RewardError
 from rods.evaluation import tool_metrics as meters
-from rods.reward import Score, get_reward, score
+from rods.reward import Score, score
+from rods.rewards import get_reward
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from tir_cases import RIGHT, WRONG, block, code, play, question, says

@@ -15,8 +15,8 @@ from rods.config import EnvSettings
 from rods.envs.originals import original_tasks
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.errors import EnvError, PrerequisiteError
-from rods.reward import get_reward, score
-from rods.rewards import verifier
+from rods.reward import score
+from rods.rewards import get_reward, verifier
 from rods.rewards.answers import judge_answer
 from rods.rewards.sameness import math_verdict
 from rods.rewards.verifier import ask

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rods.env import TurnVerdict
-from rods.reward import Score, get_reward, score
+from rods.reward import Score, score
+from rods.rewards import get_reward
 from rods.task import Task, Turn
 from rods.trajectory import Group, Step, Trajectory
 from rods.types import FinishReason, Json, ParseVerdict, StopReason, ToolCall, ToolResult

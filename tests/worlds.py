@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rods.env import TurnVerdict
+from rods.env import Environment, TurnVerdict
 from rods.errors import EnvError
 from rods.task import Provenance, Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
@@ -89,7 +89,7 @@ class State:
 
 
 @dataclass
-class NotesEnvironment:
+class NotesEnvironment(Environment):
     """Opens worlds; `broken` is called before each call and may raise."""
 
     broken: Callable[[Task, int], None] | None = None

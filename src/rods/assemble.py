@@ -23,7 +23,7 @@ from rods.curriculum.online import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
 from rods.engines.threads import set_threads
-from rods.env import make_environment
+from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.originals import parted_tasks, tasks_of_files
 from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.evaluation.check import CheckRow, without_broken
@@ -33,7 +33,8 @@ from rods.loop import train as play
 from rods.parts import Parts, every_group
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
-from rods.reward import Rewards, Score
+from rods.reward import Score
+from rods.rewards import rewards_of
 from rods.rewards.filters import group_fault, has_variance
 from rods.rollout.template import ChatTemplate
 from rods.settings import ResampleSettings
@@ -108,7 +109,7 @@ def environment_of(config: RunConfig) -> Any:
         ConfigError: it is not a bundled environment and cannot be imported.
     """
     environment = make_environment(config.env.name, config.env.arguments)
-    getattr(environment, "warm_up", lambda: None)()  # here, not within a trajectory's deadline
+    environment.warm_up()  # here, not within a trajectory's deadline
     return environment
 
 
@@ -157,6 +158,7 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
         folder: where; empty: a new one under `runs`.
         start: what the settings were read from.
     """
+    get_dialect(config.model.dialect)  # a name that means nothing leaves no folder behind
     template = ChatTemplate(load_tokenizer(config.model))
     sides = sides_of(config)
     where = Path(folder)
@@ -227,9 +229,9 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
             template=template,
             synthesis=synthesis,
             evaluate=evaluate,
-            meters=partial(meters, needed=getattr(environment, "calls_needed", None)),
+            rewards=rewards_of(config.rewards.model_dump()),
+            meters=partial(meters, needed=environment.calls_needed),
             trains=_filter(config),
-            rewards=Rewards(config.rewards.model_dump()),
         )
 
 
@@ -328,7 +330,9 @@ def _worker(
         return
     worker = SynthesisWorker(
         run.path / "synthesis.sqlite",
-        WorkerSettings.of(config, sides.train, sides.held_out),
+        WorkerSettings.of(
+            config, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
+        ),
     )
     try:
         yield worker

@@ -11,21 +11,20 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
 A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
 trajectory is then invalid, it is not worth 0. A world whose tasks are questions also has
 `judge_answer` (`AnswerJudge`), and an environment that makes its questions is a `QuestionSource`;
-one that says what its values mean is `Knowing`.
+one that says what its values mean has `knowledge`.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import random
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 from rods.errors import ConfigError
+from rods.registry import load, require
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 
@@ -109,9 +108,15 @@ class AnswerJudge(Protocol):
 
 
 class Environment(Protocol):
-    """Makes worlds for tasks."""
+    """Makes worlds for tasks. Derive from it: all but `name` and `open` has a default."""
 
     name: str
+    blocking: bool = False
+    """Its worlds wait for something: each is played in a thread of its own."""
+    knowledge: Path | None = None
+    """A folder that may hold `domains.toml` (what values mean, which exist, which belong together)
+    and `phrases/*.toml` (how people ask for each tool). Without them kinds of values are inferred
+    from tools and worlds, and messages are made from the tools' descriptions."""
 
     def open(self, task: Task) -> World:
         """A fresh world in the task's initial state, outside of any turn.
@@ -120,6 +125,18 @@ class Environment(Protocol):
             TaskError: the task's world data cannot be loaded.
         """
         ...
+
+    def warm_up(self) -> None:
+        """Do now what takes long, instead of within the first trajectory's deadline."""
+        return
+
+    def calls_needed(self, task: Task) -> int | None:
+        """Calls without which the task cannot be solved; None: not known."""
+        return None
+
+    def close(self) -> None:
+        """End what it keeps running, such as a sandbox."""
+        return
 
 
 @runtime_checkable
@@ -142,59 +159,21 @@ class QuestionSource(Protocol):
         ...
 
 
-@runtime_checkable
-class Knowing(Protocol):
-    """What an environment may have besides: files that say what its values mean.
-
-    Without them kinds of values are inferred from tools and worlds, and messages are made from the
-    tools' descriptions.
-    """
-
-    knowledge: Path | None
-    """A folder that may hold `domains.toml` (what values mean, which exist, which belong together)
-    and `phrases/*.toml` (how people ask for each tool)."""
-
-
-def knowledge_of(environment: Environment) -> Path | None:
-    """The folder of what an environment knows of its values; None: it has none."""
-    return environment.knowledge if isinstance(environment, Knowing) else None
-
-
-BUNDLED = {
-    "bfcl": "rods.envs.bfcl.world:BfclEnvironment",
-    "python_tool": "rods.envs.python_tool:PythonToolEnvironment",
-    "search": "rods.envs.search.environment:SearchEnvironment",
-}
-"""Short names of environments; nothing is imported before one is asked for."""
-
-
-def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> Environment:
-    """The environment that a short name or `module:attribute` means.
+def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -> Environment:
+    """The environment at `module:attribute`.
 
     Args:
-        name: `bfcl`, or where to find an environment or a factory of one; modules of the working
-            directory are found too.
-        arguments: What a factory is called with, by name (`EnvSettings.arguments`).
+        address: where an environment or a factory of one stands.
+        arguments: what a factory is called with, by name (`EnvSettings.arguments`).
 
     Raises:
-        ConfigError: it is neither a short name nor an importable environment, or the factory does
-            not take the arguments.
+        ConfigError: it cannot be imported, is not an environment, or the factory does not take the
+            arguments.
     """
-    module, _, attribute = BUNDLED.get(name, name).partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
-    try:
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(
-            f"env.name: {name!r} is neither one of {', '.join(BUNDLED)} nor an importable "
-            f"module:attribute ({error}). Modules are looked for in the working directory too."
-        ) from error
+    found = load("env.name", address)
     if isinstance(found, type) or not hasattr(found, "open"):
-        found = _called(found, name, arguments or {})
-    if not (callable(getattr(found, "open", None)) and isinstance(found.name, str)):
-        raise ConfigError(f"env.name: {name!r} is not an environment: it has no `open` and `name`.")
+        found = _called(found, address, arguments or {})
+    require("env.name", address, found, Environment)
     return cast("Environment", found)
 
 

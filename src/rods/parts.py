@@ -6,7 +6,7 @@ Owns the names of the seams between `loop.py` and the outside world; `rods.assem
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -112,8 +112,8 @@ class Parts:
     template: ChatTemplate
     synthesis: Synthesis | None
     evaluate: Evaluation
+    rewards: Rewards
+    """Those of this run; what they remember is saved with its checkpoints."""
     meters: Meters = no_meters
     trains: Callable[[Sequence[Score]], bool] = every_group
     """Whether a group with these scores passes the filter."""
-    rewards: Rewards = field(default_factory=Rewards)
-    """Those of this run; what they remember is saved with its checkpoints."""

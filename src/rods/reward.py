@@ -1,27 +1,23 @@
-"""Scores, and the registry of rewards.
+"""Scores, and what gives them.
 
 A reward is a pure function of a task and a trajectory, so stored trajectories can be scored again
-offline and give the same numbers. Register one in any module and name it in the configuration:
+offline and give the same numbers. Write one in any module and name it in the configuration,
+`--stages.2.reward my_module:solved_twice`:
 
-    @reward("solved_twice")
     def solved_twice(task: Task, trajectory: Trajectory) -> Score:
         return Score(2.0 * trajectory.solved)
 
-`--stages ... reward = "my_module:solved_twice"` works without registering.
-
-A `GroupReward` compares the members of a group and may remember what it saw; it is registered by
-`@group_reward(name)` over what makes one. `Rewards` holds those of a run, to be saved with it.
-Groups scored again in the order of the run, from the beginning, give the same numbers.
+A class is called for a new object. A `GroupReward` compares the members of a group and may remember
+what it saw; `Rewards` holds those of a run, to be saved with it. Groups scored again in the order
+of the run, from the beginning, give the same numbers.
 """
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from rods.errors import RewardError
 from rods.task import Task
@@ -68,80 +64,6 @@ class GroupReward(Protocol):
         ...
 
 
-_REWARDS: dict[str, Reward] = {}
-_MAKERS: dict[str, Callable[..., Reward]] = {}
-"""What makes a reward that remembers, or has constants (`rewards.NAME` of the configuration)."""
-
-
-def reward(name: str) -> Callable[[Reward], Reward]:
-    """Register a reward under a short name.
-
-    Raises:
-        RewardError: the name is taken by another function.
-    """
-
-    def register(function: Reward) -> Reward:
-        known = _REWARDS.get(name)
-        if known is not None and known.__qualname__ != function.__qualname__:
-            raise RewardError(f"two rewards are called {name!r}: choose another name.")
-        _REWARDS[name] = function
-        return function
-
-    return register
-
-
-def group_reward(
-    name: str,
-) -> Callable[[Callable[[], GroupReward]], Callable[[], GroupReward]]:
-    """Register what makes a `GroupReward` under a short name."""
-
-    def register(make: Callable[[], GroupReward]) -> Callable[[], GroupReward]:
-        _MAKERS[name] = make
-        return make
-
-    return register
-
-
-def reward_maker(
-    name: str,
-) -> Callable[[Callable[..., Reward]], Callable[..., Reward]]:
-    """Register what makes a reward from constants, such as a dataclass, under a short name."""
-
-    def register(make: Callable[..., Reward]) -> Callable[..., Reward]:
-        _MAKERS[name] = make
-        return make
-
-    return register
-
-
-def get_reward(name: str, constants: Mapping[str, float] | None = None) -> Reward:
-    """A reward by its short name or `module:attribute`; a class is called for a new object.
-
-    Args:
-        name: of the reward.
-        constants: its own, where it has any; others are its defaults.
-
-    Raises:
-        RewardError: there is none of this name; the message lists the nearest ones.
-    """
-    importlib.import_module("rods.rewards")
-    if name in _REWARDS:
-        return _REWARDS[name]
-    if name in _MAKERS:
-        return _MAKERS[name](**(constants or {}))
-    module, _, attribute = name.partition(":")
-    if attribute:
-        try:
-            found = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise RewardError(f"reward {name!r} cannot be imported: {error}.") from error
-        return cast("Reward", found() if isinstance(found, type) else found)
-    names = sorted({*_REWARDS, *_MAKERS})
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise RewardError(f"there is no reward {name!r}.{hint} Known: {', '.join(names)}.")
-
-
 def score(function: Reward, task: Task, trajectory: Trajectory) -> Score:
     """Apply a reward; an invalid trajectory is never scored.
 
@@ -168,9 +90,9 @@ def score_group(function: Reward, group: Group) -> list[Score]:
 class Rewards:
     """The rewards of one run, each made once, so that what they remember lasts and is saved."""
 
-    def __init__(self, constants: Mapping[str, Mapping[str, float]] | None = None) -> None:
-        """Make none yet; `constants`: by the first word of the names of those that have some."""
-        self._constants = constants or {}
+    def __init__(self, make: Callable[[str], Reward]) -> None:
+        """Make none yet; `make` gives a new one by its name."""
+        self._make = make
         self._made: dict[str, Reward] = {}
 
     def score_group(self, name: str, group: Group) -> list[Score]:
@@ -197,6 +119,5 @@ class Rewards:
 
     def _get(self, name: str) -> Reward:
         if name not in self._made:
-            constants = self._constants.get(name.partition("_")[0])
-            self._made[name] = get_reward(name, constants)
+            self._made[name] = self._make(name)
         return self._made[name]

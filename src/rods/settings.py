@@ -33,19 +33,10 @@ class ModelSettings(Settings):
 
     name: str = "tiny"
     """`tiny` (bundled), a folder, or a Hugging Face name."""
-    dialect: Literal[
-        "compact",
-        "pythonic",
-        "hermes",
-        "think",
-        "llama",
-        "torl",
-        "zerotir",
-        "retool",
-        "search_r1",
-    ] = "compact"
-    """How the model writes calls; the bundled policy speaks `compact`. The last four are inline:
-    programs or queries inside one response, results inserted."""
+    dialect: str = "compact"
+    """How the model writes calls: `compact` (the bundled policy), `pythonic`, `hermes`, `think`,
+    `llama`; inline, programs or queries inside one response, results inserted: `torl`, `zerotir`,
+    `retool`, `search_r1`; or `module:attribute` of your own."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""

@@ -48,7 +48,7 @@ def check(
     if dialect:
         raise ConfigError("--dialect: is read with --template MODEL alone; tasks have no dialect.")
     from rods.config import load_config
-    from rods.env import make_environment
+    from rods.envs import make_environment
     from rods.envs.originals import original_tasks
     from rods.evaluation.check import check_tasks
     from rods.task import read_tasks

@@ -12,12 +12,10 @@ from rich.console import Console
 
 from rods.config import SynthesisSettings
 from rods.errors import ConfigError
+from rods.synthesis.writers import LOCAL, resampled
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`."""
-
-LOCAL_WRITERS = ("resample", "graph", "family")
-"""Writers that ask nobody: waiting for them is short, and makes a run one that can be repeated."""
 
 
 def out() -> Console:
@@ -65,14 +63,14 @@ def writer_overrides(
     named = values.get("synthesis.writer")
     if named and "synthesis.resample.share" not in values:
         found.append("synthesis.resample.share=0.0")
-    if named and named not in LOCAL_WRITERS and "synthesis.drain_seconds" not in values:
+    if named and named not in LOCAL and "synthesis.drain_seconds" not in values:
         found.append("synthesis.drain_seconds=0.0")
     return found
 
 
 def writers_of(settings: SynthesisSettings) -> str:
     """Who writes the variants, in words: no writer mixes in another one unsaid."""
-    share = settings.resample.share if settings.writer not in ("resample", "family") else 0.0
+    share = resampled(settings)
     if not share:
         return settings.writer
     return f"{settings.writer}, and resample for {share:.0%} of the proposals"

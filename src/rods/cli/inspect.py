@@ -60,7 +60,7 @@ def inspect(
     profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = SMALL,
 ) -> None:
     """Show variants and ask every gate again; exit 1 if one of them fails."""
-    from rods.env import make_environment
+    from rods.envs import make_environment
     from rods.envs.originals import parted_tasks
     from rods.synthesis.gates.keeper import Gatekeeper
     from rods.task import read_tasks

@@ -54,7 +54,7 @@ def profile(
     Your own environment: --env.name module:attribute --env.tasks FILE.
     """
     from rods.config import load_config
-    from rods.env import make_environment
+    from rods.envs import make_environment
     from rods.envs.originals import original_tasks
     from rods.errors import StoreError
     from rods.report.build import write_page

@@ -144,7 +144,7 @@ def _clear(folder: Path) -> None:
 
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
-    from rods.env import make_environment
+    from rods.envs import make_environment
     from rods.envs.originals import GENERATED, parted_tasks
     from rods.evaluation.check import without_broken
     from rods.task import read_tasks
@@ -228,11 +228,13 @@ def _make(
     folder: Path,
     target: Path,
 ) -> list[Task]:
+    from rods.envs import ENVIRONMENTS
     from rods.synthesis.dataset.collect import Collection
     from rods.synthesis.worker.client import SynthesisWorker
     from rods.synthesis.worker.settings import WorkerSettings, ids
 
-    settings = WorkerSettings.of(config, sources.training, sources.held_out)
+    address = ENVIRONMENTS.address(config.env.name)
+    settings = WorkerSettings.of(config, address, sources.training, sources.held_out)
     settings = replace(settings, rng_seed=seed)
     keep = (folder / QUEUE).exists()
     with disk(folder, "making"):

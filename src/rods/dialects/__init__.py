@@ -11,6 +11,8 @@ parse gives a verdict, and the verdict is data that goes back to the model as fe
 * `torl`, `zerotir`, `retool` - inline: programs in fences of one response, results inserted
 * `search_r1` - inline: queries in tags of one response, what was found inserted
 
+Yours is named `module:attribute`, `--model.dialect my_module:MyDialect`.
+
     dialect = get_dialect("pythonic")
     parsed = dialect.parse("[ls(a=True)]", {spec.name: spec for spec in offered}, truncated=False)
     parsed.verdict, parsed.calls
@@ -18,20 +20,14 @@ parse gives a verdict, and the verdict is data that goes back to the model as fe
 
 from __future__ import annotations
 
-import difflib
 from typing import TypeAlias
 
 from rods.dialects.base import Dialect, InlineDialect, Parsed, signature
-from rods.dialects.fences import ReTool, Torl, ZeroTir
-from rods.dialects.jsonic import Hermes, Llama
-from rods.dialects.pythonic import Compact, Pythonic
-from rods.dialects.searching import SearchR1
-from rods.dialects.think import Think
 from rods.errors import ConfigError
+from rods.registry import Registry, require
 
 __all__ = [
     "DIALECTS",
-    "INLINE",
     "AnyDialect",
     "Dialect",
     "InlineDialect",
@@ -44,38 +40,34 @@ __all__ = [
 AnyDialect: TypeAlias = Dialect | InlineDialect
 """Calls as messages of their own, or programs inside one response."""
 
-DIALECTS: dict[str, Dialect] = {
-    "pythonic": Pythonic(),
-    "compact": Compact(),
-    "hermes": Hermes(),
-    "think": Think(),
-    "llama": Llama(),
-}
-"""All dialects with structured calls by name; they hold no state."""
-
-INLINE: dict[str, InlineDialect] = {
-    "torl": Torl(),
-    "zerotir": ZeroTir(),
-    "retool": ReTool(),
-    "search_r1": SearchR1(),
-}
-"""All inline dialects by name."""
+DIALECTS = Registry(
+    "model.dialect",
+    "dialect",
+    {
+        "pythonic": "rods.dialects.pythonic:Pythonic",
+        "compact": "rods.dialects.pythonic:Compact",
+        "hermes": "rods.dialects.jsonic:Hermes",
+        "think": "rods.dialects.think:Think",
+        "llama": "rods.dialects.jsonic:Llama",
+        "torl": "rods.dialects.fences:Torl",
+        "zerotir": "rods.dialects.fences:ZeroTir",
+        "retool": "rods.dialects.fences:ReTool",
+        "search_r1": "rods.dialects.searching:SearchR1",
+    },
+)
 
 
 def get_dialect(name: str) -> AnyDialect:
-    """A dialect by the name that `model.dialect` uses.
+    """A dialect by its short name or `module:attribute`; a class is called. It holds no state.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: there is none of this name, or it is not a dialect.
     """
-    known: dict[str, AnyDialect] = {**DIALECTS, **INLINE}
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise ConfigError(
-        f"model.dialect: there is no dialect {name!r}.{hint} Known: {', '.join(known)}."
-    )
+    found = DIALECTS.find(name)
+    made: AnyDialect = found() if isinstance(found, type) else found
+    inline = isinstance(made, InlineDialect)
+    require("model.dialect", name, made, InlineDialect if inline else Dialect)
+    return made
 
 
 def structured(dialect: AnyDialect | str) -> Dialect:
@@ -87,7 +79,8 @@ def structured(dialect: AnyDialect | str) -> Dialect:
     found = get_dialect(dialect) if isinstance(dialect, str) else dialect
     if not isinstance(found, InlineDialect):
         return found
+    others = (name for name in DIALECTS if not isinstance(get_dialect(name), InlineDialect))
     raise ConfigError(
         f"model.dialect: {dialect!r} is inline: it writes programs inside one response and has no "
-        f"calls as messages, which this needs. Use one of {', '.join(DIALECTS)}."
+        f"calls as messages, which this needs. Use one of {', '.join(others)}."
     )

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rods.config import EnvSettings
-from rods.env import make_environment
+from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.questions.families import FAMILIES, question_tasks
 from rods.envs.questions.files import load_question_tasks

@@ -19,6 +19,7 @@ import random
 import threading
 from collections.abc import Mapping, Sequence
 
+from rods.env import Environment
 from rods.envs.questions.families import HELD_OUT, is_generated, question_of, question_task
 from rods.envs.questions.world import QuestionWorld
 from rods.errors import ConfigError, RewardError, TaskError
@@ -47,7 +48,7 @@ SPEC = ToolSpec(
 )
 
 
-class PythonToolEnvironment:
+class PythonToolEnvironment(Environment):
     """Question tasks with one tool, `code_interpreter`.
 
     Args:

@@ -17,19 +17,24 @@ import io
 import linecache
 import random
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rods.dialects import INLINE
+from rods.dialects import InlineDialect
+from rods.dialects.fences import ReTool, Torl, ZeroTir
 from rods.envs.python_tool import shown
 from rods.envs.questions.families import FAMILIES, HELD_OUT, make_question
 from rods.envs.questions.question import Question
 from rods.sandbox.execution import Execution
 from rods.types import ToolResult
 
-DIALECTS = ("torl", "zerotir", "retool")
+DIALECTS: Mapping[str, InlineDialect] = {
+    "torl": Torl(),
+    "zerotir": ZeroTir(),
+    "retool": ReTool(),
+}
 PROGRAM = "<program>"
 """Name of a program's file in tracebacks, as the sandbox has it."""
 SPREAD = 400_000
@@ -56,7 +61,7 @@ class Mixture:
 class Plan:
     """What is demonstrated."""
 
-    dialects: Sequence[str] = DIALECTS
+    dialects: Sequence[str] = tuple(DIALECTS)
     families: Sequence[str] = tuple(FAMILIES)
     difficulties: Sequence[int] = (1, 1, 1, 1, 2, 2, 3, 3, 4, 5)
     """Each as often as it stands here: small numbers are what a direct answer can be learnt on."""
@@ -83,7 +88,7 @@ def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[De
     for number in numbers:
         rng = random.Random(f"rods-demonstrations-{seed}-{number}")
         name = plan.dialects[number % len(plan.dialects)]
-        dialect = INLINE[name]
+        dialect = DIALECTS[name]
         family, difficulty = rng.choice(plan.families), rng.choice(plan.difficulties)
         place = (HELD_OUT if plan.held_out else 0) + rng.randrange(SPREAD)
         question = make_question(family, difficulty, place)

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from rods.dialects import INLINE
+from rods.dialects.searching import SearchR1
 from rods.envs.questions.question import Question
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.environment import RESULTS, SearchEnvironment
@@ -131,7 +131,7 @@ def search_demonstrations(
     Raises:
         ConfigError: no question has so many hops.
     """
-    dialect = INLINE[DIALECT]
+    dialect = SearchR1()
     for number in numbers:
         rng = random.Random(f"rods-searches-{seed}-{number}")
         name, question = world.draw(rng.choice(plan.hops), rng)

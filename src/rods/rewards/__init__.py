@@ -1,4 +1,4 @@
-"""The bundled rewards. Importing this package registers them; `rods.reward.get_reward` does so.
+"""The bundled rewards by name; one is imported when it is asked for.
 
 Of turns, judged by the world:
 
@@ -17,19 +17,62 @@ Of final answers, for tasks with `world["answer"]` (`answers.py`); each logs `co
 * `otc_ppo`, `otc_ppo_additive`, and of whole groups `otc_grpo`, `otc_grpo_additive`
 """
 
-from rods.rewards import otc, outcome, retool, torl, zerotir
-from rods.rewards.format import format_reward
-from rods.rewards.progress import accuracy, observed_progress, parity, progress
+from __future__ import annotations
 
-__all__ = [
-    "accuracy",
-    "format_reward",
-    "observed_progress",
-    "otc",
-    "outcome",
-    "parity",
-    "progress",
-    "retool",
-    "torl",
-    "zerotir",
-]
+from collections.abc import Mapping
+from typing import cast
+
+from rods.errors import ConfigError
+from rods.registry import Registry
+from rods.reward import Reward, Rewards
+
+REWARDS = Registry(
+    "stages.reward",
+    "reward",
+    {
+        "progress": "rods.rewards.progress:progress",
+        "observed_progress": "rods.rewards.progress:observed_progress",
+        "accuracy": "rods.rewards.progress:accuracy",
+        "parity": "rods.rewards.progress:parity",
+        "format": "rods.rewards.format:format_reward",
+        "outcome": "rods.rewards.outcome:outcome",
+        "outcome_signed": "rods.rewards.outcome:outcome_signed",
+        "torl": "rods.rewards.torl:torl",
+        "torl_penalty": "rods.rewards.torl:torl_penalty",
+        "torl_penalty_code": "rods.rewards.torl:torl_penalty_code",
+        "torl_wformat": "rods.rewards.torl:torl_wformat",
+        "retool": "rods.rewards.retool:retool",
+        "retool_recipe": "rods.rewards.retool:retool_recipe",
+        "zerotir": "rods.rewards.zerotir:zerotir",
+        "zerotir_format": "rods.rewards.zerotir:zerotir_format",
+        "zerotir_format_code": "rods.rewards.zerotir:zerotir_format_code",
+        "otc_ppo": "rods.rewards.otc:OtcPpo",
+        "otc_ppo_additive": "rods.rewards.otc:OtcPpoAdditive",
+        "otc_grpo": "rods.rewards.otc:OtcGrpo",
+        "otc_grpo_additive": "rods.rewards.otc:OtcGrpoAdditive",
+    },
+)
+
+
+def get_reward(name: str, constants: Mapping[str, float] | None = None) -> Reward:
+    """A reward by its short name or `module:attribute`; a class is called for a new object.
+
+    Args:
+        name: of the reward.
+        constants: what a class is called with, by name; else its defaults.
+
+    Raises:
+        ConfigError: there is none of this name; the message has the nearest one.
+    """
+    found = REWARDS.find(name)
+    made = found(**(constants or {})) if isinstance(found, type) else found
+    if not callable(made):
+        kind = type(made).__name__
+        raise ConfigError(f"stages.reward: {name!r} is a {kind}; expected a function or a class.")
+    return cast("Reward", made)
+
+
+def rewards_of(constants: Mapping[str, Mapping[str, float]] | None = None) -> Rewards:
+    """The rewards of one run; `constants`: by the first word of the names that have any."""
+    given = constants or {}
+    return Rewards(lambda name: get_reward(name, given.get(name.partition("_")[0])))

@@ -10,12 +10,11 @@ Tuning (arXiv 2510.10197); a result that reports an error counts as failed, what
 
 from __future__ import annotations
 
-from rods.reward import Score, reward
+from rods.reward import Score
 from rods.task import Task
 from rods.trajectory import Trajectory
 
 
-@reward("format")
 def format_reward(task: Task, trajectory: Trajectory) -> Score:
     """I * (F + Q), in [0, 2]; 0 for a trajectory without any executed call."""
     steps = trajectory.steps

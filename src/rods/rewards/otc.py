@@ -19,11 +19,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import cast
 
 from rods.errors import RewardError
-from rods.reward import Score, reward_maker, score
+from rods.reward import Score, score
 from rods.rewards.answers import BOXED, judge_answer, judge_of, judged_parts
 from rods.rewards.reading import executed, prose
 from rods.task import Task
@@ -127,8 +126,11 @@ class OtcPpo:
         return _worth(_right(task, trajectory), tool, self.alpha, self.additive)
 
 
-reward_maker("otc_ppo")(OtcPpo)
-reward_maker("otc_ppo_additive")(partial(OtcPpo, additive=True))
+@dataclass(frozen=True)
+class OtcPpoAdditive(OtcPpo):
+    """`otc_ppo` that adds the coefficient instead of multiplying by it."""
+
+    additive: bool = True
 
 
 # -- OTC-GRPO ------------------------------------------------------------------------------------
@@ -174,10 +176,11 @@ class OtcGrpo:
         self.minima.load_state_dict(state)
 
 
-reward_maker("otc_grpo")(OtcGrpo)
+@dataclass
+class OtcGrpoAdditive(OtcGrpo):
+    """`otc_grpo` that adds the coefficient instead of multiplying by it."""
 
-
-reward_maker("otc_grpo_additive")(partial(OtcGrpo, additive=True))
+    additive: bool = True
 
 
 def _right(task: Task, trajectory: Trajectory) -> Score:

@@ -9,21 +9,19 @@ only. With `env.questions.lenient` it may also follow "the answer is".
 
 from __future__ import annotations
 
-from rods.reward import Score, reward
+from rods.reward import Score
 from rods.rewards.answers import judge_answer, judged_parts
 from rods.rewards.reading import prose
 from rods.task import Task
 from rods.trajectory import Trajectory
 
 
-@reward("outcome")
 def outcome(task: Task, trajectory: Trajectory) -> Score:
     """1 if the final answer is right, else 0 (ZERO-TIR-RL; the text of ZeroTIR's paper)."""
     judged = judge_answer(task, prose(trajectory))
     return Score(float(judged.correct), judged_parts(judged))
 
 
-@reward("outcome_signed")
 def outcome_signed(task: Task, trajectory: Trajectory) -> Score:
     """+1 if the final answer is right, else -1; the same answers as `outcome`."""
     judged = judge_answer(task, prose(trajectory))

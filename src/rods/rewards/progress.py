@@ -8,12 +8,11 @@ world. Pure functions of a trajectory, so stored ones can be scored again.
 
 from __future__ import annotations
 
-from rods.reward import Score, reward
+from rods.reward import Score
 from rods.task import Task
 from rods.trajectory import Trajectory
 
 
-@reward("progress")
 def progress(task: Task, trajectory: Trajectory) -> Score:
     """Solved turns over all turns of the task, in [0, 1] (arXiv 2606.19047, R_P).
 
@@ -25,7 +24,6 @@ def progress(task: Task, trajectory: Trajectory) -> Score:
     return Score(_solved(trajectory) / trajectory.n_turns, _parts(trajectory), turns=turns)
 
 
-@reward("observed_progress")
 def observed_progress(task: Task, trajectory: Trajectory) -> Score:
     """Solved turns over the turns that were begun, in [0, 1]; 0 if none was.
 
@@ -36,13 +34,11 @@ def observed_progress(task: Task, trajectory: Trajectory) -> Score:
     return Score(_solved(trajectory) / seen if seen else 0.0, _parts(trajectory))
 
 
-@reward("accuracy")
 def accuracy(task: Task, trajectory: Trajectory) -> Score:
     """1 if every turn was reached and solved, else 0 (the binary reward)."""
     return Score(float(trajectory.solved), _parts(trajectory))
 
 
-@reward("parity")
 def parity(task: Task, trajectory: Trajectory) -> Score:
     """1 if every turn was reached and passes the benchmark's own checker, else 0.
 

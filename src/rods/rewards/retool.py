@@ -11,7 +11,7 @@ Owns both formulas. Question tasks only, see `rods.rewards.answers.references`.
 
 from __future__ import annotations
 
-from rods.reward import Score, reward
+from rods.reward import Score
 from rods.rewards.answers import BOXED, judge_answer, judged_parts, references
 from rods.rewards.reading import prose, response, rounds
 from rods.rewards.released import retool_box
@@ -21,14 +21,12 @@ from rods.trajectory import Trajectory
 CAP, BASE, BONUS = -0.6, -1.0, 0.1
 
 
-@reward("retool")
 def retool(task: Task, trajectory: Trajectory) -> Score:
     """+1 if the boxed answer is equivalent, else -1 (the paper; no term for execution)."""
     judged = judge_answer(task, prose(trajectory), BOXED)
     return Score(1.0 if judged.correct else -1.0, judged_parts(judged))
 
 
-@reward("retool_recipe")
 def retool_recipe(task: Task, trajectory: Trajectory) -> Score:
     """+1 for a strict box, else -1 plus 0.1 for each round of tools, at most -0.6."""
     boxed = retool_box(response(trajectory))

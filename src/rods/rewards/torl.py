@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rods.reward import Score, reward
+from rods.reward import Score
 from rods.rewards.answers import Judged, compare, judged_parts, require_judges
 from rods.rewards.reading import executed, prose, written
 from rods.rewards.released import torl_box, torl_verdict
@@ -37,25 +37,21 @@ def execution_fault(trajectory: Trajectory, kind: Fault) -> bool:
     return written(trajectory) > 0 and all(result.failed for result in results)
 
 
-@reward("torl")
 def torl(task: Task, trajectory: Trajectory) -> Score:
     """+1 if the last box is right, else -1."""
     return _torl(task, trajectory, "none")
 
 
-@reward("torl_penalty")
 def torl_penalty(task: Task, trajectory: Trajectory) -> Score:
     """`torl`, less 0.5 if code was written and no execution succeeded."""
     return _torl(task, trajectory, "paper")
 
 
-@reward("torl_penalty_code")
 def torl_penalty_code(task: Task, trajectory: Trajectory) -> Score:
     """`torl`, less 0.5 if the last execution failed or there was none."""
     return _torl(task, trajectory, "code")
 
 
-@reward("torl_wformat")
 def torl_wformat(task: Task, trajectory: Trajectory) -> Score:
     """1 if the last box is right, -0.5 if it is wrong, -1 if there is no box."""
     judged = _judged(task, trajectory)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rods.reward import Score, reward
+from rods.reward import Score
 from rods.rewards.answers import judge_answer, last_boxed, last_tagged
 from rods.rewards.reading import ending, prose
 from rods.task import Task
@@ -29,19 +29,16 @@ FormatFault = Literal["", "no_answer", "no_box", "tags"]
 _TERM: dict[FormatFault, float] = {"": 0.0, "no_answer": -3.0, "no_box": -2.0, "tags": -1.0}
 
 
-@reward("zerotir")
 def zerotir(task: Task, trajectory: Trajectory) -> Score:
     """1 if the answer is right, its format valid and the response finished, else 0."""
     return _zerotir(task, trajectory, None)
 
 
-@reward("zerotir_format")
 def zerotir_format(task: Task, trajectory: Trajectory) -> Score:
     """`zerotir` plus the format term; words after the answer cost 0.5."""
     return _zerotir(task, trajectory, -0.5)
 
 
-@reward("zerotir_format_code")
 def zerotir_format_code(task: Task, trajectory: Trajectory) -> Score:
     """`zerotir` plus the format term; words after the answer *earn* 0.5, as in the code."""
     return _zerotir(task, trajectory, +0.5)

@@ -128,7 +128,7 @@ class Episode:
         self._usage = Usage()
         self._version = context.policy.version
         self._seed = episode_seed(context.seed, task.id, noise, self._version)
-        blocking = bool(getattr(context.environment, "blocking", False))
+        blocking = context.environment.blocking
         self._owner = _Owner(blocking, self._limits.seconds)
         self._world: World | None = None
         self._session: Session | None = None

@@ -34,7 +34,8 @@ from rods.env import Environment
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.gates.overlap import Prints
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers import Asking, NoServer, Reviewer, Writer, make_writer
+from rods.synthesis.writer import Reviewer, Writer
+from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.types import Json
 
@@ -101,8 +102,7 @@ class Pipeline:
         """`attempts`: as in `synthesize`."""
         self._environment, self._writer, self._keeper = environment, writer, keeper
         self._attempts = attempts
-        self._asks: Asking = writer if isinstance(writer, Asking) else NoServer()
-        self.parallel = self._asks.parallel
+        self.parallel = writer.parallel
         """Outcomes that may be under way at once."""
 
     @classmethod
@@ -130,17 +130,17 @@ class Pipeline:
 
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> Outcome:
         """One outcome; raises `WriterError` where the writer cannot be used."""
-        with self._asks.worlds:
+        with self._writer.worlds:
             return synthesize(seed, self._writer, self._keeper, rng_seed, self._attempts, seen)
 
     def usage(self) -> dict[str, Mapping[str, Any]]:
         """What the writer asked of a server, by stage; empty where it asks none."""
-        return {stage: asdict(row) for stage, row in self._asks.usage().items()}
+        return {stage: asdict(row) for stage, row in self._writer.usage().items()}
 
     def close(self) -> None:
         """End what the writer and the environment keep open, such as a sandbox."""
-        self._asks.close()
-        getattr(self._environment, "close", lambda: None)()
+        self._writer.close()
+        self._environment.close()
 
 
 @dataclass

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Container
 from pathlib import Path
 
-from rods.env import TurnVerdict
+from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl.apis import Apis, has_call
 from rods.envs.bfcl.replay import Prepared, plain
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
@@ -30,7 +30,7 @@ CACHED_TASKS = 1024
 """Tasks whose prototype and ground-truth replay are kept."""
 
 
-class BfclEnvironment:
+class BfclEnvironment(Environment):
     """Opens worlds for the benchmark's tasks and for their variants."""
 
     name = "bfcl"

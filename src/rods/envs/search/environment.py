@@ -17,6 +17,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rods.env import Environment
 from rods.envs.questions.world import QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, Retriever
@@ -50,7 +51,7 @@ SPEC = ToolSpec(
 )
 
 
-class SearchEnvironment:
+class SearchEnvironment(Environment):
     """Question tasks with one tool, `search`.
 
     Args:

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from rods.env import TurnVerdict
+from rods.env import Environment, TurnVerdict
 from rods.envs.judge import Judge, Outcome, Replay, State, play, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import StateError, copied, make, plain, plain_state
@@ -36,7 +36,7 @@ OUTAGES = (EnvError, ConnectionError, TimeoutError, MemoryError)
 """What a method raises when something outside it failed: the trajectory is invalid, not wrong."""
 
 
-class ToolClasses:
+class ToolClasses(Environment):
     """An environment made of Python classes."""
 
     def __init__(
@@ -53,7 +53,7 @@ class ToolClasses:
             name: Short name; `task.env` must be equal to it.
             classes: Their public methods are the tools, their public attributes the state.
             hidden: Public methods that are not tools.
-            knowledge: Folder of what the values mean and how people ask (`rods.env.Knowing`).
+            knowledge: Folder of what the values mean and how people ask (`Environment.knowledge`).
 
         Raises:
             ConfigError: no classes, a method without hints, a name that stands twice, state that

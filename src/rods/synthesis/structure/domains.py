@@ -1,7 +1,7 @@
 """Argument domains of an environment: what its values mean, which exist, which belong together.
 
-Owns the reading of the `domains.toml` that an environment brings (`Knowing`), as data. Never
-guesses (`inference.py` does): what the file does not name has no kind and is left as it is.
+Owns the reading of the `domains.toml` that an environment brings, as data. Never guesses
+(`inference.py` does): what the file does not name has no kind and is left as it is.
 
     domains = domains_of(environment)
     domains.parameter("book_table", "party")             # "guests"
@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, ValidationError
 
-from rods.env import Environment, knowledge_of
+from rods.env import Environment
 from rods.errors import SynthesisError
 
 FILE = "domains.toml"
@@ -193,7 +193,7 @@ def domains_of(environment: Environment) -> Domains:
     Raises:
         SynthesisError: the file cannot be read, or a section of it is broken or unknown.
     """
-    folder = knowledge_of(environment)
+    folder = environment.knowledge
     known = folder is not None and (folder / FILE).is_file()
     return _load(folder / FILE) if folder and known else NO_DOMAINS
 

@@ -1,6 +1,6 @@
 """How people ask for calls: messages from templates, without a model.
 
-Owns the frames around clauses and the files of templates that an environment brings (`Knowing`),
+Owns the frames around clauses and the files of templates that an environment brings,
 `phrases/*.toml`; where it brings none, clauses come from the tools' own descriptions. How one call
 is said stands in `wording.py`. Never chooses calls, never executes.
 
@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from rods.env import Environment, knowledge_of
+from rods.env import Environment
 from rods.errors import SynthesisError
 from rods.synthesis.templates.wording import (
     SLOT,
@@ -268,7 +268,7 @@ def phrases_of(environment: Environment) -> Phrases:
     Raises:
         SynthesisError: a file cannot be read, or a section of it has no clauses.
     """
-    folder = knowledge_of(environment)
+    folder = environment.knowledge
     return _load(folder / "phrases") if folder is not None else NO_PHRASES
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from rods.env import make_environment
+from rods.env import load_environment
 from rods.errors import RodsError
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.generator import Generator
@@ -25,7 +25,7 @@ def run(path: Path, parent: int) -> None:
     settings = WorkerSettings.read(queue, path)
     training, held_out = settings.training, settings.held_out
     try:
-        environment = make_environment(settings.environment, settings.arguments)
+        environment = load_environment(settings.environment, settings.arguments)
         answers = path.with_name("answers.sqlite")
         pipeline = Pipeline.of(settings.synthesis, environment, training, held_out, answers)
     except RodsError as error:

@@ -3,7 +3,7 @@
 Owns the settings and the files beside the queue that hold the tasks of both sides. Never starts
 anything.
 
-    settings = WorkerSettings.of(config, training, held_out)
+    settings = WorkerSettings.of(config, address, training, held_out)
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class WorkerSettings:
     """Originals of the training side: they may give words and turns."""
     held_out: Sequence[Task] = ()
     """Tasks that no variant may overlap."""
-    environment: str = "bfcl"
-    """Short name or `module:attribute`."""
+    environment: str = ""
+    """`module:attribute` of an environment, or of what makes one."""
     arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """What the environment's factory is called with, by name."""
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
@@ -54,13 +54,17 @@ class WorkerSettings:
 
     @classmethod
     def of(
-        cls, config: RunConfig, training: Sequence[Task], held_out: Sequence[Task]
+        cls,
+        config: RunConfig,
+        environment: str,
+        training: Sequence[Task],
+        held_out: Sequence[Task],
     ) -> WorkerSettings:
-        """The settings that a run's configuration means."""
+        """The settings that a run's configuration means; `environment`: its `module:attribute`."""
         return cls(
             training=training,
             held_out=held_out,
-            environment=config.env.name,
+            environment=environment,
             arguments=cast("Mapping[str, Json]", config.env.arguments),
             synthesis=config.synthesis,
             rng_seed=config.seed,

@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from rods.env import Environment, QuestionSource
 from rods.errors import ConfigError, TaskError
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.writer import Writer
 from rods.task import Provenance, Task
 
 DRAWS = 16
 """Questions that are drawn until one is none of the originals."""
 
 
-class FamilyWriter:
+class FamilyWriter(Writer):
     """Draws other questions of the same kind."""
 
     name = "family"

@@ -9,20 +9,19 @@ import random
 from collections.abc import Sequence
 
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers import Asking, NoServer, Reviewer, Writer
+from rods.synthesis.writer import Reviewer, Writer
 from rods.task import Task
 
 
-class MixedWriter:
+class MixedWriter(Writer):
     """Asks `other` with chance `share`, else `main`."""
 
     def __init__(self, main: Writer, other: Writer, share: float):
         """`share`: in [0, 1]."""
         self.name = f"{main.name}+{other.name}"
         self._main, self._other, self._share = main, other, share
-        asks = main if isinstance(main, Asking) else NoServer()
-        self.parallel, self.worlds = asks.parallel, asks.worlds
-        self.usage, self.close = asks.usage, asks.close
+        self.parallel, self.worlds = main.parallel, main.worlds
+        self.usage, self.close = main.usage, main.close
 
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()

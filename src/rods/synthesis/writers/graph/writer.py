@@ -22,6 +22,7 @@ from rods.synthesis.structure.profile import Profile, distance, profile
 from rods.synthesis.structure.sources import sources
 from rods.synthesis.structure.trace import all_tools, owners, trace
 from rods.synthesis.templates.phrases import Phrases, phrases_of
+from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble
 from rods.synthesis.writers.graph.walk import Base, Planner, Walk
 from rods.synthesis.writers.resample.writer import ResampleWriter
@@ -42,7 +43,7 @@ def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
     return graph
 
 
-class GraphWriter:
+class GraphWriter(Writer):
     """Proposes variants with new calls, from a pool of tasks that are all of the training side."""
 
     name = "graph"

@@ -14,14 +14,13 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, cast
 
-from rods.config import SynthesisSettings
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError, WriterError
 from rods.synthesis.chat.client import ChatClient, ChatSettings, Usage
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.writer import Writer, WriterOptions
 from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble, gap_of, with_gap
 from rods.synthesis.writers.graph.walk import Base, Readable
 from rods.synthesis.writers.graph.writer import GraphWriter
@@ -49,7 +48,7 @@ class LlmSettings:
     """Proposals that may be under way at once."""
 
 
-class LlmWriter:
+class LlmWriter(Writer):
     """Proposes variants whose plans and messages a chat server writes."""
 
     name = "llm"
@@ -226,15 +225,14 @@ class LlmWriter:
 def make_llm_writer(
     pool: Sequence[Task],
     environment: Environment,
-    options: SynthesisSettings,
-    cache: Path | None = None,
+    options: WriterOptions,
 ) -> LlmWriter:
     """The writer that a configuration means; the server is asked for the first time by `propose`.
 
     Raises:
         ConfigError: no server is named.
     """
-    chosen = options.llm
+    chosen = options.settings.llm
     if not chosen.url:
         raise ConfigError(
             "synthesis.llm.url is empty: the writer `llm` needs the base URL of an "
@@ -254,14 +252,14 @@ def make_llm_writer(
             price_in=chosen.price_in,
             price_out=chosen.price_out,
         ),
-        cache,
+        options.cache,
     )
     settings = LlmSettings(
         planner=chosen.planner,
         narrative=chosen.narrative,
         coherence=chosen.coherence,
         feedback=chosen.feedback,
-        max_distance=options.max_distance,
+        max_distance=options.settings.max_distance,
         parallel=chosen.concurrency,
     )
     return LlmWriter(pool, environment, chat, settings)

@@ -25,6 +25,7 @@ from rods.synthesis.structure.profile import Profile, distance, profile
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import Step, all_tools, owners, trace
 from rods.synthesis.templates.vocabulary import Vocabulary
+from rods.synthesis.writer import Writer
 from rods.synthesis.writers.resample import recombine
 from rods.synthesis.writers.resample.analysis import Knowledge, analyse
 from rods.synthesis.writers.resample.assign import Materials, assign
@@ -78,7 +79,7 @@ class Plan(NamedTuple):
     """Other tasks that gave turns."""
 
 
-class ResampleWriter:
+class ResampleWriter(Writer):
     """Proposes variants of seeds from a pool of tasks, all of the training side."""
 
     name = "resample"

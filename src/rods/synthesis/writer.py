@@ -1,0 +1,69 @@
+"""What proposes variants of a seed: the protocol that every writer fulfils.
+
+A writer never decides whether its proposal is good; the gates do.
+
+    proposal = writer.propose(seed, random.Random(7))
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from rods.config import SynthesisSettings
+from rods.synthesis.rejection import Rejection
+from rods.task import Task
+
+
+class Writer(Protocol):
+    """Proposes variants. A pure function of seed, random state and its own construction.
+
+    Derive from it: all but `name` and `propose` has a default.
+    """
+
+    name: str
+    """Short name, the first part of `provenance.recipe`."""
+    parallel: int = 1
+    """Proposals that may be under way at once, in threads."""
+    worlds: AbstractContextManager[object] = nullcontext()
+    """Held by a thread while worlds are at work; a writer releases it while it waits."""
+
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
+        """One variant of `seed`, or why there is none. Draws randomness from `rng` alone.
+
+        Args:
+            seed: the task to be varied.
+            rng: the only source of chance.
+            history: why earlier attempts at this variant failed (the feedback loop).
+        """
+        ...
+
+    def usage(self) -> Mapping[str, Any]:
+        """What it asked of a server so far, by stage (a dataclass of figures each)."""
+        return {}
+
+    def close(self) -> None:
+        """End what it keeps open, such as a connection."""
+        return
+
+
+@runtime_checkable
+class Reviewer(Protocol):
+    """A writer that also judges what passed the gates."""
+
+    def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
+        """The variant, a refined one (the gates are asked again), or why it is turned down."""
+        ...
+
+
+class WriterOptions(NamedTuple):
+    """What a factory gets besides, if it has a parameter `options`."""
+
+    settings: SynthesisSettings
+    cache: Path | None
+    """File for a server's answers, so that none is asked for twice."""
