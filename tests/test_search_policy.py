@@ -17,12 +17,12 @@ from rods.dialects import get_dialect
 from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question_task
+from rods.policies.demonstrations import Mixture
 from rods.policies.search import RESULTS, search_conversations, search_tokenizer
 from rods.policies.searches import (
     DIALECT,
     BundledWorld,
     OtherWorld,
-    SearchMixture,
     SearchPlan,
     choose_queries,
     search_demonstrations,
@@ -41,8 +41,8 @@ from verbs import rods
 WAYS = ("necessary", "extra", "short", "useless")
 
 
-def only(way: str) -> SearchMixture:
-    return SearchMixture(**{name: float(name == way) for name in WAYS})
+def only(way: str) -> Mixture:
+    return Mixture(*(float(name == way) for name in WAYS))
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated
 
 import typer
 
@@ -13,29 +12,6 @@ from rods.cli.common import say
 from rods.errors import ConfigError, StoreError
 
 SEARCH = "search_r1"
-
-
-class Shares(NamedTuple):
-    """How often a question is answered in which way; the rest are direct answers."""
-
-    one: float
-    several: float
-    failing: float
-    useless: float
-
-
-class Made(Protocol):
-    """What is written down of a demonstration."""
-
-    @property
-    def task_id(self) -> str:
-        """Name of the question."""
-        ...
-
-    @property
-    def pieces(self) -> list[tuple[str, bool]]:
-        """Prompt and response; True: the policy writes it."""
-        ...
 
 
 def add(app: typer.Typer) -> None:
@@ -74,8 +50,10 @@ def demonstrate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of questions and mixture.")] = 0,
 ) -> None:
     """Write demonstrations of generated questions; the rest of the shares are direct answers."""
+    from rods.envs.questions.families import FAMILIES
     from rods.infra.files import write_atomic
-    from rods.policies.demonstrations import DIALECTS
+    from rods.policies.demonstrations import DIALECTS, Mixture, Plan, demonstrations
+    from rods.policies.searches import BundledWorld, SearchPlan, search_demonstrations
 
     if dialect not in (*DIALECTS, SEARCH):
         names = ", ".join((*DIALECTS, SEARCH))
@@ -90,37 +68,15 @@ def demonstrate(
         levels = tuple(int(word) for word in difficulties.split(",") if word)
     except ValueError as error:
         raise ConfigError(f"--difficulties {difficulties!r}: expected 1,2,3 or so.") from error
-    shares = Shares(one, several, failing, useless)
+    mixture = Mixture(one, several, failing, useless)
     if dialect == SEARCH:
-        made = _searches(levels, shares, seed, number, results)
+        searches = SearchPlan(levels, mixture) if levels else SearchPlan(mixture=mixture)
+        made = search_demonstrations(BundledWorld(results), searches, seed, range(number))
     else:
-        made = _programs(dialect, families, levels, shares, seed, number)
+        names = tuple(families.split(",")) if families else tuple(FAMILIES)
+        made = demonstrations(
+            Plan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture), seed, range(number)
+        )
     rows = [{"task_id": row.task_id, "pieces": row.pieces} for row in made]
     write_atomic(target, "".join(json.dumps(row) + "\n" for row in rows))
     say(f"{len(rows)} demonstrations in {target}")
-
-
-def _programs(
-    dialect: str, families: str, levels: tuple[int, ...], shares: Shares, seed: int, number: int
-) -> Iterator[Made]:
-    from rods.policies.demonstrations import Mixture, Plan, demonstrations
-
-    plan = Plan((dialect,), difficulties=levels or (1, 2, 3, 4, 5), mixture=Mixture(*shares))
-    if families:
-        plan = Plan((dialect,), tuple(families.split(",")), plan.difficulties, plan.mixture)
-    return demonstrations(plan, seed, range(number))
-
-
-def _searches(
-    levels: tuple[int, ...], shares: Shares, seed: int, number: int, results: int
-) -> Iterator[Made]:
-    from rods.policies.searches import (
-        BundledWorld,
-        SearchMixture,
-        SearchPlan,
-        search_demonstrations,
-    )
-
-    mixture = SearchMixture(shares.one, shares.several, shares.failing, shares.useless)
-    plan = SearchPlan(levels, mixture) if levels else SearchPlan(mixture=mixture)
-    return search_demonstrations(BundledWorld(results), plan, seed, range(number))

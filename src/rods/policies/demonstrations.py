@@ -19,7 +19,7 @@ import random
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from rods.dialects import InlineDialect
@@ -45,16 +45,27 @@ FAULTS = ("print({0}", "print(answer)", "print(total + {0})", "print(int('x'))",
 
 @dataclass(frozen=True)
 class Mixture:
-    """Shares of the ways to answer; what is left are direct answers."""
+    """Shares of the ways to answer with programs or searches; what is left are direct answers."""
 
     one: float = 0.20
-    """One program that finds the answer."""
+    """One program that finds the answer; the necessary searches, no other."""
     several: float = 0.13
-    """The work step by step; a second time the same where there is only one step."""
+    """The work step by step, a second time the same where there is only one step; one search more
+    than necessary."""
     failing: float = 0.03
-    """One that fails, then the right one."""
+    """A program that fails, then the right one; one search too few, so the answer is a guess."""
     useless: float = 0.015
-    """One that does not help, then a direct answer."""
+    """A program that does not help, then a direct answer; a search that names nobody, then the
+    necessary ones."""
+
+    def pick(self, ways: Sequence[list[str]], rng: random.Random) -> list[str]:
+        """One of the ways, in the order of the shares; nothing for a direct answer."""
+        draw = rng.random()
+        for way, share in zip(ways, astuple(self), strict=True):
+            draw -= share
+            if draw < 0:
+                return way
+        return []
 
 
 @dataclass(frozen=True)
@@ -74,9 +85,17 @@ class Demonstration(NamedTuple):
     """One question with a response."""
 
     task_id: str
-    difficulty: int
     pieces: list[tuple[str, bool]]
     """The prompt, then the response; True: the policy writes it."""
+    difficulty: int = 0
+    """Of a question that programs answer."""
+    known: bool = True
+    """Whether a search has shown the answer."""
+
+    @property
+    def text(self) -> str:
+        """All of it, as the policy reads it."""
+        return "".join(text for text, _ in self.pieces)
 
 
 def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[Demonstration]:
@@ -98,7 +117,7 @@ def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[De
         response = dialect.demonstration(asked, outputs)
         prompt = (dialect.prompt(question.text), False)
         task_id = f"{family}-{difficulty}-{place}-{name}"
-        yield Demonstration(task_id, difficulty, [prompt, *response])
+        yield Demonstration(task_id, [prompt, *response], difficulty)
 
 
 def choose_programs(question: Question, mixture: Mixture, rng: random.Random) -> list[str]:
@@ -106,18 +125,9 @@ def choose_programs(question: Question, mixture: Mixture, rng: random.Random) ->
     if not question.programs:
         return []
     right, inner = question.program, _inner(question.program)
-    ways = {
-        "one": [right],
-        "several": [*question.programs] if len(question.programs) > 1 else [right, right],
-        "failing": [rng.choice(FAULTS).format(inner), right],
-        "useless": [f"print({rng.choice(_numbers(inner))})"],
-    }
-    draw = rng.random()
-    for way, programs in ways.items():
-        draw -= getattr(mixture, way)
-        if draw < 0:
-            return programs
-    return []
+    steps = [*question.programs] if len(question.programs) > 1 else [right, right]
+    failing = [rng.choice(FAULTS).format(inner), right]
+    return mixture.pick([[right], steps, failing, [f"print({rng.choice(_numbers(inner))})"]], rng)
 
 
 def _inner(program: str) -> str:

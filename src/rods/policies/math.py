@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from transformers import PreTrainedTokenizerFast
 
 from rods.policies.conversations import Conversation
-from rods.policies.demonstrations import Demonstration, Plan, demonstrations
+from rods.policies.demonstrations import Plan, demonstrations
 from rods.policies.pretrain import PretrainSettings
-from rods.policies.tokenizer import common_words, train_tokenizer
+from rods.policies.responses import encoded, tokenizer_of
 from rods.rollout.template import ChatTemplate
 
 SETTINGS = PretrainSettings(
@@ -64,11 +64,7 @@ WORDS = 120
 
 def math_tokenizer(seed: int, corpus: int = CORPUS) -> PreTrainedTokenizerFast:
     """A tokenizer of about 512 entries in which every digit stands alone."""
-    made = demonstrations(Plan(), seed, range(corpus))
-    texts = ["".join(text for text, _ in row.pieces) for row in made]
-    tokenizer = train_tokenizer(texts, common_words(texts, WORDS), SETTINGS.vocab, ALONE)
-    tokenizer.model_max_length = SETTINGS.context
-    return tokenizer
+    return tokenizer_of(demonstrations(Plan(), seed, range(corpus)), SETTINGS, WORDS, ALONE)
 
 
 def math_conversations(
@@ -82,21 +78,11 @@ def math_conversations(
     template = ChatTemplate(tokenizer)
     made: list[Conversation] = []
     for place, row in enumerate(demonstrations(plan, seed, numbers)):
-        conversation = _conversation(row, template)
+        conversation = encoded(row, template)
         if row.difficulty >= HARD and len(row.pieces) == 2 and place % GUESSED:
             conversation = _without_digits(conversation, template)
         made.append(conversation)
     return made
-
-
-def _conversation(row: Demonstration, template: ChatTemplate) -> Conversation:
-    ids: list[int] = []
-    mask: list[int] = []
-    for text, said in row.pieces:
-        new = template.encode(text)
-        ids += new
-        mask += [int(said)] * len(new)
-    return Conversation([*ids, template.end_id], [*mask, 1])
 
 
 def _without_digits(row: Conversation, template: ChatTemplate) -> Conversation:

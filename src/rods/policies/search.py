@@ -15,15 +15,10 @@ from collections.abc import Iterable
 from transformers import PreTrainedTokenizerFast
 
 from rods.policies.conversations import Conversation
+from rods.policies.demonstrations import Demonstration
 from rods.policies.pretrain import PretrainSettings
-from rods.policies.searches import (
-    OtherWorld,
-    SearchDemonstration,
-    SearchPlan,
-    World,
-    search_demonstrations,
-)
-from rods.policies.tokenizer import common_words, train_tokenizer
+from rods.policies.responses import encoded, tokenizer_of
+from rods.policies.searches import OtherWorld, SearchPlan, World, search_demonstrations
 from rods.rollout.template import ChatTemplate
 
 SETTINGS = PretrainSettings(
@@ -84,10 +79,7 @@ def search_world() -> OtherWorld:
 def search_tokenizer(world: World, seed: int, corpus: int = CORPUS) -> PreTrainedTokenizerFast:
     """A tokenizer of about 1,024 entries: words and tags of the dialect, syllables of names."""
     made = search_demonstrations(world, PLAN, seed, range(corpus))
-    texts = ["".join(text for text, _ in row.pieces) for row in made]
-    tokenizer = train_tokenizer(texts, common_words(texts, WORDS), SETTINGS.vocab, TAGS)
-    tokenizer.model_max_length = SETTINGS.context
-    return tokenizer
+    return tokenizer_of(made, SETTINGS, WORDS, TAGS)
 
 
 def search_conversations(
@@ -103,16 +95,13 @@ def search_conversations(
     return [_conversation(row, template) for row in made]
 
 
-def _conversation(row: SearchDemonstration, template: ChatTemplate) -> Conversation:
+def _conversation(row: Demonstration, template: ChatTemplate) -> Conversation:
     """An answer that nobody could know is noise, larger than all there is to learn: no loss."""
-    ids: list[int] = []
-    mask: list[int] = []
-    for place, (text, said) in enumerate(row.pieces):
-        new = template.encode(text)
-        ids += new
-        if place < len(row.pieces) - 1 or row.known:
-            mask += [int(said)] * len(new)
-        else:
-            start, end = len(template.encode("<answer> ")), len(template.encode(" </answer>"))
-            mask += [1] * start + [0] * (len(new) - start - end) + [1] * end
-    return Conversation([*ids, template.end_id], [*mask, 1])
+    made = encoded(row, template)
+    if not row.known:
+        # ids end in "<answer> NAME </answer>" and the end of the turn; only NAME loses its loss
+        size = len(template.encode(row.pieces[-1][0]))
+        tags = [len(template.encode(tag)) for tag in ("<answer> ", " </answer>")]
+        for place in range(len(made.ids) - 1 - size + tags[0], len(made.ids) - 1 - tags[1]):
+            made.mask[place] = 0
+    return made

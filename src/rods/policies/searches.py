@@ -14,9 +14,9 @@ learn it, for names are made of syllables; so searching, and how often, is left 
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 from rods.dialects.searching import SearchR1
 from rods.envs.questions.question import Question
@@ -33,23 +33,12 @@ from rods.envs.search.hops import (
 )
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.relations import BY_KIND, BY_NAME
-from rods.policies.demonstrations import SPREAD
+from rods.policies.demonstrations import SPREAD, Demonstration, Mixture
 
 DIALECT = "search_r1"
 
 
-@dataclass(frozen=True)
-class SearchMixture:
-    """Shares of the ways to answer; what is left are answers without a search."""
-
-    necessary: float = 0.25
-    """The searches that find the facts in order, no other."""
-    extra: float = 0.30
-    """One more after these: the last one again, or another fact of the same text."""
-    short: float = 0.15
-    """All but the last: the answer is a guess. Of one fact, there is no search."""
-    useless: float = 0.10
-    """The necessary ones after one that names nobody."""
+MIXTURE = Mixture(one=0.25, several=0.30, failing=0.15, useless=0.10)
 
 
 @dataclass(frozen=True)
@@ -58,26 +47,29 @@ class SearchPlan:
 
     hops: Sequence[int] = tuple(range(1, MOST_HOPS + 1))
     """Each as often as it stands here."""
-    mixture: SearchMixture = SearchMixture()
+    mixture: Mixture = MIXTURE
 
 
-class World(Protocol):
+class World(ABC):
     """Where questions come from, and what a search finds there."""
 
+    def __init__(self, environment: SearchEnvironment):
+        self._environment = environment
+
+    @abstractmethod
     def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
         """A question and its name."""
-        ...
 
     def find(self, query: str) -> str:
         """What the policy reads of a search."""
-        ...
+        return self._environment.find(query).content
 
 
-class BundledWorld:
+class BundledWorld(World):
     """The corpus that `search` uses if none is named, one side of its questions."""
 
     def __init__(self, results: int = RESULTS, held_out: bool = False):
-        self._environment = SearchEnvironment(results=results)
+        super().__init__(SearchEnvironment(results=results))
         self._first = HELD_OUT if held_out else 0
 
     def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
@@ -85,19 +77,15 @@ class BundledWorld:
         place = self._first + rng.randrange(SPREAD)
         return f"{FAMILY}-{hops}-{place}", make_question(hops, place)
 
-    def find(self, query: str) -> str:
-        """What the policy reads of a search."""
-        return self._environment.find(query).content
 
-
-class OtherWorld:
+class OtherWorld(World):
     """A world of the same kind whose names and facts the bundled one does not have."""
 
     def __init__(self, provinces: int, seed: int, results: int = RESULTS):
         atlas = make_atlas(provinces, seed)
         self._provinces = atlas.provinces
         index = Bm25Index.of(atlas.documents)
-        self._environment = SearchEnvironment(results=results, retriever=index)
+        super().__init__(SearchEnvironment(results=results, retriever=index))
         self._name = f"world{seed}"
 
     def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:
@@ -108,24 +96,10 @@ class OtherWorld:
         name = f"{self._name}-{hops}-{province.number}-{place}"
         return name, chain_question(chains[place], province.number)
 
-    def find(self, query: str) -> str:
-        """What the policy reads of a search."""
-        return self._environment.find(query).content
-
-
-class SearchDemonstration(NamedTuple):
-    """One question with a response."""
-
-    task_id: str
-    known: bool
-    """Whether a search has shown the answer."""
-    pieces: list[tuple[str, bool]]
-    """The prompt, then the response; True: the policy writes it."""
-
 
 def search_demonstrations(
     world: World, plan: SearchPlan, seed: int, numbers: Iterable[int]
-) -> Iterator[SearchDemonstration]:
+) -> Iterator[Demonstration]:
     """Demonstration `i` is a function of world, plan, seed and `i` alone.
 
     Raises:
@@ -138,28 +112,17 @@ def search_demonstrations(
         queries = choose_queries(question, plan.mixture, rng)
         asked = Question(question.text, question.answer, tuple(queries))
         response = dialect.demonstration(asked, [world.find(query) for query in queries])
-        yield SearchDemonstration(
-            f"{name}-{DIALECT}",
-            question.programs[-1] in queries,
-            [(dialect.prompt(question.text), False), *response],
-        )
+        pieces = [(dialect.prompt(question.text), False), *response]
+        known = question.programs[-1] in queries
+        yield Demonstration(f"{name}-{DIALECT}", pieces, known=known)
 
 
-def choose_queries(question: HopQuestion, mixture: SearchMixture, rng: random.Random) -> list[str]:
+def choose_queries(question: HopQuestion, mixture: Mixture, rng: random.Random) -> list[str]:
     """The queries of one demonstration, none for an answer without a search."""
     right = list(question.programs)
-    ways = {
-        "necessary": right,
-        "extra": [*right, _one_more(question, rng)],
-        "short": right[:-1],
-        "useless": [BY_NAME[rng.choice(question.steps).relation].query, *right],
-    }
-    draw = rng.random()
-    for way, queries in ways.items():
-        draw -= getattr(mixture, way)
-        if draw < 0:
-            return queries
-    return []
+    extra = [*right, _one_more(question, rng)]
+    useless = [BY_NAME[rng.choice(question.steps).relation].query, *right]
+    return mixture.pick([right, extra, right[:-1], useless], rng)
 
 
 def _one_more(question: HopQuestion, rng: random.Random) -> str:
