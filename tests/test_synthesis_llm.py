@@ -311,6 +311,15 @@ def tried(chat: Chat, seed: Task, number: int, attempts: int) -> Outcome:
     return synthesize(seed, writer, keeper(), number, attempts)
 
 
+def test_after_a_gate_turned_it_down_the_next_attempt_has_another_world() -> None:
+    seed, _ = teachable()
+    writer = LlmWriter(sides().train, ENVIRONMENT, Chat(), LlmSettings())
+    turned_down = [Rejection("gate", "novelty")]
+    made = [writer.propose(seed, random.Random(number), turned_down) for number in range(4)]
+    worlds = [t.provenance.seed if isinstance(t, Task) else t.base for t in made]
+    assert 0 not in worlds and len(set(worlds)) == 4
+
+
 def astray(stage: str, text: str) -> str:
     """Valid arguments that name what is not there: the call fails, and the critic is asked."""
     if stage != "execute":

@@ -1,20 +1,17 @@
-"""Seed to accepted variant, or the reasons why there is none.
+"""The way of a variant, from an order to its outcome; each room is met once, in this order.
 
-The way of a variant, each room once:
-
-    worker/     an order waits in the queue; the generator takes the seed's next outcome from it
+    worker/     the generator takes the next outcome of a seed from the queue
     pipeline    attempts, at most K_max: what failed is told to the next one
-      writers/  propose: plan what is called turn by turn, execute it in a fresh world, rewrite it
-                as a conversation, augment it with gaps and long context
-                (`llm/writer.py` names its stages in this order; structure/ says what a task is made
-                of, templates/ words it without a model, chat/ asks the model)
-      gates/    check: deterministic, cheapest first
-      writers/  review: the critic of a writer with a model; what it refines goes to the gates again
-    worker/     the outcome, variant or rejections, is recorded in the queue
-    curriculum (training) or dataset/ (`rods synth`) takes it from there, in order
+    writers/    plan, execute, rewrite, augment: which calls, made in a fresh world, told by users,
+                with gaps and long context (structure/ says what a task is made of, templates/ words
+                it without a model, chat/ asks one)
+    gates/      what is deterministic, cheapest first
+    writers/    critique, by a writer that has a model
+    worker/     the outcome is recorded in the queue: a variant, or why there is none
 
-Owns the attempts at one variant: a writer proposes, the gates decide, at most so many times. A pure
-function of its inputs: a repeated order gives the same variant. Never keeps state between calls.
+From the queue the curriculum (training) or dataset/ (`rods synth`) takes it. Owns the attempts: a
+pure function of its inputs, so that a repeated order gives the same variant. Never keeps state
+between calls.
 
     outcome = synthesize(seed, writer, keeper, rng_seed=7, attempts=3)
     outcome.variant or outcome.rejections
@@ -77,22 +74,33 @@ def synthesize(
     rejections: list[Rejection] = []
     for attempt in range(attempts):
         rng = random.Random(f"{seed.id}:{rng_seed}:{attempt}")
-        proposal = writer.propose(seed, rng, rejections)
-        if isinstance(proposal, Rejection):
-            rejections.append(proposal)
-            continue
-        verdict = keeper.check(seed, proposal, seen)
-        if verdict.rejection is None and isinstance(writer, Reviewer):
-            reviewed = writer.review(seed, proposal, rng)
-            if isinstance(reviewed, Rejection):
-                rejections.append(reviewed)
-                continue
-            if reviewed != proposal:
-                proposal, verdict = reviewed, keeper.check(seed, reviewed, seen)
-        if verdict.rejection is None:
-            return Outcome(proposal, verdict.distance, tuple(rejections))
-        rejections.append(verdict.rejection)
+        made = _attempt(seed, writer, keeper, rng, rejections, seen)
+        if not isinstance(made, Rejection):
+            return Outcome(*made, tuple(rejections))
+        rejections.append(made)
     return Outcome(None, 1.0, tuple(rejections))
+
+
+def _attempt(
+    seed: Task,
+    writer: Writer,
+    keeper: Gatekeeper,
+    rng: random.Random,
+    history: Sequence[Rejection],
+    seen: Sequence[Prints],
+) -> tuple[Task, float] | Rejection:
+    """One proposal and its profile distance, or which room turned it down."""
+    proposal = writer.propose(seed, rng, history)
+    if isinstance(proposal, Rejection):
+        return proposal
+    verdict = keeper.check(seed, proposal, seen)
+    if verdict.rejection is None and isinstance(writer, Reviewer):
+        reviewed = writer.review(seed, proposal, rng)
+        if isinstance(reviewed, Rejection):
+            return reviewed
+        if reviewed != proposal:
+            proposal, verdict = reviewed, keeper.check(seed, reviewed, seen)
+    return verdict.rejection or (proposal, verdict.distance)
 
 
 class Pipeline:

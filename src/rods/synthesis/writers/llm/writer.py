@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -95,9 +95,14 @@ class LlmWriter(Writer):
             WriterError: the server cannot be used at all (`fatal`), or not now (`down`).
         """
         history = history if self._settings.feedback else ()
-        number = history[-1].base if history else rng.getrandbits(31)
+        # The world of the attempt before, which a patch fits; no gate knows one.
+        number = (history[-1].base if history else 0) or rng.getrandbits(31)
+        return self._signed(lambda: self._propose(seed, rng, number, history), number)
+
+    def _signed(self, stage: Callable[[], Task | Rejection], number: int = 0) -> Task | Rejection:
+        """What came of it; a rejection bears recipe and world."""
         try:
-            made = self._propose(seed, rng, number, history)
+            made = stage()
         except WriterError as error:
             if error.suspends:
                 raise
@@ -109,12 +114,19 @@ class LlmWriter(Writer):
     def _propose(
         self, seed: Task, rng: random.Random, number: int, history: Sequence[Rejection]
     ) -> Task | Rejection:
-        sampling = rng.getrandbits(31)
+        sampling, narrative = rng.getrandbits(31), ""
         if self._settings.planner == "graph":
             made = self._graph.plan(seed, rng, history)
-            narrative = ""
         else:
-            made, narrative = self._plan(seed, rng, number, history, sampling)
+            base = self._base(seed, number, history)
+            if isinstance(base, Rejection):
+                return base
+            executed = self._plan(base, history, sampling)
+            if isinstance(executed, Rejection):
+                return self._learnt(base, executed, sampling)
+            planned, narrative = executed
+            gapped = self._gaps(base, planned, rng)
+            made = gapped if isinstance(gapped, Rejection) else (base.task, gapped)
         if isinstance(made, Rejection):
             return made
         task, planned = made
@@ -124,26 +136,25 @@ class LlmWriter(Writer):
         origin = dataclasses.replace(task.provenance, recipe=self._recipe, seed=number)
         return dataclasses.replace(task, turns=assemble(planned, said), provenance=origin)
 
-    def _plan(
-        self,
-        seed: Task,
-        rng: random.Random,
-        number: int,
-        history: Sequence[Rejection],
-        sampling: int,
-    ) -> tuple[tuple[Task, list[PlannedTurn]] | Rejection, str]:
+    def _base(self, seed: Task, number: int, history: Sequence[Rejection]) -> Base | Rejection:
+        """The seed with other names and values, and with what earlier attempts patched."""
         renamed = self._graph.rename(seed, random.Random(number))
         if isinstance(renamed, Rejection):
-            return renamed, ""
+            return renamed
         for failure in history:
-            world = patched(renamed.world, failure.patch)
+            world = patched(renamed.world, failure.patch) if failure.base == number else None
             if world is not None:
                 renamed = dataclasses.replace(renamed, world=world)
         try:
-            base = Base.of(self._environment, renamed, self._graph.planner.domains)
+            return Base.of(self._environment, renamed, self._graph.planner.domains)
         except TaskError as error:
-            return Rejection("plan", ErrorClass.NO_PATTERN, str(error)), ""
-        stage = dataclasses.replace(renamed, turns=(Turn(""),))
+            return Rejection("plan", ErrorClass.NO_PATTERN, str(error))
+
+    def _plan(
+        self, base: Base, history: Sequence[Rejection], sampling: int
+    ) -> tuple[list[PlannedTurn], str] | Rejection:
+        """Functions of each turn, executed in a fresh world, and the story around them."""
+        stage = dataclasses.replace(base.task, turns=(Turn(""),))
         world = cast("Readable", self._environment.open(stage))
         try:
             world.begin_turn(0)
@@ -151,16 +162,11 @@ class LlmWriter(Writer):
             state = world.public_state()
             plan = make_plan(self._chat, base, state, limits, history, sampling)
             if isinstance(plan, Rejection):
-                return self._learnt(base, plan, sampling), ""
+                return plan
             planned = execute(self._chat, base, world, plan, sampling)
         finally:
             world.close()
-        if isinstance(planned, Rejection):
-            return self._learnt(base, planned, sampling), plan.narrative
-        gapped = self._gaps(base, planned, rng)
-        if isinstance(gapped, Rejection):
-            return gapped, plan.narrative
-        return (renamed, gapped), plan.narrative
+        return planned if isinstance(planned, Rejection) else (planned, plan.narrative)
 
     def _learnt(self, base: Base, failure: Rejection, sampling: int) -> Rejection:
         """What the critic makes of a failure, where it is asked."""
@@ -193,33 +199,25 @@ class LlmWriter(Writer):
     def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
         """Judge what passed the gates; refine its words at most once."""
         sampling = rng.getrandbits(31)
-        try:
-            return self._review(variant, sampling)
-        except WriterError as error:
-            if error.suspends:
-                raise
-            reason = ErrorClass.PIPELINE_EXCEPTION
-            return Rejection("writer", reason, str(error)[:300], self._recipe)
+        return self._signed(lambda: self._review(variant, sampling))
 
     def _review(self, variant: Task, sampling: int) -> Task | Rejection:
         verdict = judge(self._chat, self._environment, variant, sampling)
         if isinstance(verdict, Rejection):
-            return dataclasses.replace(verdict, recipe=self._recipe)
+            return verdict
         if verdict.accepted:
             return variant
         if not repairable(verdict):
-            return dataclasses.replace(verdict.rejection(), recipe=self._recipe)
+            return verdict.rejection()
         planned = planned_of(self._environment, variant)
         said = write(self._chat, planned, "", sampling + 1, verdict.problem)
         if isinstance(said, Rejection):
-            return dataclasses.replace(said, recipe=self._recipe)
+            return said
         refined = dataclasses.replace(variant, turns=assemble(planned, said))
         again = judge(self._chat, self._environment, refined, sampling + 2, verdict.problem)
         if isinstance(again, Rejection):
-            return dataclasses.replace(again, recipe=self._recipe)
-        if not again.accepted:
-            return dataclasses.replace(again.rejection(), recipe=self._recipe)
-        return refined
+            return again
+        return refined if again.accepted else again.rejection()
 
 
 def make_llm_writer(
