@@ -304,7 +304,7 @@ def test_a_demonstration_alternates_and_ends_with_the_answer() -> None:
     assert opened.judge_answer(pieces[-1][0])
     direct = SimpleNamespace(text="?", answer="a", programs=())
     assert INLINE.demonstration(direct, []) == [("<answer> a </answer>", True)]
-    with pytest.raises(TaskError, match="2 queries came with 1"):
+    with pytest.raises(TaskError, match="2 calls came with 1"):
         INLINE.demonstration(question, ["found a"])
 
 

@@ -34,11 +34,12 @@ ZEROTIR_TOKENS = 256
 """ZeroTIR: a result of more tokens is replaced by a notice."""
 
 
-class _Fences:
-    """What the three share."""
+class InlineForm:
+    """What all inline dialects share: a call between marks, its result inserted after it."""
 
     inline = True
     tool = TOOL
+    _argument = "code"
     _template: str
     _inserted: str
     _stop: str
@@ -53,20 +54,20 @@ class _Fences:
         return (self._stop,)
 
     def read(self, text: str) -> Parsed | None:
-        """The program at the end of what was written since the last insertion.
+        """The call at the end of what was written since the last insertion.
 
         Args:
             text: it ends with (or just after) one of `stops`.
 
         Returns:
-            One call, or `MALFORMED` where there is no program; None: the program has only begun.
+            One call, or `MALFORMED` where there is none; None: the program has only begun.
         """
         program = self._program(text)
         if program is None:
             return None
         if not program:
             return Parsed(ParseVerdict.MALFORMED, feedback=self._absent)
-        return Parsed(ParseVerdict.CALLS, (ToolCall(TOOL, {"code": program}),))
+        return Parsed(ParseVerdict.CALLS, (ToolCall(self.tool, {self._argument: program}),))
 
     def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
         """What the policy reads of a result."""
@@ -77,24 +78,24 @@ class _Fences:
         return self._inserted.replace("RESULT", shown)
 
     def demonstration(self, question: Asked, outputs: Sequence[str]) -> list[tuple[str, bool]]:
-        """A response that runs the question's programs and gives its answer, for supervised data.
+        """A response that makes the question's calls and gives its answer, for supervised data.
 
         Encode every piece by itself, because a rollout inserts so; the end-of-turn token follows
         the last one.
 
         Args:
-            question: with its answer and its programs; none: the direct answer.
-            outputs: what each program printed.
+            question: with its answer and its programs (or queries); none: the direct answer.
+            outputs: what each printed or found.
 
         Returns:
             Pieces in order; True: the policy writes it, False: the environment inserts it.
 
         Raises:
-            TaskError: as many outputs as programs were expected.
+            TaskError: as many outputs as calls were expected.
         """
         if len(outputs) != len(question.programs):
             raise TaskError(
-                f"{question.text!r}: {len(question.programs)} programs came with {len(outputs)} "
+                f"{question.text!r}: {len(question.programs)} calls came with {len(outputs)} "
                 "outputs; expected one for each."
             )
         pieces: list[tuple[str, bool]] = []
@@ -105,7 +106,7 @@ class _Fences:
         return [*pieces, (self._answer(question.answer), True)]
 
     def _program(self, text: str) -> str | None:
-        """The program; "" if there is none, None if it has only begun."""
+        """The program (or query); "" if there is none, None if it has only begun."""
         return _last_block(text.rpartition(self._stop)[0]) or ""
 
     def _write(self, program: str) -> str:
@@ -115,7 +116,7 @@ class _Fences:
         return rf"<answer>\boxed{{{answer}}}</answer>"
 
 
-class Torl(_Fences):
+class Torl(InlineForm):
     r"""ToRL (arXiv 2503.23383): the policy opens the output block, the environment fills it."""
 
     _template = (
@@ -142,7 +143,7 @@ class Torl(_Fences):
         return rf"The answer is \boxed{{{answer}}}."
 
 
-class ZeroTir(_Fences):
+class ZeroTir(InlineForm):
     r"""ZeroTIR (arXiv 2505.07773): stops where a python block begins and where it ends."""
 
     _template = (
@@ -173,7 +174,7 @@ class ZeroTir(_Fences):
         return rf"</think> <answer> \boxed{{{answer}}} </answer>"
 
 
-class ReTool(_Fences):
+class ReTool(InlineForm):
     r"""ReTool (arXiv 2504.11536): a program in `<code>`, its result in `<interpreter>`."""
 
     _template = (
