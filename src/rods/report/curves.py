@@ -1,6 +1,6 @@
 """The curves of the report over training steps: what is plotted in which chart.
 
-Owns the tables of curves and their series. It does not draw and reads no files.
+Owns the series of the curves in `curves.toml`. It does not draw and reads no files.
 
     for figure in learning_curves(run):
         figure.title, figure.chart
@@ -9,8 +9,11 @@ Owns the tables of curves and their series. It does not draw and reads no files.
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -40,105 +43,26 @@ class Curve:
     css: str = "s-1"
 
 
-CURVES: Sequence[tuple[str, str, Sequence[Curve], bool]] = (
-    (
-        "Progress reward",
-        "Mean share of turns solved in a step's trajectories: comparable over stages.",
-        (Curve("progress_mean", "progress reward", "s-mastered"),),
-        True,
-    ),
-    (
-        "Mean reward",
-        "Mean training reward of a step's trajectories. Stages may use different rewards.",
-        (Curve("reward_mean", "mean reward"),),
-        False,
-    ),
-    (
-        "Groups without variance",
-        "Share of groups whose rewards are all equal: they give no gradient.",
-        (Curve("zero_variance", "share of groups", "s-hard"),),
-        True,
-    ),
-    (
-        "Entropy and KL",
-        "Mean entropy of the policy (nats a token), and its KL divergence from the frozen start.",
-        (Curve("entropy", "entropy", "s-4"), Curve("kl", "KL", "s-3")),
-        False,
-    ),
-    ("Loss", "Policy loss of the update.", (Curve("loss", "loss", "s-2"),), False),
-    (
-        "Gradient norm",
-        "Norm of the gradient before clipping.",
-        (Curve("grad_norm", "gradient norm", "s-2"),),
-        False,
-    ),
-    (
-        "Clipped tokens",
-        "Share of tokens whose probability ratio was clipped from above or from below.",
-        (Curve("clip_high", "above", "s-hard"), Curve("clip_low", "below", "s-1")),
-        False,
-    ),
-    (
-        "Rollout speed",
-        "Generated tokens a second of rollout.",
-        (Curve("tokens_per_s", "tokens/s", "s-mastered"),),
-        False,
-    ),
-    (
-        "Seconds of a step",
-        "Wall-clock time of a step, for rollouts and for the update.",
-        (Curve("seconds_rollout", "rollouts", "s-1"), Curve("seconds_update", "update", "s-3")),
-        False,
-    ),
-)
+class Chart(NamedTuple):
+    """What is plotted in one chart."""
+
+    title: str
+    caption: str
+    curves: Sequence[Curve]
+    share: bool
+    """The axis goes from 0 to 1."""
 
 
-TOOL_CURVES: Sequence[tuple[str, str, Sequence[Curve], bool]] = (
-    (
-        "Answers and code",
-        "Share of responses whose answer is right, that make a call, and both.",
-        (
-            Curve("accuracy", "right", "s-mastered"),
-            Curve("code_ratio", "with a call", "s-1"),
-            Curve("code_correct_ratio", "with a call and right", "s-4"),
-        ),
-        True,
-    ),
-    (
-        "Calls",
-        "Executed calls of a response, on average, and right answers per executed call.",
-        (
-            Curve("calls_per_trajectory", "calls", "s-1"),
-            Curve("tool_productivity", "right answers per call", "s-mastered"),
-        ),
-        False,
-    ),
-    (
-        "Execution success",
-        "Share of executed calls that succeeded, in right and in wrong answers.",
-        (
-            Curve("execution_success_right", "right answers", "s-mastered"),
-            Curve("execution_success_wrong", "wrong answers", "s-hard"),
-        ),
-        True,
-    ),
-    (
-        "Response length",
-        "Sampled tokens of a response; what tools printed is not counted.",
-        (
-            Curve("response_tokens_right", "right answers", "s-mastered"),
-            Curve("response_tokens_wrong", "wrong answers", "s-hard"),
-        ),
-        False,
-    ),
-    (
-        "Position of the first call",
-        "Share of the response that stands before its first call, over responses with a call.",
-        (Curve("first_call_share", "share of the response", "s-3"),),
-        True,
-    ),
-)
-"""Meters of tool use, drawn for runs whose reward judges final answers."""
+def _charts(table: str) -> tuple[Chart, ...]:
+    rows = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))[table]
+    return tuple(
+        Chart(r["title"], r["caption"], [Curve(*c) for c in r["curves"]], r.get("share", False))
+        for r in rows
+    )
+
+
+CURVES, TOOL_CURVES = _charts("learning"), _charts("tool")
+"""The second: meters of tool use, drawn for runs whose reward judges final answers."""
 
 
 def learning_curves(run: RunData) -> list[Figure]:
@@ -153,7 +77,7 @@ def tool_curves(run: RunData) -> list[Figure]:
     return _curves(run, TOOL_CURVES)
 
 
-def _curves(run: RunData, chosen: Sequence[tuple[str, str, Sequence[Curve], bool]]) -> list[Figure]:
+def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
     figures: list[Figure] = []
     stages = stage_starts(run.steps)
     for title, caption, curves, share in chosen:
