@@ -176,3 +176,7 @@ def test_adapters_of_another_model_are_refused(tmp_path):
     assert checkpoint is not None
     with pytest.raises(StoreError, match=r"model\.name"):
         load_adapters(build("qwen3"), checkpoint.path / "policy")
+    for file in (checkpoint.path / "policy").glob("*.safetensors"):
+        file.write_bytes(b"torn")
+    with pytest.raises(StoreError, match="They are damaged or belong to another one"):
+        load_adapters(build("qwen2"), checkpoint.path / "policy")

@@ -25,7 +25,7 @@ from rods.engines.hf import HFPolicy, generation_stops
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.originals import parted_tasks, tasks_of_files
-from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
+from rods.errors import ConfigError, Interrupted, PolicyError, RewardError, StoreError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import Suite, stratified
 from rods.evaluation.tool_metrics import meters
@@ -34,7 +34,7 @@ from rods.parts import Parts, every_group
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
 from rods.reward import Score
-from rods.rewards import rewards_of
+from rods.rewards import get_reward, rewards_of
 from rods.rewards.filters import group_fault, has_variance
 from rods.rollout.template import ChatTemplate
 from rods.settings import ResampleSettings
@@ -42,6 +42,7 @@ from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
+from rods.synthesis.writers import writer_factory
 from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER
 from rods.trainers.loading import (
@@ -86,6 +87,7 @@ def train(
     Raises:
         Interrupted: Ctrl-C; the message says how to go on.
     """
+    _require_named(config)
     run = RunDirectory.resume(resume, config, start) if resume else start_run(config, folder, start)
     try:
         with assemble(run.config, run) as parts, TrainDisplay() as display:
@@ -96,10 +98,18 @@ def train(
         raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
     except BaseException as error:
         if resume is None:  # a start that failed must not block the next one
-            run.abandon(refused=isinstance(error, PolicyError))
+            run.abandon(refused=isinstance(error, ConfigError | PolicyError | RewardError))
         raise
     build_report(run.path)
     return run
+
+
+def _require_named(config: RunConfig) -> None:
+    """Find what settings name before anything is made; raises `ConfigError`."""
+    for stage in config.stages:
+        get_reward(stage.reward)
+    if _grows(config):
+        writer_factory(config.synthesis.writer)
 
 
 def environment_of(config: RunConfig) -> Any:

@@ -14,6 +14,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -21,6 +22,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from rods.errors import ConfigError
 from rods.infra.dotted import flat, merge, nearest, override
+from rods.infra.files import text_of
 from rods.settings import (
     BoundarySettings,
     EnvSettings,
@@ -227,9 +229,16 @@ def load_config(
                 f"Known: {', '.join(sorted(profiles)) or 'none'}."
             )
         merge(data, profiles[profile])
+    if not overrides:
+        return parse_config(data, str(path))
+    whole = deepcopy(data)
     for text in overrides:
-        override(data, text)
-    return parse_config(data, str(path))
+        override(whole, text)
+    try:
+        return parse_config(whole, "command line")
+    except ConfigError:
+        parse_config(data, str(path))  # if it is the file that is at fault, it is named
+        raise
 
 
 def profile_name(recipe: str, profile: str) -> str:
@@ -252,11 +261,13 @@ def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
             "or give the path of a .toml file."
         )
     try:
-        return path, tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        data = tomllib.loads(text_of(path, "settings", ConfigError))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}.") from error
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
+    tables = data.get("profile", {})
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        raise ConfigError(f"{path}: 'profile' must hold tables, as [profile.NAME], got {tables!r}.")
+    return path, data
 
 
 def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:

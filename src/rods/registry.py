@@ -10,6 +10,7 @@ keeps the table of its own. Nothing is imported before it is asked for.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -74,6 +75,28 @@ def load(setting: str, address: str) -> Any:
             f"{setting}: {address!r} cannot be imported: {error}. Modules are looked for in the "
             "working directory too."
         ) from error
+
+
+def takes(setting: str, name: str, function: Any, *expected: str, **named: object) -> Any:
+    """A function that is called with so many arguments.
+
+    Args:
+        setting: that names it.
+        name: in that setting.
+        function: what it means.
+        expected: what it is called with, in words.
+        named: what it is called with by name.
+
+    Raises:
+        ConfigError: it cannot be called so.
+    """
+    try:
+        inspect.signature(function).bind(*expected, **named)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{setting}: {name!r} is not called with {' and '.join(expected)}: {error}."
+        ) from error
+    return function
 
 
 def require(setting: str, name: str, found: object, protocol: type) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, field_validator
 
 
 class Settings(BaseModel):
@@ -24,8 +24,11 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def one_or_many(value: object) -> object:
-    """A list of texts may be given as one text; empty: none."""
-    return [value] * bool(value) if isinstance(value, str) else value
+    """A list may be given as its one text or number; an empty text: none."""
+    return [value] * (value != "") if isinstance(value, str | int) else value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(one_or_many)]
 
 
 class ModelSettings(Settings):
@@ -85,10 +88,10 @@ class PythonToolSettings(Settings):
 class QuestionSettings(Settings):
     """Generated questions, where `env.tasks` names no file (`python_tool`, `search`)."""
 
-    families: tuple[str, ...] = ()
+    families: Texts = ()
     """Families for `python_tool`: `add`, `multiply`, `expression`, `remainder`, `shopping`,
     `travel`, `reasoning_gym:NAME`; empty: all of our own."""
-    difficulty: tuple[int, ...] = (1, 2, 3)
+    difficulty: Annotated[tuple[int, ...], BeforeValidator(one_or_many)] = (1, 2, 3)
     """1 to 5; for `search` the hops, 1 to 3."""
     count: int = Field(default=400, ge=1)
     """Questions of both sides together."""
@@ -102,7 +105,7 @@ class EnvSettings(Settings):
 
     name: str = "bfcl"
     """Short name, or `module:attribute` of an `Environment` or a factory of one."""
-    tasks: tuple[str, ...] = ()
+    tasks: Texts = ()
     """Files of original tasks: JSON lines of ours, or for `python_tool` and `search` published
     data sets (JSON, JSON lines or Parquet); empty: those of the benchmark, or generated ones."""
     held_out: float = Field(default=0.25, ge=0, lt=1)
@@ -116,11 +119,6 @@ class EnvSettings(Settings):
     questions: QuestionSettings = QuestionSettings()
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     """Keyword arguments of a factory of your own (`module:attribute`)."""
-
-    @field_validator("tasks", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: object) -> object:
-        return one_or_many(value)
 
     @property
     def arguments(self) -> dict[str, JsonValue]:
@@ -152,7 +150,7 @@ class RolloutSettings(Settings):
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Sample among the most probable tokens that together have this probability, in training and
     evaluation. Log-probabilities stay those of the whole distribution."""
-    stop: tuple[str, ...] = ()
+    stop: Texts = ()
     """Texts that end the answer where the policy writes them, such as `</answer>`: a base model
     would write on. What it wrote up to there is kept whole."""
     turns: int = Field(default=100, ge=1)
@@ -176,11 +174,6 @@ class RolloutSettings(Settings):
     """Trajectories in flight at once."""
     max_invalid: float = Field(default=0.25, ge=0, le=1)
     """Largest share of invalid trajectories in a step; above it the run stops."""
-
-    @field_validator("stop", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: object) -> object:
-        return one_or_many(value)
 
 
 class ThompsonSettings(Settings):
@@ -399,13 +392,8 @@ class TrainSettings(Settings):
 class StaticSettings(Settings):
     """`curriculum = "static"`."""
 
-    variants: tuple[str, ...] = ()
+    variants: Texts = ()
     """Files of variants made once (`rods synth`) that the pool holds beside the original tasks."""
-
-    @field_validator("variants", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: object) -> object:
-        return one_or_many(value)
 
 
 class StageSettings(Settings):
@@ -414,7 +402,7 @@ class StageSettings(Settings):
     name: str
     reward: str = "progress"
     """Short name or `module:attribute`."""
-    categories: tuple[str, ...] = ()
+    categories: Texts = ()
     """Categories of tasks; empty: all."""
     epochs: int = Field(default=5, ge=1)
     tasks: int = Field(default=0, ge=0)
@@ -431,7 +419,7 @@ class EvaluationSettings(Settings):
 
     tasks: int = Field(default=0, ge=0)
     """Original held-out tasks, stratified; 0: all."""
-    files: tuple[str, ...] = ()
+    files: Texts = ()
     """Files of evaluation tasks (AIME, MATH500), read as `env.tasks` are, in place of the held-out
     side. A training task that stands in them too is left out, and counted in a warning."""
     variants: int = Field(default=0, ge=0)
@@ -449,11 +437,6 @@ class EvaluationSettings(Settings):
                 "samples need one above 0; for greedy alone set evaluation.samples = 0"
             )
         return value
-
-    @field_validator("files", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: object) -> object:
-        return one_or_many(value)
 
 
 class OtcSettings(Settings):

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rods.config import RunConfig, Start, parse_config
 from rods.errors import StoreError
-from rods.infra.files import disk, sync_folder, write_atomic
+from rods.infra.files import disk, sync_folder, text_of, write_atomic
 from rods.infra.install import VERSION
 from rods.infra.origin import now, origin
 from rods.types import Json
@@ -205,12 +205,10 @@ class RunDirectory:
         """
         if not path.is_dir():
             raise StoreError(f"{path}: there is no such run. `rods train` starts one.")
+        if not (path / MANIFEST).exists():
+            raise StoreError(f"{path}: there is no {MANIFEST} here, so this is not a run of rods.")
         try:
-            data: Any = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise StoreError(
-                f"{path}: there is no {MANIFEST} here, so this is not a run of rods."
-            ) from error
+            data: Any = json.loads(text_of(path / MANIFEST, "a run's settings", StoreError))
         except json.JSONDecodeError as error:
             raise StoreError(
                 f"{path / MANIFEST}: not JSON: {error}. The run is damaged."
@@ -366,7 +364,14 @@ class RunDirectory:
         step, size = -1, 0
         if checkpoint:
             step = checkpoint.step
-            size = int(json.loads((checkpoint.path / MARK).read_text(encoding="utf-8"))["metrics"])
+            mark = checkpoint.path / MARK
+            try:
+                size = int(json.loads(text_of(mark, "a checkpoint's mark", StoreError))["metrics"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise StoreError(
+                    f"{mark}: damaged ({error}). Remove the folder {checkpoint.path} to go on from "
+                    "the checkpoint before it."
+                ) from error
         path = self.path / METRICS
         if path.is_file():
             with disk(path, "cutting"):

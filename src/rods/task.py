@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import TaskError
-from rods.infra.files import replacing
+from rods.infra.files import replacing, text_of
 from rods.types import Json, ToolCall, Value
 
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
@@ -117,7 +117,15 @@ class Task:
         Raises:
             TaskError: a key is missing or of the wrong type; `where` names file and line.
         """
-        data = cast("dict[str, Any]", row)
+        shape = (
+            "Expected an object with env, category, turns (each with user and ground_truth), world "
+            "and provenance."
+        )
+        data = cast("Any", row)
+        if not isinstance(data, dict):
+            got = {list: "a list", str: "a text", type(None): "null"}.get(type(data), repr(data))
+            raise TaskError(f"{where}: not a task row, but {got}. {shape}")
+        data = cast("dict[str, Any]", data)
         try:
             turns = tuple(
                 Turn(
@@ -139,10 +147,7 @@ class Task:
             task = cls(str(data["env"]), str(data["category"]), turns, dict(data["world"]), origin)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
-            raise TaskError(
-                f"{where}: not a task row: {what}. Expected an object with env, category, turns "
-                "(each with user and ground_truth), world and provenance."
-            ) from error
+            raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
         return task
@@ -196,10 +201,7 @@ def read_tasks(path: Path) -> Iterator[Task]:
         TaskError: a row is broken or stands twice; the message names file and line.
     """
     seen: dict[str, int] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # splitlines also cuts at U+2028
-    except FileNotFoundError as error:
-        raise TaskError(f"{path}: there is no such file of tasks.") from error
+    lines = text_of(path, "tasks", TaskError).split("\n")  # splitlines also cuts at U+2028
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

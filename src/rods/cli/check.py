@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import EXTRA, out, overrides
-from rods.errors import ConfigError
+from rods.errors import ConfigError, TaskError
 
 if TYPE_CHECKING:
     from rods.evaluation.check import CheckReport
@@ -56,6 +56,8 @@ def check(
     asked = [f"env.bfcl.wheel={json.dumps(wheel)}"] if wheel else []
     settings = load_config(overrides=[*overrides(context.args), *asked]).env
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
+    if not rows:
+        raise TaskError(f"{tasks}: holds no task.")
     report = check_tasks(rows, make_environment(settings.name, settings.arguments))
     if as_json:
         rows_shown = [row._asdict() for row in report.rows]

@@ -67,6 +67,8 @@ def inspect(
 
     config = load_config(recipe, profile, overrides(context.args))
     variants = list(read_tasks(file))
+    if not variants:
+        raise TaskError(f"{file}: holds no task.")
     if task and task not in {t.id for t in variants}:
         raise TaskError(f"{file}: there is no task {task}.")
     environment = make_environment(config.env.name, config.env.arguments)

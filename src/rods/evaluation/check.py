@@ -162,7 +162,8 @@ def without_broken(tasks: Iterable[Task], environment: Environment, where: str) 
     if faults and not kept:
         raise TaskError(
             f"{where}: the ground truth of none of {len(faults)} tasks replays, the first: task "
-            f"{faults[0].task}: {faults[0].detail}. `rods check --tasks FILE` lists all."
+            f"{faults[0].task}: {faults[0].detail.rstrip('.')}. `rods check --tasks FILE` lists "
+            "all."
         )
     if faults:
         _LOG.warning(

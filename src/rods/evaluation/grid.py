@@ -21,6 +21,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
+from rods.infra.files import text_of
 from rods.settings import Settings
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
@@ -116,7 +117,7 @@ def load_grid(
             "or give the path of a .toml file."
         )
     try:
-        found = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        found = _File.model_validate(tomllib.loads(text_of(path, "settings", ConfigError)))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}.") from error
     except ValidationError as error:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rods.errors import PrerequisiteError, StoreError
+from rods.errors import PrerequisiteError, RodsError, StoreError
 from rods.infra.install import install_line
 
 
@@ -48,6 +48,28 @@ def disk(path: Path, doing: str) -> Generator[None]:
                 "free some space and start it again (a run goes on by `rods train --resume`)."
             ) from error
         raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
+
+
+def text_of(path: Path, what: str, error: type[RodsError]) -> str:
+    """The text of a file that somebody named.
+
+    Args:
+        path: the file; a byte order mark at its start is not part of the text.
+        what: it should hold, for messages: "tasks".
+        error: what is raised where it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as fault:
+        raise error(f"{path}: there is no such file of {what}.") from fault
+    except IsADirectoryError as fault:
+        raise error(f"{path}: is a folder; expected a file of {what}.") from fault
+    except UnicodeDecodeError as fault:
+        raise error(
+            f"{path}: not UTF-8 text (byte {fault.start}); expected a file of {what}."
+        ) from fault
+    except OSError as fault:
+        raise error(f"{path}: cannot be read: {fault.strerror}.") from fault
 
 
 def write_atomic(path: Path, data: str | bytes) -> None:

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import StoreError
+from rods.infra.files import text_of
 from rods.types import Json
 
 REGIONS = ("hard", "boundary", "mastered")
@@ -243,11 +244,11 @@ def moment(value: Json) -> datetime | None:
 
 
 def _manifest(path: Path, notes: list[str]) -> dict[str, Json]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         notes.append(f"There is no {MANIFEST}: settings and versions of this run are unknown.")
         return {}
+    try:
+        data = json.loads(text_of(path, "a run's settings", StoreError))
     except json.JSONDecodeError as error:
         raise StoreError(f"{path}: not JSON ({error}); the run directory is damaged.") from error
     if not isinstance(data, dict):

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from rods.errors import ConfigError
-from rods.registry import Registry
+from rods.registry import Registry, takes
 from rods.reward import Reward, Rewards
 
 REWARDS = Registry(
@@ -62,14 +62,15 @@ def get_reward(name: str, constants: Mapping[str, float] | None = None) -> Rewar
         constants: what a class is called with, by name; else its defaults.
 
     Raises:
-        ConfigError: there is none of this name; the message has the nearest one.
+        ConfigError: there is none of this name (the message has the nearest one), or it is called
+            otherwise.
     """
     found = REWARDS.find(name)
     made = found(**(constants or {})) if isinstance(found, type) else found
     if not callable(made):
         kind = type(made).__name__
         raise ConfigError(f"stages.reward: {name!r} is a {kind}; expected a function or a class.")
-    return cast("Reward", made)
+    return cast("Reward", takes("stages.reward", name, made, "a task", "a trajectory"))
 
 
 def rewards_of(constants: Mapping[str, Mapping[str, float]] | None = None) -> Rewards:

@@ -53,7 +53,9 @@ class RemoteSandbox:
             "memory_limit_MB": max(1, self.limits.memory // MIB),
         }
         wait = self.limits.seconds + compile_seconds + GRACE_SECONDS
-        self._service = Service(url, "/run_code", "sandbox url", wait, retries, patience, size)
+        self._service = Service(
+            url, "/run_code", "env.python_tool.sandbox", wait, retries, patience, size
+        )
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="remote-sandbox")
 
     async def run(self, code: str, stdin: str = "") -> Execution:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -78,11 +79,13 @@ def load_adapters(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
             f"{folder} holds LoRA adapters, which need peft: {install_line('train')}."
         ) from error
     try:
-        found = cast("Any", PeftModel).from_pretrained(model, str(folder))
-    except (ValueError, RuntimeError, KeyError, OSError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # as in `with_lora`
+            found = cast("Any", PeftModel).from_pretrained(model, str(folder))
+    except (ValueError, RuntimeError, KeyError, OSError, SafetensorError) as error:
         raise StoreError(
-            f"{folder}: the adapters cannot be put into this model: {error}. They belong to "
-            "another one; model.name must be that of their run."
+            f"{folder}: the adapters cannot be put into this model: {error}. They are damaged or "
+            "belong to another one; model.name must be that of their run."
         ) from error
     return cast("PreTrainedModel", found.get_base_model()).eval()
 

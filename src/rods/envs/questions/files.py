@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.errors import PrerequisiteError, TaskError
+from rods.infra.files import text_of
 from rods.infra.install import install_line
 from rods.task import Provenance, Task, Turn, read_tasks
 from rods.types import Json
@@ -199,10 +200,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Any]]:
     if path.suffix == ".parquet":
         yield from enumerate(_parquet(path), 1)
         return
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise TaskError(f"{path}: cannot be read: {error}.") from error
+    text = text_of(path, "questions", TaskError)
     if path.suffix == ".json":
         yield from enumerate(_json(path, text), 1)
         return

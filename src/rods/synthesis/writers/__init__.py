@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from rods.config import SynthesisSettings
 from rods.env import Environment, QuestionSource
-from rods.registry import Registry, require
+from rods.registry import Registry, require, takes
 from rods.synthesis.writer import Writer, WriterOptions
 from rods.synthesis.writers.mixed import MixedWriter
 from rods.task import Task
@@ -73,6 +73,11 @@ def make_writer(
     return MixedWriter(writer, other, resample_share)
 
 
+def writer_factory(name: str) -> Any:
+    """What makes a writer of a pool and an environment; raises `ConfigError`."""
+    return takes("synthesis.writer", name, WRITERS.find(name), "a pool", "an environment")
+
+
 def _made(
     name: str,
     pool: Sequence[Task],
@@ -80,7 +85,7 @@ def _made(
     settings: SynthesisSettings,
     cache: Path | None,
 ) -> Writer:
-    factory: Any = WRITERS.find(name)
+    factory = writer_factory(name)
     more: dict[str, Any] = {}
     if "options" in inspect.signature(factory).parameters:
         more["options"] = WriterOptions(settings, cache)

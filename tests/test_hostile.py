@@ -1,0 +1,188 @@
+"""A newcomer who gets everything wrong: what is said, status 2, and nothing left in the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rods import assemble
+from rods.config import Start, load_config
+from rods.envs.bfcl.tasks import load_tasks
+from rods.errors import ConfigError, RewardError, StoreError, TaskError
+from rods.reward import get_reward
+from rods.store import RunDirectory, new_run_dir
+from rods.task import read_tasks, write_tasks
+from verbs import rods
+
+POOL = "pool.jsonl"
+VERBS = (["check", "--tasks"], ["inspect"], ["synth", "--out", "v", "--seeds"])
+FILES = {
+    "latin.jsonl": (b'{"caf\xe9": 1}\n', "latin.jsonl: not UTF-8 text (byte 5); expected a file"),
+    "null.jsonl": (b"null\n", "null.jsonl:1: not a task row, but null. Expected an object with"),
+    "list.jsonl": (b"[1]\n", "list.jsonl:1: not a task row, but a list. Expected"),
+    "torn.jsonl": (b'{"env": "bf', "torn.jsonl:1: not JSON"),
+    "empty.jsonl": (b"", "empty.jsonl: holds no task."),
+    "blank.jsonl": (b"\n\n", "blank.jsonl: holds no task."),
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a file of tasks."""
+    monkeypatch.chdir(tmp_path)
+    write_tasks(tmp_path / POOL, load_tasks()[:12])
+    return tmp_path
+
+
+def made(where: Path) -> RunDirectory:
+    start = Start("rods", "quick", ["updates=1"])
+    return RunDirectory.create(new_run_dir(where, "mine"), load_config(*start), start=start)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("words", VERBS, ids=lambda words: words[0])
+def test_a_file_that_holds_no_tasks_is_named(
+    name: str,
+    words: list[str],
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    content, said = FILES[name]
+    (here / name).write_bytes(content)
+    assert rods(*words, name, "--env.tasks", POOL, monkeypatch=monkeypatch) == 2
+    assert said in capsys.readouterr().err
+    assert not list(here.glob("v*"))
+
+
+def test_a_folder_is_no_file_and_a_mark_at_the_start_is_no_text(here: Path) -> None:
+    (here / "folder").mkdir()
+    with pytest.raises(TaskError, match="folder: is a folder; expected a file of tasks"):
+        list(read_tasks(here / "folder"))
+    (here / "marked.jsonl").write_bytes(b"\xef\xbb\xbf" + (here / POOL).read_bytes())
+    assert [t.id for t in read_tasks(here / "marked.jsonl")] == [t.id for t in load_tasks()[:12]]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (["--stages.0.reward", "nope"], "there is no reward 'nope'"),
+        (["--stages.2.reward", "json:dumps"], "'json:dumps' is not called with a task and a tra"),
+        (["--synthesis.writer", "nope"], "synthesis.writer: 'nope' is neither one of"),
+        (["--synthesis.writer", "json:dumps"], "'json:dumps' makes no writer of a pool of tasks"),
+        (["--train.lr", "0"], "command line: train.lr"),
+        (["--env.questions.families", "nope", "--recipe", "torl"], "nope"),
+    ],
+)
+def test_what_is_named_wrongly_is_said_before_anything_is_made(
+    setting: list[str],
+    said: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def start_run(*_: object) -> None:
+        pytest.fail("it was begun")
+
+    files = ["--env.tasks", POOL]
+    if "torl" in setting:
+        files = []
+    else:
+        monkeypatch.setattr(assemble, "start_run", start_run)
+    assert rods("train", "--out", "new", *files, *setting, monkeypatch=monkeypatch) == 2
+    assert said in capsys.readouterr().err
+    assert not (here / "new").exists()
+
+
+def test_a_fault_of_the_file_is_not_the_command_lines(here: Path) -> None:
+    (here / "own.toml").write_text("[train]\nlr = 0\n")
+    with pytest.raises(ConfigError, match=r"own\.toml: train\.lr"):
+        load_config("own.toml", "", ["seed=3"])
+    (here / "own.toml").write_text("profile = 3\n")
+    with pytest.raises(ConfigError, match="'profile' must hold tables"):
+        load_config("own.toml", "small")
+    (here / "own.toml").write_bytes(b"# \xff\n")
+    with pytest.raises(ConfigError, match="not UTF-8 text"):
+        load_config("own.toml")
+
+
+def test_a_list_of_one_is_given_as_it_is() -> None:
+    torl = load_config(
+        "torl", "smoke", ["env.questions.families=add", "env.questions.difficulty=2"]
+    )
+    assert (torl.env.questions.families, torl.env.questions.difficulty) == (("add",), (2,))
+    rods_ = load_config("rods", "quick", ["stages.1.categories=base"])
+    assert rods_.stages[1].categories == ("base",)
+
+
+def refused(parts: object, run: RunDirectory, display: object) -> None:
+    with run.checkpoint(0) as folder:
+        (folder / "weights").write_text("start")
+    raise RewardError("the reward is nan, expected a finite number.")
+
+
+def pressed(parts: object, run: RunDirectory, display: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("play", "status"), [(refused, 2), (pressed, 130)])
+def test_a_start_that_fails_leaves_its_folder_to_the_next(
+    play: Callable[..., None], status: int, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def nothing(*_: object) -> Iterator[None]:
+        yield None
+
+    monkeypatch.setattr(assemble, "assemble", nothing)
+    monkeypatch.setattr(assemble, "play", play)
+    for _ in range(2):
+        words = ["train", "--out", "new", "--env.tasks", POOL]
+        assert rods(*words, monkeypatch=monkeypatch) == status
+        assert not (here / "new").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "mine"],
+        ["compare", "other", "mine"],
+        ["eval", "--run", "mine"],
+        ["train", "--resume", "mine"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_damaged_manifest_is_named_by_every_verb(
+    words: list[str],
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(made(here).path, here / "other")
+    for content, said in ((b"\xff\xfe", "not UTF-8"), (b'{"ro', "not JSON"), (b"[]", "manifest")):
+        (here / "mine" / "manifest.json").write_bytes(content)
+        assert rods(*words, monkeypatch=monkeypatch) == 2
+        error = capsys.readouterr().err
+        assert "mine/manifest.json" in error and said in error
+
+
+@pytest.mark.parametrize("content", ["xx", json.dumps({"step": 1})])
+def test_a_damaged_mark_of_a_checkpoint_says_how_to_go_on(content: str, here: Path) -> None:
+    run = made(here)
+    run.log({"kind": "step", "step": 1})
+    with run.checkpoint(1) as folder:
+        (folder / "weights").write_text("one")
+    (run.path / "checkpoint" / "step-000001" / "mark.json").write_text(content)
+    path = run.path
+    del run
+    with pytest.raises(StoreError, match=r"mark\.json: damaged .* Remove the folder .*step-000001"):
+        RunDirectory.resume(path)
+
+
+def test_a_reward_of_ones_own_takes_a_task_and_a_trajectory() -> None:
+    with pytest.raises(RewardError, match="is not called with a task and a trajectory"):
+        get_reward("json:dumps")
