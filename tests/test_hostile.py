@@ -76,6 +76,7 @@ def test_a_folder_is_no_file_and_a_mark_at_the_start_is_no_text(here: Path) -> N
         (["--synthesis.writer", "nope"], "synthesis.writer: 'nope' is neither one of"),
         (["--synthesis.writer", "json:dumps"], "'json:dumps' makes no writer of a pool of tasks"),
         (["--train.lr", "0"], "command line: train.lr"),
+        (["--train.lr", "inf"], "train.lr: Input should be a finite number"),
         (["--env.questions.families", "nope", "--recipe", "torl"], "nope"),
     ],
 )
@@ -181,6 +182,13 @@ def test_a_damaged_mark_of_a_checkpoint_says_how_to_go_on(content: str, here: Pa
     del run
     with pytest.raises(StoreError, match=r"mark\.json: damaged .* Remove the folder .*step-000001"):
         RunDirectory.resume(path)
+
+
+def test_pretrain_says_that_a_file_is_no_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("pretrain", "--out", POOL, monkeypatch=monkeypatch) == 2
+    assert f"{POOL}: making it failed: File exists" in capsys.readouterr().err
 
 
 def test_a_reward_of_ones_own_takes_a_task_and_a_trajectory() -> None:

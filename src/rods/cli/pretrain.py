@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rods.cli.common import say
 from rods.config import RolloutSettings, load_config
 from rods.errors import ConfigError, StoreError
+from rods.infra.files import disk
 from rods.policies.habits import ORACLE, Habits
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def pretrain(
         raise ConfigError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}.")
     if (folder / "model.safetensors").exists():
         raise StoreError(f"{folder}: a policy is here already. Choose another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
+    with disk(folder, "making"):
+        folder.mkdir(parents=True, exist_ok=True)
     set_threads(threads)
     habits = ORACLE if ceiling else OPEN
     if kind == TOOLS:
