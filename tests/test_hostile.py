@@ -14,7 +14,7 @@ from rods import assemble
 from rods.config import Start, load_config
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError
-from rods.reward import get_reward
+from rods.rewards import get_reward
 from rods.store import RunDirectory, new_run_dir
 from rods.task import read_tasks, write_tasks
 from verbs import rods
@@ -73,8 +73,8 @@ def test_a_folder_is_no_file_and_a_mark_at_the_start_is_no_text(here: Path) -> N
     [
         (["--stages.0.reward", "nope"], "there is no reward 'nope'"),
         (["--stages.2.reward", "json:dumps"], "'json:dumps' is not called with a task and a tra"),
-        (["--synthesis.writer", "nope"], "synthesis.writer: 'nope' is neither one of"),
-        (["--synthesis.writer", "json:dumps"], "'json:dumps' makes no writer of a pool of tasks"),
+        (["--synthesis.writer", "nope"], "synthesis.writer: there is no writer 'nope'"),
+        (["--synthesis.writer", "json:dumps"], "'json:dumps' is not called with a pool and an env"),
         (["--train.lr", "0"], "command line: train.lr"),
         (["--train.lr", "inf"], "train.lr: Input should be a finite number"),
         (["--env.questions.families", "nope", "--recipe", "torl"], "nope"),
@@ -192,5 +192,5 @@ def test_pretrain_says_that_a_file_is_no_folder(
 
 
 def test_a_reward_of_ones_own_takes_a_task_and_a_trajectory() -> None:
-    with pytest.raises(RewardError, match="is not called with a task and a trajectory"):
+    with pytest.raises(ConfigError, match="is not called with a task and a trajectory"):
         get_reward("json:dumps")

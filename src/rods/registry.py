@@ -85,13 +85,14 @@ def takes(setting: str, name: str, function: Any, *expected: str, **named: objec
         name: in that setting.
         function: what it means.
         expected: what it is called with, in words.
-        named: what it is called with by name.
+        named: what it is called with by name, where it has an argument of that name.
 
     Raises:
         ConfigError: it cannot be called so.
     """
     try:
-        inspect.signature(function).bind(*expected, **named)
+        signature = inspect.signature(function)
+        signature.bind(*expected, **{k: v for k, v in named.items() if k in signature.parameters})
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"{setting}: {name!r} is not called with {' and '.join(expected)}: {error}."

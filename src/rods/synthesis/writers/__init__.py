@@ -75,7 +75,8 @@ def make_writer(
 
 def writer_factory(name: str) -> Any:
     """What makes a writer of a pool and an environment; raises `ConfigError`."""
-    return takes("synthesis.writer", name, WRITERS.find(name), "a pool", "an environment")
+    found = WRITERS.find(name)
+    return takes("synthesis.writer", name, found, "a pool", "an environment", options=None)
 
 
 def _made(
