@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import set_threads
 from rods.reward import Score
-from rods.settings import LocalSettings
+from rods.settings.train import LocalSettings
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.local import LocalTrainer, UpdateReport

@@ -19,7 +19,7 @@ from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.rewards.answers import leniently
 from rods.sandbox.execution import Execution, SandboxLimits
-from rods.settings import PythonToolSettings, QuestionSettings
+from rods.settings.env import PythonToolSettings, QuestionSettings
 from rods.task import Provenance, Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from test_sandbox_remote import answered, service

@@ -23,7 +23,7 @@ from rods.envs.questions.families import (
 from rods.envs.questions.question import HARDEST, Question
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.suite import stratified
-from rods.settings import QuestionSettings
+from rods.settings.env import QuestionSettings
 
 ALL = [(family, difficulty) for family in FAMILIES for difficulty in range(1, HARDEST + 1)]
 GYM = "reasoning_gym:chain_sum"

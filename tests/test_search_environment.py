@@ -26,7 +26,7 @@ from rods.envs.search.index import Bm25Index
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.policy import ScriptedPolicy
 from rods.rewards.answers import leniently
-from rods.settings import BfclSettings, SearchSettings
+from rods.settings.env import BfclSettings, SearchSettings
 from rods.task import Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from rollout_cases import TEMPLATE, play, read_by_policy, script

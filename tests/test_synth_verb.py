@@ -24,7 +24,7 @@ from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_c
 from rods.curriculum.online import OnlineCurriculum
 from rods.envs.originals import parted_tasks
 from rods.errors import TaskError
-from rods.settings import LlmWriterSettings
+from rods.settings.synthesis import LlmWriterSettings
 from rods.store import RunDirectory
 from rods.synthesis.dataset.collect import Collection
 from rods.synthesis.dataset.seeds import choose_seeds, read_rewards

@@ -37,7 +37,7 @@ from rods.reward import Score
 from rods.rewards import get_reward, rewards_of
 from rods.rewards.filters import group_fault, has_variance
 from rods.rollout.template import ChatTemplate
-from rods.settings import ResampleSettings
+from rods.settings.synthesis import ResampleSettings
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.client import SynthesisWorker

@@ -3,7 +3,7 @@
     config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
     config.digest()          # what `--resume` compares
 
-Owns how the sections of `settings.py` come together, which of them contradict each other, and what
+Owns how the sections of `settings/` come together, which of them contradict each other, and what
 is said of a wrong one. Nothing here imports torch. A recipe is a TOML file: top-level tables are
 settings, `[profile.NAME]` tables override them.
 """
@@ -23,20 +23,12 @@ from pydantic import Field, ValidationError, model_validator
 from rods.errors import ConfigError
 from rods.infra.dotted import flat, merge, nearest, override
 from rods.infra.files import text_of
-from rods.settings import (
-    BoundarySettings,
-    EnvSettings,
-    EvaluationSettings,
-    ModelSettings,
-    ReplaySettings,
-    RewardSettings,
-    RolloutSettings,
-    Settings,
-    StageSettings,
-    StaticSettings,
-    SynthesisSettings,
-    TrainSettings,
-)
+from rods.settings.base import Settings
+from rods.settings.curriculum import BoundarySettings, ReplaySettings, StageSettings, StaticSettings
+from rods.settings.env import EnvSettings
+from rods.settings.rollout import EvaluationSettings, ModelSettings, RolloutSettings
+from rods.settings.synthesis import SynthesisSettings
+from rods.settings.train import RewardSettings, TrainSettings
 
 __all__ = [
     "FULL",

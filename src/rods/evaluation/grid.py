@@ -22,7 +22,7 @@ from rods.config import RunConfig, load_config
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
 from rods.infra.files import text_of
-from rods.settings import Settings
+from rods.settings.base import Settings
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 OFFLINE = "static_variants"

@@ -30,7 +30,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import retune
 from rods.errors import StoreError, TrainError
-from rods.settings import LocalSettings
+from rods.settings.train import LocalSettings
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16

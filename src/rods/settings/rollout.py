@@ -1,0 +1,93 @@
+"""Settings of what is played and how: the policy, its rollouts, the held-out evaluation.
+
+RolloutSettings(k=8).temperature        # 1.0
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from rods.settings.base import Settings, Texts
+
+
+class ModelSettings(Settings):
+    """The policy."""
+
+    name: str = "tiny"
+    """`tiny` (bundled), a folder, or a Hugging Face name."""
+    dialect: str = "compact"
+    """How the model writes calls: `compact` (the bundled policy), `pythonic`, `hermes`, `think`,
+    `llama`; inline, programs or queries inside one response, results inserted: `torl`, `zerotir`,
+    `retool`, `search_r1`; or `module:attribute` of your own."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
+    lora_rank: int = Field(default=0, ge=0, le=1024)
+    """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
+    threads: int = Field(default=0, ge=0)
+    """CPU threads of torch; 0: as a measurement says that is repeated every few seconds. The number
+    changes the last digits of sums: runs that are to repeat bit by bit set it."""
+
+
+class RolloutSettings(Settings):
+    """How trajectories are sampled."""
+
+    k: int = Field(default=16, ge=1)
+    """Rollouts of one task, the group size K; 1 with `train.advantage` `gae` or `reinforce++`."""
+    tasks_per_step: int = Field(default=32, ge=1)
+    """Groups of one update."""
+    temperature: float = Field(default=1.0, ge=0.0, le=5.0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Sample among the most probable tokens that together have this probability, in training and
+    evaluation. Log-probabilities stay those of the whole distribution."""
+    stop: Texts = ()
+    """Texts that end the answer where the policy writes them, such as `</answer>`: a base model
+    would write on. What it wrote up to there is kept whole."""
+    turns: int = Field(default=100, ge=1)
+    """Budget of turns (user messages) of a trajectory."""
+    calls: int = Field(default=200, ge=0)
+    """Budget of tool calls of a trajectory; 0: no tools (inline dialects: text alone)."""
+    generated_tokens: int = Field(default=10_000, ge=1)
+    """Budget of sampled tokens of a trajectory."""
+    context_tokens: int = Field(default=32_768, ge=64)
+    """Budget of all tokens of a trajectory, prompt included."""
+    seconds: float = Field(default=600.0, gt=0)
+    """Budget of what a trajectory's world takes (calls, judging); beyond it, it is invalid. Waiting
+    for the policy does not count."""
+    steps_per_turn: int = Field(default=6, ge=1)
+    """Generations in one turn; the turn is closed after the last (1 + 5 extra in the paper)."""
+    step_tokens: int = Field(default=2048, ge=1)
+    """Tokens of one generation at most."""
+    result_chars: int = Field(default=0, ge=0)
+    """Longer tool results are shortened with a visible notice, and counted; 0: never."""
+    concurrency: int = Field(default=256, ge=1)
+    """Trajectories in flight at once."""
+    max_invalid: float = Field(default=0.25, ge=0, le=1)
+    """Largest share of invalid trajectories in a step; above it the run stops."""
+
+
+class EvaluationSettings(Settings):
+    """Held-out evaluation, before and after (and every `epochs`)."""
+
+    tasks: int = Field(default=0, ge=0)
+    """Original held-out tasks, stratified; 0: all."""
+    files: Texts = ()
+    """Files of evaluation tasks (AIME, MATH500), read as `env.tasks` are, in place of the held-out
+    side. A training task that stands in them too is left out, and counted in a warning."""
+    variants: int = Field(default=0, ge=0)
+    """Variants of held-out scenarios, made once with their own seed and never trained on."""
+    samples: int = Field(default=1, ge=0)
+    """Samples of a task at `temperature`, averaged, beside one greedy trajectory; 0: that alone."""
+    temperature: float = Field(default=1.0, le=5.0)
+    """Of the samples."""
+
+    @field_validator("temperature")
+    @classmethod
+    def _above_zero(cls, value: float) -> float:
+        if value <= 0:
+            raise ValueError(
+                "samples need one above 0; for greedy alone set evaluation.samples = 0"
+            )
+        return value

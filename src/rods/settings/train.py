@@ -1,0 +1,127 @@
+"""Settings of the update, and constants of the rewards that it learns from.
+
+TrainSettings(advantage="gae")
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rods.settings.base import Settings
+
+
+class GaeSettings(Settings):
+    """`train.advantage = "gae"`: PPO's critic."""
+
+    critic_lr: float = Field(default=1e-5, gt=0)
+    """Learning rate of the critic; follows `schedule`, without `warmup`. Under LoRA the critic has
+    adapters of its own over the policy's frozen weights, else it is a copy of the whole model."""
+    critic_warmup: int = Field(default=0, ge=0)
+    """Updates at the start that train the critic alone."""
+    gamma: float = Field(default=1.0, ge=0, le=1)
+    """Discount from one sampled token to the next; tokens of the environment do not count."""
+    lam: float = Field(default=1.0, ge=0, le=1)
+    """GAE's lambda. 1: return minus value. 0: the error of one step."""
+    value_clip: float = Field(default=0.0, ge=0)
+    """How far a value may move in one update until its gradient stops; 0: no clipping."""
+
+
+class FilterSettings(Settings):
+    """`train.filter`: which groups and samples it leaves out, and what comes in their place."""
+
+    window: tuple[float, float] = (0.05, 0.8)
+    """A group trains if its mean accuracy lies strictly between."""
+    max_perplexity: float = Field(default=0.0, ge=0)
+    """Samples whose perplexity under the frozen start is higher carry no loss; 0: not looked at."""
+    redraw: int = Field(default=0, ge=0)
+    """Rounds in which a step draws further tasks for groups that the filter dropped, until
+    `rollout.tasks_per_step` of them train or the epoch has no more."""
+
+
+class LocalSettings(Settings):
+    """The local trainer's optimiser and memory; a host trainer brings its own."""
+
+    weight_decay: float = Field(default=0.0, ge=0)
+    grad_clip: float = Field(default=1.0, gt=0)
+    microbatch_tokens: int = Field(default=16_384, ge=128)
+    """Tokens of one forward pass, padding included."""
+    gradient_checkpointing: bool = False
+    checkpoint_steps: int = Field(default=1, ge=1)
+    """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
+
+
+class TrainSettings(Settings):
+    """How the policy learns."""
+
+    advantage: Literal[
+        "grpo",
+        "dr_grpo",
+        "rloo",
+        "reinforce++",
+        "reinforce++_baseline",
+        "reinforce++_by_trajectory",
+        "reinforce++_baseline_by_trajectory",
+        "gae",
+    ] = "grpo"
+    """`reinforce++` and its baseline form standardise over the batch's tokens, as verl and OpenRLHF
+    do; with `_by_trajectory` over its trajectories. `gae`: PPO with a critic, an advantage for each
+    token, whitened over the batch; groups play no part, so that equal rewards teach too."""
+    gae: GaeSettings = GaeSettings()
+    filter: Literal["none", "zerotir", "dapo"] = "none"
+    """`dapo`: groups whose scores are all equal do not count, so that `filtering.redraw` draws
+    others for them (dynamic sampling). `zerotir`: leave out groups whose accuracy is outside
+    `filtering.window` or whose scores mostly failed, and samples that are cut and wrong, odd, made
+    up, repetitive or (by `filtering.max_perplexity`) too unlikely under the base model. All are
+    counted. Needs a reward that logs `correct`."""
+    filtering: FilterSettings = FilterSettings()
+    credit: Literal["trajectory", "turn"] = "trajectory"
+    """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the
+    members of the group that entered the turn in the same condition. Rewards that are not a sum
+    over turns (`format`) keep `trajectory`."""
+    loss: Literal["clipped", "gspo", "cispo"] = "clipped"
+    clip_low: float = Field(default=0.2, ge=0)
+    clip_high: float = Field(default=0.28, ge=0)
+    dual_clip: float = Field(default=10.0, ge=0)
+    """For negative advantages the loss is at most this times -advantage; 0: off."""
+    kl: float = Field(default=0.01, ge=0)
+    """Coefficient of the KL divergence from the frozen start; 0: none is measured."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    """`loss`: k3 beside the surrogate. `reward`: k1, the log-ratio of each sampled token, is taken
+    from the reward: from that of its token under `gae`, else their sum from the trajectory's."""
+    entropy: float = Field(default=0.001, ge=0)
+    """Coefficient of the entropy bonus."""
+    aggregation: Literal["token", "sequence", "constant"] = "token"
+    """`token`: mean over all tokens of the mini-batch. `sequence`: mean over sequence means.
+    `constant`: mean over sequence sums, divided by `rollout.generated_tokens` (Dr. GRPO)."""
+    lr: float = Field(default=1e-6, gt=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    """`cosine` falls to 0 over the whole run; where the pool grows, `updates` must say how long
+    that is."""
+    warmup: int = Field(default=0, ge=0)
+    """Steps of linear warm-up."""
+    minibatch: int = Field(default=0, ge=0)
+    """Trajectories of one optimiser step, about; 0: all of the step's, exactly on-policy. Groups
+    are shuffled and never split (their common prefixes are computed once), and the parts are as
+    equal as whole groups allow."""
+    epochs: int = Field(default=1, ge=1)
+    """Passes over one step's trajectories."""
+    mask_env_tokens: bool = True
+    """False: tokens that the environment inserted carry loss too; the world-model experiment."""
+    local: LocalSettings = LocalSettings()
+
+
+class OtcSettings(Settings):
+    """The rewards `otc_...`."""
+
+    alpha: float = Field(default=1.0, gt=0)
+    """Weight of tool productivity."""
+    c: float = Field(default=1.0, gt=0)
+    """How productivity falls with the calls: cos(m pi / (2m + c))."""
+
+
+class RewardSettings(Settings):
+    """Constants of rewards; each stage's `reward` says which one scores."""
+
+    otc: OtcSettings = OtcSettings()
