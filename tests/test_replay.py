@@ -195,7 +195,7 @@ def test_never_solved_needs_three_visits_without_any_reward(make):
             rbar = 0.0 if task == original(0) or epoch else 0.1
             buffer.record(judgement(task, rbar, epoch), epoch)
             buffer.complete([task.id])
-        assert buffer.never_solved() == ([original(0).id] if epoch == 2 else [])
+        assert buffer.visits.never_solved() == ([original(0).id] if epoch == 2 else [])
 
 
 def test_a_full_disk_is_one_clear_message_and_loses_nothing(make):
@@ -219,7 +219,7 @@ def test_a_failure_within_a_transaction_takes_all_of_it_back(make):
         buffer.record(judgement(task, 0.5), 0)
         buffer.complete([task.id])
         raise KeyError
-    assert buffer.judgements(task.id) == [] and buffer.completed == 0
+    assert buffer.visits.of(task.id) == [] and buffer.completed == 0
 
 
 def test_snapshot_and_restore(make, tmp_path):
@@ -315,7 +315,7 @@ class Machine(RuleBasedStateMachine):
         with pytest.raises(KeyboardInterrupt), live.atomic():
             live.record(judgement(task, 0.5, live.epoch), live.epoch)
             raise KeyboardInterrupt
-        assert all(j.step != live.epoch for j in live.judgements(task.id))
+        assert all(j.step != live.epoch for j in live.visits.of(task.id))
 
     @rule()
     def kill(self):

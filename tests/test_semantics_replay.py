@@ -372,7 +372,7 @@ def test_13_an_unjudged_group_moves_nothing_and_is_counted(curriculum_of):
     [task] = curriculum.next_tasks(1)
     assert curriculum.observe(*group(task, [1.0], invalid=3)) is None
     assert curriculum.metrics()["unjudged"] == 1 and curriculum.metrics()["judged"] == 0
-    assert curriculum.buffer.judgements(task.id) == []
+    assert curriculum.buffer.visits.of(task.id) == []
     assert curriculum.buffer.completed == 1
 
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from rods.curriculum.boundary import Judgement, Region
-from rods.infra.database import Cell, Database, Row
+from rods.infra.database import Database, Row
 
 LAYOUT = 2
 """Version of the tables below."""
@@ -42,9 +41,6 @@ SCHEMA = (
     """CREATE TABLE meters(epoch INTEGER, name TEXT, value INTEGER,
         PRIMARY KEY(epoch, name)) WITHOUT ROWID""",
 )
-
-VISIT = "task_id, step, version, rbar, variance, low, high, n_valid, k, region"
-"""Columns of a judgement, in the order of `visit_row`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,20 +211,3 @@ class Journal:
 
 def _by_name(rows: Iterable[Row]) -> dict[str, int]:
     return {str(name): int(value or 0) for name, value in rows}
-
-
-def visit_row(j: Judgement) -> tuple[Cell, ...]:
-    """A judgement as the cells of `VISIT`."""
-    return (
-        j.task_id, j.step, j.policy_version, j.rbar, j.variance, *j.interval, j.n_valid, j.k,
-        j.region,
-    )  # fmt: skip
-
-
-def judgement_of(row: Row) -> Judgement:
-    """The inverse: the cells of `VISIT`, then the category."""
-    task_id, step, version, rbar, variance, low, high, n_valid, k, region, category = cast(
-        "tuple[str, int, int, float, float, float, float, int, int, Region, str]", row
-    )
-    interval = (low, high)
-    return Judgement(task_id, category, rbar, variance, interval, n_valid, k, region, version, step)

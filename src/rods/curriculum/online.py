@@ -219,7 +219,7 @@ class OnlineCurriculum:
         counts = self.buffer.counts()
         out |= {"originals": counts.originals, "active": counts.active, "pending": counts.pending}
         out["requests_open"] = len(self.buffer.journal.open_requests())
-        out["never_solved"] = len(self.buffer.never_solved())
+        out["never_solved"] = len(self.buffer.visits.never_solved())
         if self.epoch >= 0:
             report = self.buffer.journal.report(self.epoch)
             out |= {"ingested": report.injected, "deferred": report.deferred}
@@ -291,7 +291,7 @@ class OnlineCurriculum:
             "k": judgement.k,
             "region": judgement.region,
             "policy_version": judgement.policy_version,
-            "first_visit": len(self.buffer.judgements(judgement.task_id)) == 1,
+            "first_visit": len(self.buffer.visits.of(judgement.task_id)) == 1,
         }
 
     # -- synthesis --------------------------------------------------------------------------
@@ -320,7 +320,7 @@ class OnlineCurriculum:
         cycle = journal.meters(epoch).get("cycles", 0)
         n, steps = config.synthesis.variants_per_seed, self._epoch_steps()
         limit = min(config.boundary.seeds, self._room() // n)
-        judged = self.buffer.latest(self.step - steps, self.stage.categories)
+        judged = self.buffer.visits.latest(self.step - steps, self.stage.categories)
         originals = set(self._pools[self.stage.name])
         judged = [
             j
@@ -336,8 +336,8 @@ class OnlineCurriculum:
             random.Random(f"{config.seed}/seeds/{epoch}/{cycle}"),
             limit=limit,
             types=sorted({j.category for j in judged}),
-            excluded=frozenset(self.buffer.never_solved()),
-            visits={j.task_id: self.buffer.judgements(j.task_id) for j in judged if thompson},
+            excluded=frozenset(self.buffer.visits.never_solved()),
+            visits={j.task_id: self.buffer.visits.of(j.task_id) for j in judged if thompson},
         )
         rested = self.step + math.ceil(config.boundary.cooldown_epochs * steps)
         requests: list[Request] = []

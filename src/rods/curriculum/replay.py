@@ -30,14 +30,12 @@ from rods.curriculum.boundary import EDGE, Judgement
 from rods.curriculum.journal import (
     LAYOUT,
     SCHEMA,
-    VISIT,
     Counts,
     EpochReport,
     History,
     Journal,
-    judgement_of,
-    visit_row,
 )
+from rods.curriculum.visits import Visits
 from rods.errors import StoreError, TaskError
 from rods.infra.database import Database
 from rods.task import Task
@@ -56,7 +54,7 @@ class ReplayBuffer:
         self._seed = seed
         self._tasks: dict[str, Task] = {}
         self._db = Database(path, SCHEMA, LAYOUT, "replay buffer")
-        self.journal = Journal(self._db)
+        self.journal, self.visits = Journal(self._db), Visits(self._db)
         try:
             self._adopt()
         except StoreError:
@@ -388,10 +386,7 @@ class ReplayBuffer:
         """
         j = judgement
         with self._db.atomic():
-            new = self._db.run(
-                f"INSERT OR IGNORE INTO visits({VISIT}, epoch) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                (*visit_row(j), epoch),
-            )
+            new = self.visits.add(j, epoch)
             rows = self._db.rows(
                 "SELECT generated, status, visits FROM tasks WHERE id = ?", (j.task_id,)
             )
@@ -433,34 +428,6 @@ class ReplayBuffer:
         if rbar < low - EDGE:
             return "too_hard"
         return "mastered" if rbar > high + EDGE else None
-
-    def latest(self, since_step: int, categories: Collection[str] = ()) -> list[Judgement]:
-        """The latest judgement of each active task, where it was made at `since_step` or later."""
-        rows = self._db.rows(
-            f"SELECT {VISIT}, category FROM visits JOIN tasks ON id = task_id "
-            "WHERE status = 'active' AND step >= ? ORDER BY visits.epoch",
-            (since_step,),
-        )
-        found = {str(r[0]): judgement_of(r) for r in rows}
-        return [j for j in found.values() if not categories or j.category in categories]
-
-    def judgements(self, task_id: str) -> list[Judgement]:
-        """All judgements of a task, oldest first."""
-        rows = self._db.rows(
-            f"SELECT {VISIT}, category FROM visits JOIN tasks ON id = task_id "
-            "WHERE task_id = ? ORDER BY visits.epoch",
-            (task_id,),
-        )
-        return [judgement_of(r) for r in rows]
-
-    def never_solved(self, visits: int = 3) -> list[str]:
-        """Original tasks that earned nothing in at least so many visits: suspects for `check`."""
-        rows = self._db.rows(
-            "SELECT task_id FROM visits JOIN tasks ON id = task_id WHERE generated = 0 "
-            "GROUP BY task_id HAVING COUNT(*) >= ? AND MAX(rbar) = 0 ORDER BY task_id",
-            (visits,),
-        )
-        return [str(r[0]) for r in rows]
 
 
 def _floor(value: float) -> int:
