@@ -12,9 +12,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-import rods
 from rods.cli.common import out
-from rods.infra.install import CORE, extras, install_line
+from rods.infra.install import CORE, VERSION, extras, install_line
 
 
 def add(app: typer.Typer) -> None:
@@ -40,7 +39,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     found = findings()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if as_json:
-        out().print_json(data={"rods": rods.__version__, "cores": cores, "packages": found})
+        out().print_json(data={"rods": VERSION, "cores": cores, "packages": found})
     else:
         _show(found, cores or 1)
     if any(v is None for v in found[CORE].values()):
@@ -49,7 +48,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
     console = out()
-    console.print(f"rods {rods.__version__}, Python {platform.python_version()}, {cores} cores")
+    console.print(f"rods {VERSION}, Python {platform.python_version()}, {cores} cores")
     table = Table("extra", "packages", "install")
     for extra, packages in found.items():
         missing = [name for name, have in packages.items() if have is None]
