@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from rods.env import Environment
     from rods.synthesis.dataset.collect import Collection
     from rods.synthesis.dataset.seeds import SeedChoice
+    from rods.synthesis.worker.patience import Suspension
     from rods.task import Task
 
-QUIET = 15.0
-"""Seconds between two lines of progress where no bar can be drawn."""
+QUIET, REDRAW = 15.0, 0.5
+"""Seconds between two lines of progress where no bar can be drawn, and between two bars."""
 QUEUE = "synthesis.sqlite"
 """Name of the queue in the folder beside a data set that is not finished."""
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
@@ -300,7 +301,8 @@ class _Report:
     """Draws the bar; where there is no terminal, says a line now and then."""
 
     def __init__(self, bar: Progress, collection: Collection):
-        self._bar, self._said, self._pause = bar, time.monotonic(), ""
+        self._bar, self._said, self._drawn = bar, time.monotonic(), 0.0
+        self._pause: Suspension | None = None
         self._line = bar.add_task(
             "variants", total=collection.n, completed=collection.taken_over, note=""
         )
@@ -309,20 +311,16 @@ class _Report:
         """After each outcome, and now and then while one is waited for."""
         from rods.report.live import synthesis_line
 
-        suspension = collection.worker.suspension
-        pause = (
-            f"synthesis pauses for {suspension.seconds:g} s: {suspension.reason}"
-            if suspension
-            else ""
-        )
-        if pause != self._pause:
-            self._pause = pause
-            if pause:
-                say(pause)
-        made, note = len(collection.accepted), synthesis_line(collection.state())
+        now, why = time.monotonic(), collection.worker.suspension
+        if why is not None and why != self._pause:
+            say(f"synthesis pauses for {why.seconds:g} s: {why.reason}")
+        self._pause = why
+        if now - self._drawn < REDRAW and not collection.finished:
+            return  # the figures are sums over all outcomes
+        made, note, self._drawn = len(collection.accepted), synthesis_line(collection.state()), now
         self._bar.update(self._line, completed=made, note=note)
-        if not self._bar.console.is_terminal and time.monotonic() - self._said >= QUIET:
-            self._said = time.monotonic()
+        if not self._bar.console.is_terminal and now - self._said >= QUIET:
+            self._said = now
             say(f"{made} of {collection.n} variants; {note}")
 
 

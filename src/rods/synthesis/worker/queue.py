@@ -29,15 +29,15 @@ SCHEMA = (
     "CREATE TABLE seeds (id TEXT PRIMARY KEY, task TEXT NOT NULL)",
     "CREATE TABLE orders (id TEXT PRIMARY KEY, place INTEGER NOT NULL, seed TEXT NOT NULL, "
     "first INTEGER NOT NULL, n INTEGER NOT NULL, priority REAL NOT NULL, epoch INTEGER NOT NULL, "
-    "done INTEGER NOT NULL DEFAULT 0, taken INTEGER NOT NULL DEFAULT 0)",
+    "done INTEGER NOT NULL DEFAULT 0)",
     "CREATE INDEX open_orders ON orders (done, epoch, priority)",
     "CREATE INDEX orders_of_seed ON orders (seed, done)",
     "CREATE TABLE outcomes (seed TEXT NOT NULL, number INTEGER NOT NULL, task TEXT, "
     "distance REAL NOT NULL, tried INTEGER NOT NULL, rejected TEXT NOT NULL, "
-    "seconds REAL NOT NULL, PRIMARY KEY (seed, number))",
+    "seconds REAL NOT NULL, taken INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (seed, number))",
+    "CREATE INDEX waiting ON outcomes (seed) WHERE taken = 0 AND task IS NOT NULL",
 )
 VERSION = 3
-OF_ORDER = "o.seed = orders.seed AND o.number >= first AND o.number < first + n"
 
 
 class Order(NamedTuple):
@@ -82,7 +82,7 @@ class SynthesisQueue:
         """
         marks = ", ".join("?" for _ in under_way)
         rows = self._db.rows(
-            "SELECT seed, task, first FROM orders JOIN seeds ON seeds.id = seed WHERE done = 0 "
+            "SELECT seed, first FROM orders WHERE done = 0 "
             f"AND seed NOT IN ({marks}) AND NOT EXISTS (SELECT 1 FROM orders AS other "
             "WHERE other.seed = orders.seed AND other.done = 0 AND other.first < orders.first) "
             "ORDER BY epoch, priority DESC, place LIMIT 1",
@@ -90,7 +90,8 @@ class SynthesisQueue:
         )
         if not rows:
             return None
-        name, task, first = rows[0]
+        name, first = rows[0]
+        ((task,),) = self._db.rows("SELECT task FROM seeds WHERE id = ?", (name,))
         found = self._db.rows("SELECT number FROM outcomes WHERE seed = ?", (name,))
         made, number = {number for (number,) in found}, int(first or 0)
         while number in made:
@@ -114,7 +115,7 @@ class SynthesisQueue:
         rejected = json.dumps([[r.stage, str(r.reason)] for r in outcome.rejections])
         with self._db.atomic():
             self._db.run(
-                "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO outcomes VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
                 (
                     *(order.seed.id, order.number, task),
                     *(outcome.distance, outcome.tried, rejected, seconds),
@@ -125,8 +126,9 @@ class SynthesisQueue:
 
     def _finish(self, seed: str) -> None:
         self._db.run(
-            "UPDATE orders SET done = 1 WHERE seed = ? AND done = 0 AND "
-            f"(SELECT COUNT(*) FROM outcomes AS o WHERE {OF_ORDER}) >= n",
+            "UPDATE orders SET done = 1 WHERE seed = ? AND done = 0 AND (SELECT COUNT(*) FROM "
+            "outcomes AS o WHERE o.seed = orders.seed AND number >= first AND number < first + n"
+            ") >= n",
             (seed,),
         )
 
@@ -146,27 +148,26 @@ class SynthesisQueue:
         """
         found: list[tuple[str, int, Task, float]] = []
         for order in order_ids:
-            rows = self._db.rows(
-                "SELECT number, task, distance FROM orders JOIN outcomes AS o "
-                f"ON {OF_ORDER} WHERE orders.id = ? AND task IS NOT NULL ORDER BY number",
-                (order,),
-            )
-            for number, row, distance in rows:
-                task = Task.from_json(json.loads(str(row)), f"order {order}, variant {number}")
-                found.append((order, int(number or 0), task, float(distance or 0.0)))
-        with self._db.atomic():
-            taken = [(order,) for order in order_ids]
-            self._db.run_many("UPDATE orders SET taken = 1 WHERE id = ? AND done = 1", taken)
+            for seed, first, end, done in self._db.rows(
+                "SELECT seed, first, first + n, done FROM orders WHERE id = ?", (order,)
+            ):
+                stretch = "seed = ? AND number >= ? AND number < ? AND task IS NOT NULL"
+                for number, row, distance in self._db.rows(
+                    f"SELECT number, task, distance FROM outcomes WHERE {stretch} ORDER BY number",
+                    (seed, first, end),
+                ):
+                    task = Task.from_json(json.loads(str(row)), f"order {order}, variant {number}")
+                    found.append((order, int(number or 0), task, float(distance or 0.0)))
+                if done:
+                    taken = f"UPDATE outcomes SET taken = 1 WHERE {stretch} AND taken = 0"
+                    self._db.run(taken, (seed, first, end))
         return found
 
     # -- figures and notes --------------------------------------------------------------------
 
     def waiting(self) -> int:
         """Accepted variants that nobody has taken yet."""
-        return self._db.number(
-            "SELECT COUNT(*) FROM outcomes AS o WHERE task IS NOT NULL AND NOT EXISTS "
-            f"(SELECT 1 FROM orders WHERE taken = 1 AND {OF_ORDER})"
-        )
+        return self._db.number("SELECT COUNT(*) FROM outcomes WHERE taken = 0 AND task IS NOT NULL")
 
     def open_orders(self) -> int:
         """Orders that are not finished."""
