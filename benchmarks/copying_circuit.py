@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 from rods.config import load_config
 from rods.engines.threads import set_threads
 from rods.envs.bfcl.tasks import load_tasks
-from rods.policies.conversations import Conversation, Maker, make_conversations
+from rods.policies.conversations import Conversation, VariantGenerator, make_conversations
 from rods.policies.pretrain import PretrainSettings, build_model, measure, teach
 from rods.rollout.template import ChatTemplate
 from rods.split import split
@@ -42,12 +42,18 @@ def main() -> None:
     template, sides = ChatTemplate(tokenizer), split(load_tasks())
     school = list(
         make_conversations(
-            Maker(sides.train, "", 0), template, config.rollout, range(options.tokens // TYPICAL)
+            VariantGenerator(sides.train, "", 0),
+            template,
+            config.rollout,
+            range(options.tokens // TYPICAL),
         )
     )
     held_out = list(
         make_conversations(
-            Maker(sides.held_out, "", 1), template, config.rollout, range(options.held_out)
+            VariantGenerator(sides.held_out, "", 1),
+            template,
+            config.rollout,
+            range(options.held_out),
         )
     )
     settings = replace(PretrainSettings(), tokens=options.tokens)
