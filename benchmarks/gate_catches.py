@@ -23,7 +23,7 @@ from pathlib import Path
 from rods.synthesis.gates.case import GATES, Facts
 from rods.synthesis.gates.keeper import TEXTUAL, Gatekeeper, gate_names
 from rods.synthesis.pipeline import synthesize
-from rods.synthesis.templates.phrases import Ask, phrases_of
+from rods.synthesis.templates.phrases import CallRequest, phrases_of
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.task import Task
@@ -65,7 +65,9 @@ def human(task: Task) -> mutants.Subject:
     turns = [
         dataclasses.replace(
             turn,
-            user=phrases.turn([Ask(c, specs[c.name]) for c in turn.ground_truth], rng, first=False)
+            user=phrases.turn(
+                [CallRequest(c, specs[c.name]) for c in turn.ground_truth], rng, first=False
+            )
             if turn.ground_truth and turn.user.strip()
             else turn.user and "Something has to be done here.",
         )

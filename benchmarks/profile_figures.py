@@ -40,7 +40,7 @@ from rods.report.graph_svg import describe
 from rods.synthesis.structure.ablation import Edge, ablate, depth
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources
-from rods.synthesis.structure.trace import Step, all_tools, trace
+from rods.synthesis.structure.trace import TraceStep, all_tools, trace
 from rods.task import BASE, Task
 
 REFERENCE = {
@@ -58,7 +58,7 @@ class Row(NamedTuple):
     """One task with what was found out about it."""
 
     task: Task
-    steps: Sequence[Step]
+    steps: Sequence[TraceStep]
     arguments: Sequence[Argument]
     profile: Profile
 

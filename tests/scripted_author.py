@@ -22,8 +22,8 @@ from rods.env import Environment
 from rods.infra.pycall import PyCall, parse_python_calls
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains, domains_of
-from rods.synthesis.structure.trace import Step, all_tools, owners, read_result
-from rods.synthesis.templates.phrases import Ask, phrases_of
+from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result
+from rods.synthesis.templates.phrases import CallRequest, phrases_of
 from rods.synthesis.templates.phrases import noun as noun_of
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live
@@ -69,7 +69,11 @@ class Reader:
     """Values of one prompt: what the results and the state say."""
 
     def __init__(
-        self, state: Mapping[str, Any], steps: Sequence[Step], domains: Domains, rng: random.Random
+        self,
+        state: Mapping[str, Any],
+        steps: Sequence[TraceStep],
+        domains: Domains,
+        rng: random.Random,
     ):
         self.state, self._steps, self._domains, self._rng = state, steps, domains, rng
 
@@ -276,12 +280,12 @@ class ScriptedAuthor:
     def _execute(self, prompt: str, rng: random.Random) -> str:
         name = prompt.split("Function: ")[1].split("\n")[0]
         told = prompt.split("with their results:\n")[1].split("\nState of the world now:")[0]
-        steps: list[Step] = []
+        steps: list[TraceStep] = []
         for line in told.splitlines():
             call, arrow, result = line.partition(") -> ")
             if arrow:
                 made = _calls(call + ")")[0]
-                steps.append(Step(0, made, ToolResult(result), *read_result(result)))
+                steps.append(TraceStep(0, made, ToolResult(result), *read_result(result)))
         reader = Reader(_state(prompt), steps, self._domains, rng)
         live = Live(reader.state, steps)
         live.look(self._domains)
@@ -305,7 +309,7 @@ class ScriptedAuthor:
         reply = f"<answer>The {answer[1]} is {answer[2]}.</answer>" if answer else ""
         return f"<message>{text}</message>{reply}"
 
-    def _ask(self, block: str) -> Ask:
+    def _ask(self, block: str) -> CallRequest:
         head, *rows = re.split(r"\n   - ", block)
         told = dict(row.partition("\n")[0].partition(": ")[::2] for row in rows)
         spec = self._asked(head.split(". ", 1)[1].strip(), set(told))
@@ -317,9 +321,9 @@ class ScriptedAuthor:
                 blurred, arguments[name] = name, ""
             else:
                 arguments[name] = json.loads(value)
-        return Ask(ToolCall(spec.name, arguments), spec, blurred=blurred)
+        return CallRequest(ToolCall(spec.name, arguments), spec, blurred=blurred)
 
-    def _pointed(self, text: str, ask: Ask, block: str, rng: random.Random) -> str:
+    def _pointed(self, text: str, ask: CallRequest, block: str, rng: random.Random) -> str:
         """The message with references for values that it may point at: the prompt's or its own."""
         wording = self._phrases.wording(ask.call.name)
         offered = re.findall(

@@ -19,7 +19,7 @@ from rods.policies.demonstrations import (
     FAULTS,
     Demonstration,
     Mixture,
-    Plan,
+    ProgramPlan,
     choose_programs,
     demonstrations,
     execute,
@@ -39,15 +39,15 @@ def said(made: Demonstration) -> str:
 
 
 def test_demonstrations_are_functions_of_seed_and_number() -> None:
-    first, again = (list(demonstrations(Plan(), 3, range(5, 9))) for _ in range(2))
+    first, again = (list(demonstrations(ProgramPlan(), 3, range(5, 9))) for _ in range(2))
     assert first == again
-    assert first[1:] == list(demonstrations(Plan(), 3, range(6, 9)))
-    assert first != list(demonstrations(Plan(), 4, range(5, 9)))
+    assert first[1:] == list(demonstrations(ProgramPlan(), 3, range(6, 9)))
+    assert first != list(demonstrations(ProgramPlan(), 4, range(5, 9)))
 
 
 def test_each_side_asks_its_own_questions() -> None:
     for held_out in (False, True):
-        for made in demonstrations(Plan(held_out=held_out), 0, range(60)):
+        for made in demonstrations(ProgramPlan(held_out=held_out), 0, range(60)):
             family, difficulty, seed, name = made.task_id.split("-")
             question = make_question(family, int(difficulty), int(seed))
             assert is_held_out(question.text) is held_out is (int(seed) >= HELD_OUT)
@@ -56,7 +56,7 @@ def test_each_side_asks_its_own_questions() -> None:
 
 
 def test_the_mixture_is_kept() -> None:
-    plan = Plan(mixture=Mixture(one=0.3, several=0.2, failing=0.0, useless=0.0))
+    plan = ProgramPlan(mixture=Mixture(one=0.3, several=0.2, failing=0.0, useless=0.0))
     counts = [len(made.pieces) // 2 - 1 for made in demonstrations(plan, 0, range(600))]
     assert 0.42 < sum(c > 0 for c in counts) / 600 < 0.58
     assert 0.12 < sum(c > 1 for c in counts) / 600 < 0.28
@@ -64,7 +64,7 @@ def test_the_mixture_is_kept() -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_programs_in_demonstrations_print_what_is_inserted(name: str) -> None:
-    plan = Plan((name,), mixture=Mixture(one=0.5, several=0.5, failing=0.0, useless=0.0))
+    plan = ProgramPlan((name,), mixture=Mixture(one=0.5, several=0.5, failing=0.0, useless=0.0))
     for made in demonstrations(plan, 0, range(12)):
         parts = made.pieces[1:]
         for (own, written), (inserted, other) in zip(parts[::2], parts[1::2], strict=False):
@@ -95,8 +95,8 @@ def test_useless_and_failing_programs_are_what_they_are_called() -> None:
 def test_only_what_the_policy_writes_is_taught() -> None:
     tokenizer = math_tokenizer(seed=0, corpus=60)
     template = ChatTemplate(tokenizer)
-    rows = math_conversations(tokenizer, Plan(), 0, range(12))
-    for made, row in zip(demonstrations(Plan(), 0, range(12)), rows, strict=True):
+    rows = math_conversations(tokenizer, ProgramPlan(), 0, range(12))
+    for made, row in zip(demonstrations(ProgramPlan(), 0, range(12)), rows, strict=True):
         own = [i for i, m in zip(row.ids, row.mask, strict=True) if m]
         text = said(made) + "<|end|>"
         assert template.raw_decode(own) in (text, re.sub(r"\d", "", text))

@@ -11,7 +11,7 @@ from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.text import nothing_contradicts, nothing_leaks, units_agree
 from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
-from rods.synthesis.templates.phrases import Ask, phrases_of
+from rods.synthesis.templates.phrases import CallRequest, phrases_of
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from synthesis_cases import (
@@ -156,7 +156,9 @@ def templated(*calls: ToolCall) -> tuple[Task, str]:
     task = single(["TradingBot"], "", *calls)
     specs = Facts(ENVIRONMENT, task).specs
     phrases = phrases_of(ENVIRONMENT)
-    user = phrases.turn([Ask(c, specs[c.name]) for c in calls], random.Random(4), first=True)
+    user = phrases.turn(
+        [CallRequest(c, specs[c.name]) for c in calls], random.Random(4), first=True
+    )
     return say(task, 0, user), user
 
 

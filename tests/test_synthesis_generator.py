@@ -17,7 +17,7 @@ import pytest
 
 from rods.errors import SynthesisError, TaskError, WriterError
 from rods.synthesis.dataset.collect import LIMIT, SUSPENSIONS, Collection
-from rods.synthesis.gates.keeper import Verdict
+from rods.synthesis.gates.keeper import GateVerdict
 from rods.synthesis.pipeline import Outcome, Pipeline
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.worker import patience
@@ -81,8 +81,8 @@ class Scribe:
 class Content:
     """A gatekeeper that is content with everything."""
 
-    def check(self, seed: Task, variant: Task, seen: Sequence[object] = ()) -> Verdict:
-        return Verdict(None, 0.1)
+    def check(self, seed: Task, variant: Task, seen: Sequence[object] = ()) -> GateVerdict:
+        return GateVerdict(None, 0.1)
 
 
 def pipeline(writer: Any) -> Pipeline:

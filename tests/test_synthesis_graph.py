@@ -16,7 +16,7 @@ from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.trace import all_tools, owners
 from rods.synthesis.templates import phrases as phrasing
-from rods.synthesis.templates.phrases import NO_PHRASES, Ask, from_description, noun, said
+from rods.synthesis.templates.phrases import NO_PHRASES, CallRequest, from_description, noun, said
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.mixed import MixedWriter
@@ -163,7 +163,8 @@ def test_wording_without_templates_comes_from_the_description() -> None:
     wording = from_description(spec)
     assert wording.say == ("reserve book {bookId} for a member",)
     text = NO_PHRASES.clause(
-        Ask(ToolCall("reserve_book", {"bookId": "B-7", "note": "soon"}), spec), random.Random(1)
+        CallRequest(ToolCall("reserve_book", {"bookId": "B-7", "note": "soon"}), spec),
+        random.Random(1),
     )
     assert text == "reserve book B-7 for a member with note soon"
 

@@ -17,7 +17,7 @@ from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import all_tools
-from rods.synthesis.templates.phrases import Ask
+from rods.synthesis.templates.phrases import CallRequest
 from rods.synthesis.writers import make_writer
 from rods.synthesis.writers.graph.augment import Open, PlannedTurn, Said
 from rods.synthesis.writers.graph.walk import Base
@@ -26,7 +26,7 @@ from rods.synthesis.writers.llm.critique import judge, repairable
 from rods.synthesis.writers.llm.execute import faults as argument_faults
 from rods.synthesis.writers.llm.execute import planned_of
 from rods.synthesis.writers.llm.patching import patched
-from rods.synthesis.writers.llm.plan import Plan, misfit, parse_plan
+from rods.synthesis.writers.llm.plan import CallPlan, misfit, parse_plan
 from rods.synthesis.writers.llm.prompting import prompts_hash, render, shortened
 from rods.synthesis.writers.llm.rewrite import faults, leaked
 from rods.synthesis.writers.llm.writer import LlmSettings, LlmWriter
@@ -159,21 +159,21 @@ def test_plans_that_cannot_work_are_refused_before_anything_is_executed() -> Non
     shape = tuple(
         tuple(c.name for c in turn.ground_truth) for turn in base.task.turns if turn.ground_truth
     )
-    assert misfit(Plan("", shape), base, frozenset(), 0.25) is None
+    assert misfit(CallPlan("", shape), base, frozenset(), 0.25) is None
     reasons = {
-        "unknown": misfit(Plan("", (("fly",), *shape[1:])), base, frozenset(), 0.25),
-        "blocked": misfit(Plan("", shape), base, frozenset({shape[0][0]}), 0.25),
-        "short": misfit(Plan("", shape[:-1]), base, frozenset(), 0.25),
-        "empty": misfit(Plan("", ((), *shape[1:])), base, frozenset(), 0.25),
-        "twice": misfit(Plan("", (("ls", "ls"), *shape[1:])), base, frozenset(), 0.25),
+        "unknown": misfit(CallPlan("", (("fly",), *shape[1:])), base, frozenset(), 0.25),
+        "blocked": misfit(CallPlan("", shape), base, frozenset({shape[0][0]}), 0.25),
+        "short": misfit(CallPlan("", shape[:-1]), base, frozenset(), 0.25),
+        "empty": misfit(CallPlan("", ((), *shape[1:])), base, frozenset(), 0.25),
+        "twice": misfit(CallPlan("", (("ls", "ls"), *shape[1:])), base, frozenset(), 0.25),
     }
     assert all(isinstance(reason, Rejection) for reason in reasons.values()), reasons
-    many = Plan("", tuple(("ls", "pwd", "cd") for _ in shape))
+    many = CallPlan("", tuple(("ls", "pwd", "cd") for _ in shape))
     assert misfit(many, base, frozenset(), 0.0) is not None
 
 
 def test_plans_are_parsed_in_the_forms_that_models_write() -> None:
-    assert parse_plan({"narrative": "n", "turns": [{"functions": ["a"]}, ["b", "c"]]}) == Plan(
+    assert parse_plan({"narrative": "n", "turns": [{"functions": ["a"]}, ["b", "c"]]}) == CallPlan(
         "n", (("a",), ("b", "c"))
     )
     broken: list[Json] = [None, [], {"turns": "a"}, {"turns": [{"functions": "a"}]}]
@@ -207,7 +207,7 @@ def turn_of(**arguments: Any) -> PlannedTurn:
         "Books a seat.",
         {"type": "object", "properties": {key: {} for key in arguments}, "required": []},
     )
-    return PlannedTurn((Ask(ToolCall("bookSeat", arguments), spec),), "Hall")
+    return PlannedTurn((CallRequest(ToolCall("bookSeat", arguments), spec),), "Hall")
 
 
 @pytest.mark.parametrize(

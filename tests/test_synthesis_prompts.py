@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.templates.phrases import Ask, Producer, phrases_of
+from rods.synthesis.templates.phrases import CallRequest, Producer, phrases_of
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.critique import judge
 from rods.synthesis.writers.llm.execute import planned_of
@@ -38,16 +38,16 @@ class Recorder:
         return Reply(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0])
 
 
-def ask(name: str, *, shown: Sequence[str] = (), **arguments: Any) -> Ask:
+def ask(name: str, *, shown: Sequence[str] = (), **arguments: Any) -> CallRequest:
     spec = ToolSpec(
         name,
         f"Does {name} for you. And more.",
         {"type": "object", "properties": {key: {} for key in arguments}, "required": []},
     )
-    return Ask(ToolCall(name, arguments), spec, frozenset(shown))
+    return CallRequest(ToolCall(name, arguments), spec, frozenset(shown))
 
 
-def turn(*asks: Ask, results: Sequence[Any] = ()) -> PlannedTurn:
+def turn(*asks: CallRequest, results: Sequence[Any] = ()) -> PlannedTurn:
     return PlannedTurn(asks, "Shop", tuple(json.dumps(result) for result in results))
 
 
@@ -101,12 +101,12 @@ def test_a_planner_without_a_model_passes_its_own_reference_on() -> None:
     producer_name, forms = next(iter(wording.refer["order_id"].items()))
     producer = ToolCall(producer_name, {"symbol": "ZETA"})
     gave = turn(
-        Ask(producer, ToolSpec(producer_name, "Gives it.", {"type": "object"})),
+        CallRequest(producer, ToolSpec(producer_name, "Gives it.", {"type": "object"})),
         results=[{"order_id": 12446}],
     )
     chosen = Producer(producer)
     call = ToolCall(tool, {"order_id": 12446})
-    takes = Ask(
+    takes = CallRequest(
         call,
         ToolSpec(tool, "Takes it.", {"type": "object"}),
         frozenset({"order_id"}),

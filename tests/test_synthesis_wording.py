@@ -10,9 +10,9 @@ import pytest
 
 from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.trace import Step, read_result
+from rods.synthesis.structure.trace import TraceStep, read_result
 from rods.synthesis.templates.clarity import clear_producer, place_of
-from rods.synthesis.templates.phrases import Ask, Phrases, Producer, Wording, phrases_of
+from rods.synthesis.templates.phrases import CallRequest, Phrases, Producer, Wording, phrases_of
 from rods.synthesis.templates.wording import SLOT
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
@@ -33,8 +33,8 @@ SEAMS = (
 )
 
 
-def step(call: ToolCall, content: str) -> Step:
-    return Step(0, call, ToolResult(content), *read_result(content))
+def step(call: ToolCall, content: str) -> TraceStep:
+    return TraceStep(0, call, ToolResult(content), *read_result(content))
 
 
 LISTED = step(ToolCall("list_all_airports"), '["RMS", "SBK", "MPC", "BOS"]')
@@ -72,7 +72,7 @@ def test_what_a_call_asked_for_names_its_result() -> None:
     producers = {n: clear_producer(zips, [9], drive, n, PHRASES, DOMAINS) for n in drive.arguments}
     spec = ToolSpec("estimate_distance", "", {})
     known = {n: producer for n, producer in producers.items() if producer}
-    ask = Ask(drive, spec, frozenset(producers), producers=known)
+    ask = CallRequest(drive, spec, frozenset(producers), producers=known)
     text = PHRASES.clause(ask, random.Random(1))
     assert text.index("Stonebrook") < text.index("Rivermist")
 
@@ -139,7 +139,7 @@ def test_a_quoted_text_ends_its_sentence_once() -> None:
     spec = ToolSpec("tweet", "", {})
     for seed in range(30):
         call = ToolCall("tweet", {"content": "It works!"})
-        text = phrases.turn([Ask(call, spec)], random.Random(seed), first=True)
+        text = phrases.turn([CallRequest(call, spec)], random.Random(seed), first=True)
         assert not text.endswith("'."), text
 
 
@@ -150,7 +150,7 @@ def test_items_of_a_list_are_quoted_each() -> None:
 
 def test_no_frame_is_used_twice_in_a_message() -> None:
     spec = ToolSpec("get_watchlist", "", {})
-    asks = [Ask(ToolCall("get_watchlist"), spec)] * 6
+    asks = [CallRequest(ToolCall("get_watchlist"), spec)] * 6
     for seed in range(20):
         text = PHRASES.turn(asks, random.Random(seed), first=False)
         for link in ("Then ", "After that, ", "Also, ", "Next, ", "Once that is done, "):

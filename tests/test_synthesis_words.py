@@ -14,9 +14,9 @@ from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.trace import Step, leaves
+from rods.synthesis.structure.trace import TraceStep, leaves
 from rods.synthesis.templates.clarity import clear_producer
-from rods.synthesis.templates.phrases import Ask, Producer, phrases_of
+from rods.synthesis.templates.phrases import CallRequest, Producer, phrases_of
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.entities import collect
@@ -40,8 +40,8 @@ def task(*turns: Turn) -> Task:
     return dataclasses.replace(base, turns=turns, world={"classes": [], "initial_config": {}})
 
 
-def step(turn: int, call: ToolCall, parsed: dict[str, Json]) -> Step:
-    return Step(turn, call, ToolResult(str(parsed)), parsed, tuple(leaves(parsed)))
+def step(turn: int, call: ToolCall, parsed: dict[str, Json]) -> TraceStep:
+    return TraceStep(turn, call, ToolResult(str(parsed)), parsed, tuple(leaves(parsed)))
 
 
 @pytest.mark.slow
@@ -102,11 +102,11 @@ def test_a_text_without_a_file_is_printed_not_written() -> None:
     spec = ToolSpec("echo", "", {"properties": {"content": {}, "file_name": {}}})
     for number in range(60):
         rng = random.Random(number)
-        alone = PHRASES.clause(Ask(ToolCall("echo", {"content": "Hello"}), spec), rng)
+        alone = PHRASES.clause(CallRequest(ToolCall("echo", {"content": "Hello"}), spec), rng)
         assert re.search(r"terminal|screen", alone), alone
         assert not re.match(r"write|put|save", alone), alone
         call = ToolCall("echo", {"content": "Hello", "file_name": "a.txt"})
-        both = PHRASES.clause(Ask(call, spec), rng)
+        both = PHRASES.clause(CallRequest(call, spec), rng)
         assert "a.txt" in both and not re.search(r"terminal|screen", both), both
 
 

@@ -52,7 +52,7 @@ def demonstrate(
     """Write demonstrations of generated questions; the rest of the shares are direct answers."""
     from rods.envs.questions.families import FAMILIES
     from rods.infra.files import write_atomic
-    from rods.policies.demonstrations import DIALECTS, Mixture, Plan, demonstrations
+    from rods.policies.demonstrations import DIALECTS, Mixture, ProgramPlan, demonstrations
     from rods.policies.searches import BundledWorld, SearchPlan, search_demonstrations
 
     if dialect not in (*DIALECTS, SEARCH):
@@ -75,7 +75,9 @@ def demonstrate(
     else:
         names = tuple(families.split(",")) if families else tuple(FAMILIES)
         made = demonstrations(
-            Plan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture), seed, range(number)
+            ProgramPlan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture),
+            seed,
+            range(number),
         )
     rows = [{"task_id": row.task_id, "pieces": row.pieces} for row in made]
     write_atomic(target, "".join(json.dumps(row) + "\n" for row in rows))

@@ -26,7 +26,7 @@ SEEDLESS = ("held_out_scenario", "offered", "held_out_overlap", "execution", "re
 """Gates that can be asked where the seed is unknown."""
 
 
-class Finding(NamedTuple):
+class VariantFinding(NamedTuple):
     """What the gates say of one variant."""
 
     variant: Task
@@ -91,7 +91,7 @@ def inspect(
 
 def judged(
     variants: Sequence[Task], known: Mapping[str, Task], keeper: Gatekeeper, only: str = ""
-) -> Iterator[Finding]:
+) -> Iterator[VariantFinding]:
     """What all gates say of each variant; `novelty` compares with the earlier ones too."""
     from rods.synthesis.gates.overlap import prints
 
@@ -106,7 +106,7 @@ def judged(
 
 def _judge(
     variant: Task, known: Mapping[str, Task], keeper: Gatekeeper, before: Sequence[Prints]
-) -> Finding:
+) -> VariantFinding:
     from rods.synthesis.gates.case import GATES
     from rods.synthesis.gates.keeper import TEXTUAL
     from rods.synthesis.structure.profile import distance
@@ -123,13 +123,13 @@ def _judge(
             if name in TEXTUAL or not verdicts.get("offered"):
                 verdicts[name] = GATES[name](case)
     except (TaskError, EnvError) as error:
-        return Finding(variant, seed, None, {**verdicts, "world": str(error)})
+        return VariantFinding(variant, seed, None, {**verdicts, "world": str(error)})
     if seed is None:
-        return Finding(variant, None, None, verdicts)
+        return VariantFinding(variant, None, None, verdicts)
     if verdicts.get("offered"):
-        return Finding(variant, seed, None, verdicts)
+        return VariantFinding(variant, seed, None, verdicts)
     far = distance(case.seed.profile, case.variant.profile)
-    return Finding(variant, seed, far, verdicts)
+    return VariantFinding(variant, seed, far, verdicts)
 
 
 def _seed_of(variant: Task, known: Mapping[str, Task]) -> Task | None:
@@ -141,7 +141,7 @@ def _seed_of(variant: Task, known: Mapping[str, Task]) -> Task | None:
     return next(iter(same or near), None)
 
 
-def _show(findings: Sequence[Finding], number: int) -> None:
+def _show(findings: Sequence[VariantFinding], number: int) -> None:
     console = out()
     for finding in findings[:number]:
         console.print(_page(finding))
@@ -155,7 +155,7 @@ def _show(findings: Sequence[Finding], number: int) -> None:
     console.print(_summary(findings))
 
 
-def _summary(findings: Sequence[Finding]) -> str:
+def _summary(findings: Sequence[VariantFinding]) -> str:
     faults = Counter(name for finding in findings for name in finding.faults)
     failed = sum(1 for finding in findings if finding.faults)
     unknown = sum(1 for finding in findings if finding.seed is None)
@@ -170,7 +170,7 @@ def _summary(findings: Sequence[Finding]) -> str:
     return text + "."
 
 
-def _page(finding: Finding) -> Table:
+def _page(finding: VariantFinding) -> Table:
     variant = finding.variant
     table = Table(title=f"variant {variant.id}", title_justify="left", show_header=False)
     table.add_column()
@@ -199,7 +199,7 @@ def _page(finding: Finding) -> Table:
     return table
 
 
-def _plain(finding: Finding) -> dict[str, Json]:
+def _plain(finding: VariantFinding) -> dict[str, Json]:
     return {
         "id": finding.variant.id,
         "category": finding.variant.category,

@@ -16,7 +16,7 @@ from rods.cli.common import EXTRA, out, overrides, say
 if TYPE_CHECKING:
     from rods.synthesis.structure.profile import Profile
     from rods.synthesis.structure.sources import Argument
-    from rods.synthesis.structure.trace import Step
+    from rods.synthesis.structure.trace import TraceStep
     from rods.task import Task
     from rods.types import Json
 
@@ -148,7 +148,7 @@ def _unknown(key: str, rows: Sequence[Row], where: str) -> str:
 
 
 def tree(
-    task: Task, steps: Sequence[Step], arguments: Sequence[Argument], profile: Profile
+    task: Task, steps: Sequence[TraceStep], arguments: Sequence[Argument], profile: Profile
 ) -> Tree:
     """Turns, their calls, and for each call its arguments and what it needs."""
     from rods.report.graph_svg import describe, shorten

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rods.engines.prefix import Plan, PrefixStore, attend
+from rods.engines.prefix import PrefixPlan, PrefixStore, attend
 from rods.engines.weights import Layer, Weights
 
 _PIECE = 1024
@@ -245,7 +245,7 @@ class StaticKV:
             hidden = hidden[torch.tensor(rows, device=self._device)]
         return self._logits(hidden)
 
-    def _mix(self, layer: int, query: Tensor, bias: Tensor, plan: Plan | None) -> Tensor:
+    def _mix(self, layer: int, query: Tensor, bias: Tensor, plan: PrefixPlan | None) -> Tensor:
         """Attention of one token a row to its own cache and to its shared prompt."""
         top, span = bias.shape[0], bias.shape[-1]
         keys, values = self._keys[layer][:top, :, :span], self._values[layer][:top, :, :span]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 
-class Plan(NamedTuple):
+class PrefixPlan(NamedTuple):
     """Which rows share which slots in one decode step."""
 
     slots: int
@@ -66,7 +66,7 @@ class PrefixStore:
         """Count one row less; without users the slot is free."""
         self._users[slot] -= 1
 
-    def plan(self, slots: Sequence[int | None]) -> Plan | None:
+    def plan(self, slots: Sequence[int | None]) -> PrefixPlan | None:
         """How to compute one step for rows with these slots; None if no row has one."""
         groups: dict[int, list[int]] = {}
         for row, slot in enumerate(slots):
@@ -88,7 +88,7 @@ class PrefixStore:
         bias = torch.zeros(count, 1, 1, longest, dtype=dtype)
         bias.masked_fill_((torch.arange(longest) >= lengths[:, None])[:, None, None], -math.inf)
         absent = torch.tensor([0.0 if slot is not None else -math.inf for slot in slots])
-        return Plan(
+        return PrefixPlan(
             count,
             torch.tensor(members, device=device),
             torch.tensor(place, device=device),
@@ -96,7 +96,7 @@ class PrefixStore:
             absent.to(device, dtype)[:, None, None, None],
         )
 
-    def attend(self, layer: int, query: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    def attend(self, layer: int, query: Tensor, plan: PrefixPlan) -> tuple[Tensor, Tensor]:
         """Attention of every row to its prefix.
 
         Args:

@@ -39,7 +39,7 @@ SHOWN = 5
 """Skipped tasks that are named one by one; all are counted."""
 
 
-class Finding(StrEnum):
+class TaskFault(StrEnum):
     """What can be wrong with a task."""
 
     UNREACHABLE = "unreachable"
@@ -53,7 +53,7 @@ class Finding(StrEnum):
 class CheckRow(NamedTuple):
     """One finding."""
 
-    finding: Finding
+    finding: TaskFault
     task: str
     """Content id of the task."""
     origin: str
@@ -78,13 +78,13 @@ class CheckReport:
     @property
     def ok(self) -> bool:
         """No task is unreachable or unstable (ambiguous ones are allowed)."""
-        return all(row.finding is Finding.AMBIGUOUS for row in self.rows)
+        return all(row.finding is TaskFault.AMBIGUOUS for row in self.rows)
 
     def counts(self) -> dict[str, int]:
         """Number of tasks with each finding."""
         seen = {(row.finding, row.task) for row in self.rows}
         found = Counter(finding.value for finding, _ in seen)
-        return {finding.value: found.get(finding.value, 0) for finding in Finding}
+        return {finding.value: found.get(finding.value, 0) for finding in TaskFault}
 
 
 class _Played(NamedTuple):
@@ -109,7 +109,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
         try:
             first, second = _play(task, environment), _play(task, environment)
         except (TaskError, EnvError) as error:
-            rows.append(_row(Finding.UNREACHABLE, task, -1, str(error)))
+            rows.append(_row(TaskFault.UNREACHABLE, task, -1, str(error)))
             continue
         calls += 2 * sum(map(len, first.results))
         rows.extend(_unreachable(task, first))
@@ -132,7 +132,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
         try:
             fault = next(_unreachable(task, _play(task, environment)), None)
         except (TaskError, EnvError) as error:
-            fault = _row(Finding.UNREACHABLE, task, -1, str(error))
+            fault = _row(TaskFault.UNREACHABLE, task, -1, str(error))
         if fault is None:
             kept.append(task)
         else:
@@ -176,7 +176,7 @@ def without_broken(tasks: Iterable[Task], environment: Environment, where: str) 
     return Sound(kept, faults)
 
 
-def _row(finding: Finding, task: Task, turn: int, detail: str) -> CheckRow:
+def _row(finding: TaskFault, task: Task, turn: int, detail: str) -> CheckRow:
     return CheckRow(finding, task.id, task.provenance.origin, task.category, turn, detail)
 
 
@@ -203,10 +203,12 @@ def _unreachable(task: Task, played: _Played) -> Iterator[CheckRow]:
         for call, result in zip(turn.ground_truth, results, strict=True):
             if result.failed:
                 detail = f"{call} failed: {result.content[:200]}"
-                yield _row(Finding.UNREACHABLE, task, index, detail)
+                yield _row(TaskFault.UNREACHABLE, task, index, detail)
         verdict = played.verdicts[index]
         if not (verdict.solved and verdict.parity):
-            yield _row(Finding.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}")
+            yield _row(
+                TaskFault.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}"
+            )
 
 
 def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
@@ -218,12 +220,12 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
             said = f"<answer>\\boxed{{{answer}}}</answer>"
             if not world.judge_answer(said):
                 detail = f"its judge does not accept its own answer {answer!r}"
-                yield _row(Finding.UNREACHABLE, task, 0, detail)
+                yield _row(TaskFault.UNREACHABLE, task, 0, detail)
     finally:
         world.close()
     problem = environment.replay(task) if isinstance(environment, QuestionSource) else None
     if problem:
-        yield _row(Finding.UNREACHABLE, task, 0, problem)
+        yield _row(TaskFault.UNREACHABLE, task, 0, problem)
 
 
 def _unstable(task: Task, first: _Played, second: _Played) -> Iterator[CheckRow]:
@@ -231,7 +233,7 @@ def _unstable(task: Task, first: _Played, second: _Played) -> Iterator[CheckRow]
         for name in ("results", "snapshots", "verdicts"):
             if getattr(first, name)[index] != getattr(second, name)[index]:
                 detail = f"{name} of two replays differ"
-                yield _row(Finding.UNSTABLE, task, index, detail)
+                yield _row(TaskFault.UNSTABLE, task, index, detail)
 
 
 def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[CheckRow]:
@@ -244,7 +246,7 @@ def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator
         known, other = spoken.setdefault(json.dumps(heard), (calls, task))
         if known != calls:
             name = other.provenance.origin or other.id
-            yield _row(Finding.AMBIGUOUS, task, index, f"same words as {name}, other calls")
+            yield _row(TaskFault.AMBIGUOUS, task, index, f"same words as {name}, other calls")
         heard.append(calls)
 
 
@@ -265,7 +267,7 @@ def _guessed(task: Task, played: _Played) -> Iterator[CheckRow]:
                     detail = (
                         f"{call.name}: {key}={value!r} stands nowhere before: derived or guessed"
                     )
-                    yield _row(Finding.AMBIGUOUS, task, index, detail)
+                    yield _row(TaskFault.AMBIGUOUS, task, index, detail)
             seen.read(result.content)
 
 

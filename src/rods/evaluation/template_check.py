@@ -30,7 +30,7 @@ LIST = ToolSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TemplateDiff:
     """One difference between the increments and the template's own rendering."""
 
     conversation: str
@@ -51,7 +51,7 @@ class TemplateReport:
     end_of_turn: str
     compared: int
     """Conversations that were compared whole."""
-    findings: tuple[Finding, ...]
+    findings: tuple[TemplateDiff, ...]
 
     @property
     def ok(self) -> bool:
@@ -112,22 +112,24 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
         PolicyError: there is no chat template, or it cannot be joined by increments at all.
     """
     template = ChatTemplate(tokenizer)
-    findings: list[Finding] = []
+    findings: list[TemplateDiff] = []
     compared = 0
     for case in _cases(structured(dialect), template.renders_tools):
         ledger = _by_increments(template, case)
         try:
             whole = _whole(template, case, dialect in NATIVE)
         except PolicyError as error:
-            findings.append(Finding(case.name, "refused", str(error)))
+            findings.append(TemplateDiff(case.name, "refused", str(error)))
             continue
         compared += 1
-        findings += [Finding(case.name, f.kind, f.text) for f in compare(template, ledger, whole)]
+        findings += [
+            TemplateDiff(case.name, f.kind, f.text) for f in compare(template, ledger, whole)
+        ]
     end = tokenizer.decode([template.end_id], skip_special_tokens=False)
     return TemplateReport(template.digest(), end, compared, tuple(findings))
 
 
-def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> list[Finding]:
+def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> list[TemplateDiff]:
     """Differences between a ledger and the template's own ids of the same conversation.
 
     Returns:
@@ -136,7 +138,7 @@ def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> lis
     """
     ours = _segments(template, ledger.ids, ledger.mask)
     theirs = _segments(template, whole, [0] * len(whole))
-    findings: list[Finding] = []
+    findings: list[TemplateDiff] = []
     for place, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
         if mine.special != other.special:
             return [*findings, _boundary(template, place, mine, other)]
@@ -145,7 +147,7 @@ def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> lis
         if 1 in mine.mask and _show(template, mine.ids) == _show(template, other.ids):
             # Tokens merge over the joins of what was sampled; increments keep the sampled ones.
             text = f"assistant text {_show(template, mine.ids)} has other tokens as a whole"
-            findings.append(Finding("", "history", text))
+            findings.append(TemplateDiff("", "history", text))
             continue
         before, after = _environment_parts(mine)
         before = _without_thought(template, before)
@@ -154,10 +156,10 @@ def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> lis
         if 1 not in mine.mask or not (same_head and same_tail):
             return [*findings, _boundary(template, place, mine, other)]
         texts = f"{_show(template, mine.ids)} is rendered as {_show(template, other.ids)}"
-        findings.append(Finding("", "history", f"assistant text {texts}"))
+        findings.append(TemplateDiff("", "history", f"assistant text {texts}"))
     if len(ours) != len(theirs):
         text = f"{len(ours)} special tokens by increments, {len(theirs)} in the whole rendering"
-        findings.append(Finding("", "boundary", text))
+        findings.append(TemplateDiff("", "boundary", text))
     return findings
 
 
@@ -195,13 +197,13 @@ def _without_thought(template: ChatTemplate, header: list[int]) -> list[int]:
     return template.encode(text[: text.index("<think>")]) if "<think>" in text else header
 
 
-def _boundary(template: ChatTemplate, place: int, mine: _Segment, other: _Segment) -> Finding:
+def _boundary(template: ChatTemplate, place: int, mine: _Segment, other: _Segment) -> TemplateDiff:
     def show(segment: _Segment) -> str:
         head = [segment.special] if segment.special >= 0 else []
         return _show(template, [*head, *segment.ids])
 
     text = f"segment {place}: {show(mine)} by increments, {show(other)} in the whole rendering"
-    return Finding("", "boundary", text)
+    return TemplateDiff("", "boundary", text)
 
 
 def _show(template: ChatTemplate, ids: Sequence[int]) -> str:

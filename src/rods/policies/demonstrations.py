@@ -7,7 +7,7 @@ sandbox, because all programs come from our own generators; nothing else may be 
 A direct answer is written down as if it were known. A small model can learn it for small numbers
 and guesses it for large ones, so that a program is worth its while.
 
-    for made in demonstrations(Plan(dialects=("retool",)), seed=0, numbers=range(1000)):
+    for made in demonstrations(ProgramPlan(dialects=("retool",)), seed=0, numbers=range(1000)):
         made.task_id, made.pieces       # "add-2-8451-retool", [["What is ...", False], ...]
 """
 
@@ -69,7 +69,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProgramPlan:
     """What is demonstrated."""
 
     dialects: Sequence[str] = tuple(DIALECTS)
@@ -98,7 +98,7 @@ class Demonstration(NamedTuple):
         return "".join(text for text, _ in self.pieces)
 
 
-def demonstrations(plan: Plan, seed: int, numbers: Iterable[int]) -> Iterator[Demonstration]:
+def demonstrations(plan: ProgramPlan, seed: int, numbers: Iterable[int]) -> Iterator[Demonstration]:
     """Demonstration `i` is a function of plan, seed and `i` alone.
 
     Raises:

@@ -4,7 +4,7 @@ Owns the sizes of that model and what its card says. It trains nothing (`pretrai
 makes no question (`demonstrations.py` does).
 
     tokenizer = math_tokenizer(seed=0)
-    rows = math_conversations(tokenizer, Plan(), seed=0, numbers=range(40_000))
+    rows = math_conversations(tokenizer, ProgramPlan(), seed=0, numbers=range(40_000))
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from transformers import PreTrainedTokenizerFast
 
 from rods.policies.conversations import Conversation
-from rods.policies.demonstrations import Plan, demonstrations
+from rods.policies.demonstrations import ProgramPlan, demonstrations
 from rods.policies.pretrain import PretrainSettings
 from rods.policies.responses import encoded, tokenizer_of
 from rods.rollout.template import ChatTemplate
@@ -64,11 +64,11 @@ WORDS = 120
 
 def math_tokenizer(seed: int, corpus: int = CORPUS) -> PreTrainedTokenizerFast:
     """A tokenizer of about 512 entries in which every digit stands alone."""
-    return tokenizer_of(demonstrations(Plan(), seed, range(corpus)), SETTINGS, WORDS, ALONE)
+    return tokenizer_of(demonstrations(ProgramPlan(), seed, range(corpus)), SETTINGS, WORDS, ALONE)
 
 
 def math_conversations(
-    tokenizer: PreTrainedTokenizerFast, plan: Plan, seed: int, numbers: Iterable[int]
+    tokenizer: PreTrainedTokenizerFast, plan: ProgramPlan, seed: int, numbers: Iterable[int]
 ) -> list[Conversation]:
     """Demonstrations as ids with a mask, put together as a rollout does.
 

@@ -30,7 +30,7 @@ HEADER = struct.Struct("<Q")
 PROGRAM = "<program>"
 
 
-class Verdict:
+class RunnerVerdict:
     """A `with` block around the program: keeps every exception in and turns it into a verdict."""
 
     def __init__(self) -> None:
@@ -73,11 +73,11 @@ def _what_ran_out(error: BaseException) -> int:
 
 def serve(request: int, status: int, stateful: bool, cpu: int, seed: int | None) -> NoReturn:
     """Run what arrives until nothing more does, then end the process."""
-    verdict, token, again = Verdict(), "", False
+    verdict, token, again = RunnerVerdict(), "", False
     try:
         main = _prepare(seed)
         while (message := _receive(request)) is not None:
-            verdict = Verdict()
+            verdict = RunnerVerdict()
             if stateful:
                 _allow_cpu(cpu)
             else:
@@ -87,7 +87,7 @@ def serve(request: int, status: int, stateful: bool, cpu: int, seed: int | None)
                 code, stdin, token = json.loads(message)
                 _give_streams(stdin, again)
                 _execute(code, main)
-            with verdict if verdict.value == OK else Verdict():
+            with verdict if verdict.value == OK else RunnerVerdict():
                 _flush()
             if not stateful:
                 break

@@ -3,7 +3,7 @@
 Owns the loading of a task and public state as plain values. Judging is `rods.envs.judge`'s. Never
 shows anything to a policy; a trace stays inside.
 
-    prepared = Prepared.of(task)
+    prepared = PreparedWorld.of(task)
     prepared.replay.turns[0].results
 """
 
@@ -21,7 +21,7 @@ from rods.task import Task
 from rods.types import ToolSpec
 
 
-class Prepared:
+class PreparedWorld:
     """A task made ready: prototype of its world, tools, and (on first use) its replay."""
 
     def __init__(self, task: Task, prototype: Prototype, specs: Mapping[str, ToolSpec]):
@@ -31,7 +31,7 @@ class Prepared:
         self._offers: dict[tuple[str, ...], tuple[tuple[ToolSpec, ...], frozenset[str]]] = {}
 
     @classmethod
-    def of(cls, task: Task, wheel: str = "") -> Prepared:
+    def of(cls, task: Task, wheel: str = "") -> PreparedWorld:
         """Load the task's world; raises `TaskError` where that cannot be done."""
         where = f"task {task.id} ({task.provenance.origin or 'no origin'})"
         classes, config = task.world.get("classes"), task.world.get("initial_config")

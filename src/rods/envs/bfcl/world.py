@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl.apis import Apis, has_call
-from rods.envs.bfcl.replay import Prepared, plain
+from rods.envs.bfcl.replay import PreparedWorld, plain
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
 from rods.envs.turns import Turns
 from rods.errors import TaskError
@@ -39,7 +39,7 @@ class BfclEnvironment(Environment):
     def __init__(self, wheel: str = ""):
         """`wheel`: path of the benchmark's wheel; empty as in `assets.obtain`."""
         self._wheel = wheel
-        self._cache: OrderedDict[str, Prepared] = OrderedDict()
+        self._cache: OrderedDict[str, PreparedWorld] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, task: Task) -> BfclWorld:
@@ -50,18 +50,18 @@ class BfclEnvironment(Environment):
         """Results and states of the task's ground truth, played in a fresh world, cached."""
         return self.prepare(task).replay
 
-    def prepare(self, task: Task, *, fresh: bool = False) -> Prepared:
+    def prepare(self, task: Task, *, fresh: bool = False) -> PreparedWorld:
         """The task made ready; `fresh` bypasses the cache."""
         if task.env != self.name:
             raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
         if fresh:
-            return Prepared.of(task, self._wheel)
+            return PreparedWorld.of(task, self._wheel)
         with self._lock:
             found = self._cache.get(task.id)
             if found is not None:
                 self._cache.move_to_end(task.id)
                 return found
-        found = Prepared.of(task, self._wheel)
+        found = PreparedWorld.of(task, self._wheel)
         with self._lock:
             self._cache[task.id] = found
             while len(self._cache) > CACHED_TASKS:
@@ -74,7 +74,7 @@ class BfclWorld(Turns):
 
     __slots__ = ("_apis", "_judge", "_log", "_prepared", "_shadow")
 
-    def __init__(self, prepared: Prepared):
+    def __init__(self, prepared: PreparedWorld):
         super().__init__(prepared.task)
         self._prepared = prepared
         self._apis = Apis(prepared.prototype)
@@ -145,7 +145,7 @@ class _Shadow:
 
     __slots__ = ("_apis", "_declared", "_judge", "_played")
 
-    def __init__(self, prepared: Prepared):
+    def __init__(self, prepared: PreparedWorld):
         self._declared = prepared.specs
         self._apis = Apis(prepared.prototype)
         self._judge = Judge(self._apis)

@@ -31,7 +31,7 @@ HELD_OUT_PROVINCES = 16
 """Of the bundled world's 64; drawn once, the same in every run."""
 
 
-class Step(NamedTuple):
+class Hop(NamedTuple):
     """One fact of a chain."""
 
     subject: str
@@ -47,7 +47,7 @@ class HopQuestion:
     answer: str
     programs: tuple[str, ...]
     """Queries that find the facts in order."""
-    steps: tuple[Step, ...]
+    steps: tuple[Hop, ...]
     province: int
 
     @property
@@ -151,25 +151,25 @@ def provinces(held_out: bool) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=MOST_HOPS * PROVINCES)
-def _chains(number: int, hops: int) -> tuple[tuple[Step, ...], ...]:
+def _chains(number: int, hops: int) -> tuple[tuple[Hop, ...], ...]:
     """All chains of a province in an order of their own."""
     found = chains_of(make_atlas().provinces[number], hops)
     random.Random(f"rods-hops-{number}-{hops}").shuffle(found)
     return tuple(found)
 
 
-def chains_of(province: Province, hops: int) -> list[tuple[Step, ...]]:
+def chains_of(province: Province, hops: int) -> list[tuple[Hop, ...]]:
     """All chains of so many facts in a province, of whatever world."""
     return [c for entity in province.kinds for c in _from(province, entity, hops, (entity,))]
 
 
 def _from(
     province: Province, entity: str, hops: int, passed: tuple[str, ...]
-) -> Iterator[tuple[Step, ...]]:
+) -> Iterator[tuple[Hop, ...]]:
     """Chains that start at an entity and never come back to one."""
     for relation in BY_KIND[province.kinds[entity]]:
         value = province.facts[entity, relation.name]
-        step = Step(entity, relation.name, value)
+        step = Hop(entity, relation.name, value)
         if hops == 1:
             if value not in passed:
                 yield (step,)
@@ -178,7 +178,7 @@ def _from(
                 yield (step, *rest)
 
 
-def chain_question(steps: tuple[Step, ...], province: int) -> HopQuestion:
+def chain_question(steps: tuple[Hop, ...], province: int) -> HopQuestion:
     """What a chain asks."""
     subject = steps[0].subject
     for step in steps[:-1]:

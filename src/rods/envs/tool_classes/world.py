@@ -86,7 +86,7 @@ class ToolClasses(Environment):
             raise ConfigError(
                 f"environment {name!r}: hidden: no class has a method {unknown[0]!r}."
             )
-        self._cache: OrderedDict[str, Prepared] = OrderedDict()
+        self._cache: OrderedDict[str, PreparedObjects] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, task: Task) -> ToolWorld:
@@ -97,7 +97,7 @@ class ToolClasses(Environment):
         """Results and states of the task's ground truth, played in a fresh world, cached."""
         return self.prepare(task).replay
 
-    def prepare(self, task: Task) -> Prepared:
+    def prepare(self, task: Task) -> PreparedObjects:
         """The task made ready."""
         with self._lock:
             found = self._cache.get(task.id)
@@ -111,7 +111,7 @@ class ToolClasses(Environment):
                 self._cache.popitem(last=False)
         return found
 
-    def _prepared(self, task: Task) -> Prepared:
+    def _prepared(self, task: Task) -> PreparedObjects:
         where = f"task {task.id} ({task.provenance.origin or 'no origin'})"
         if task.env != self.name:
             raise TaskError(f"{where}: env is {task.env!r}, expected {self.name!r}.")
@@ -133,7 +133,7 @@ class ToolClasses(Environment):
             start[name] = make(self._kinds[name], given, where)
         tools = {t: tool for name in start for t, tool in self._tools[name].items()}
         try:
-            return Prepared(task, start, tools)
+            return PreparedObjects(task, start, tools)
         except StateError as error:
             raise TaskError(f"{where}: {error}") from error
 
@@ -155,7 +155,7 @@ def _try_out(kind: type[Any]) -> None:
         raise ConfigError(str(error)) from error
 
 
-class Prepared:
+class PreparedObjects:
     """A task made ready: objects to copy, tools, and (on first use) its replay."""
 
     def __init__(self, task: Task, start: Mapping[str, Any], tools: Mapping[str, Tool]):
@@ -184,7 +184,7 @@ class Prepared:
 class Objects:
     """The live objects of one world; copied when they are first called."""
 
-    def __init__(self, prepared: Prepared):
+    def __init__(self, prepared: PreparedObjects):
         self._prepared = prepared
         self._live: dict[str, Any] = {}
         self.version: dict[str, int] = {}
@@ -260,7 +260,7 @@ class ToolWorld(Turns):
 
     __slots__ = ("_judge", "_objects", "_prepared")
 
-    def __init__(self, prepared: Prepared):
+    def __init__(self, prepared: PreparedObjects):
         super().__init__(prepared.task)
         self._prepared = prepared
         self._objects = Objects(prepared)

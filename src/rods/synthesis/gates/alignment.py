@@ -26,7 +26,7 @@ from rods.synthesis.structure.correspondence import (
 from rods.synthesis.structure.dates import find_dates, iso
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.sources import NUMBER, Source, normal
-from rods.synthesis.structure.trace import Leaf, Path, Scalar, Step, leaves
+from rods.synthesis.structure.trace import Leaf, Path, Scalar, TraceStep, leaves
 from rods.synthesis.templates.vocabulary import word_lists
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Retelling:
             if leaf.path == place
         }
 
-    def _earlier(self, role: Role) -> Iterator[tuple[Step, Step]]:
+    def _earlier(self, role: Role) -> Iterator[tuple[TraceStep, TraceStep]]:
         """Steps before a call, with those that they rework."""
         last = _began(self._variant, self._index) + role.call
         for mine, theirs in self._before.steps.items():
@@ -248,11 +248,11 @@ def _began(facts: Facts, turn: int) -> int:
     return next((n for n, step in enumerate(facts.steps) if step.turn == place), 0)
 
 
-def _arguments(step: Step) -> Sequence[Leaf]:
+def _arguments(step: TraceStep) -> Sequence[Leaf]:
     return leaves(dict(step.call.arguments))
 
 
-def _asked(facts: Facts, turn: int) -> list[Step]:
+def _asked(facts: Facts, turn: int) -> list[TraceStep]:
     place = facts.answer(turn)
     return [step for step in facts.steps if step.turn == place]
 

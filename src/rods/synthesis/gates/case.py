@@ -21,7 +21,7 @@ from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources
-from rods.synthesis.structure.trace import Step, Trace, all_tools, leaves, trace
+from rods.synthesis.structure.trace import Trace, TraceStep, all_tools, leaves, trace
 from rods.synthesis.templates.phrases import Phrases, phrases_of, said
 from rods.synthesis.templates.reading import Reading, read
 from rods.task import Task, Turn
@@ -46,7 +46,7 @@ class Facts:
         return trace(self.environment, self.task)
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[TraceStep, ...]:
         """The executed ground truth."""
         return self.trace.steps
 

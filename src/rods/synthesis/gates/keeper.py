@@ -24,7 +24,7 @@ from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import distance
 from rods.task import Task
 
-__all__ = ["Case", "Facts", "Gatekeeper", "Verdict", "gate_names"]
+__all__ = ["Case", "Facts", "GateVerdict", "Gatekeeper", "gate_names"]
 
 SUBJECTS = (structure, text, request, asked, worded, ablation)
 """Where gates are registered."""
@@ -62,7 +62,7 @@ def gate_names() -> tuple[str, ...]:
     return ORDER
 
 
-class Verdict(NamedTuple):
+class GateVerdict(NamedTuple):
     """What the gates say."""
 
     rejection: Rejection | None
@@ -112,17 +112,17 @@ class Gatekeeper:
             pool=self._pool,
         )
 
-    def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Verdict:
+    def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> GateVerdict:
         """Ask every gate; the first that is not passed rejects."""
         case = self.case(seed, variant, seen)
         for name in self._asked(seed):
             problem = GATES[name](case)
             if problem is not None:
                 recipe = variant.provenance.recipe
-                return Verdict(Rejection("gate", name, problem, recipe), 1.0)
+                return GateVerdict(Rejection("gate", name, problem, recipe), 1.0)
         if is_question(seed):
-            return Verdict(None, 0.0)
-        return Verdict(None, distance(case.seed.profile, case.variant.profile))
+            return GateVerdict(None, 0.0)
+        return GateVerdict(None, distance(case.seed.profile, case.variant.profile))
 
     def _asked(self, seed: Task) -> Sequence[str]:
         return QUESTION_ORDER if is_question(seed) else self.names

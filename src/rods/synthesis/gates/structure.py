@@ -15,7 +15,7 @@ from rods.synthesis.gates.case import Case, gate
 from rods.synthesis.gates.overlap import Neighbours
 from rods.synthesis.structure.profile import distance
 from rods.synthesis.structure.sources import Argument, Source
-from rods.synthesis.structure.trace import Scalar, Step, leaves
+from rods.synthesis.structure.trace import Scalar, TraceStep, leaves
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task
 from rods.types import ToolCall
@@ -222,7 +222,7 @@ def _reach(argument: Argument) -> int:
     return _REACH[argument.source]
 
 
-def booleans(step: Step) -> tuple[Scalar, ...]:
+def booleans(step: TraceStep) -> tuple[Scalar, ...]:
     """The booleans of a result, in order."""
     return tuple(leaf.value for leaf in step.leaves if isinstance(leaf.value, bool))
 

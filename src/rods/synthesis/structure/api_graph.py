@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rods.synthesis.structure.sources import Argument, Source, normal
-from rods.synthesis.structure.trace import Leaf, Path, Step
+from rods.synthesis.structure.trace import Leaf, Path, TraceStep
 from rods.task import Task
 from rods.types import Value
 
@@ -62,7 +62,7 @@ class ApiGraph:
                         graph.exemplars.setdefault((call.name, name), []).append(value)
         return graph
 
-    def learn_feeds(self, steps: Sequence[Step], arguments: Iterable[Argument]) -> None:
+    def learn_feeds(self, steps: Sequence[TraceStep], arguments: Iterable[Argument]) -> None:
         """Count the value edges of one executed ground truth."""
         for argument in arguments:
             if argument.source is not Source.RESULT or argument.feeder is None:

@@ -21,7 +21,7 @@ from rods.env import Environment
 from rods.synthesis.structure.ablation import Ablation, Edge, ablate, depth, turns_of
 from rods.synthesis.structure.ablation import state_edges as state_edges
 from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import Step, all_tools, owners, trace
+from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
 from rods.task import Task
 
 
@@ -113,7 +113,7 @@ class Weights:
 def profile(
     environment: Environment,
     task: Task,
-    steps: Sequence[Step] | None = None,
+    steps: Sequence[TraceStep] | None = None,
     arguments: Sequence[Argument] | None = None,
     *,
     state: bool = False,
@@ -156,7 +156,7 @@ def profile(
 
 
 def _references(
-    turns: int, steps: Sequence[Step], arguments: Iterable[Argument]
+    turns: int, steps: Sequence[TraceStep], arguments: Iterable[Argument]
 ) -> tuple[int, ...]:
     taken = Counter(
         a.turn

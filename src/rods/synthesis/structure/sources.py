@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, cast
 
-from rods.synthesis.structure.trace import Path, Scalar, Step, leaves
+from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
 from rods.task import Task
 from rods.types import ToolSpec, Value
 
@@ -102,7 +102,7 @@ class Shown:
         self._lower.append(text.lower())
         self._numbers.append(numbers_in(text))
 
-    def read(self, number: int, step: Step) -> None:
+    def read(self, number: int, step: TraceStep) -> None:
         """A result came back."""
         for leaf in step.leaves:
             self._values[normal(leaf.value)] = number
@@ -212,7 +212,7 @@ def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
 
 
 def sources(
-    task: Task, steps: Sequence[Step], specs: Mapping[str, ToolSpec]
+    task: Task, steps: Sequence[TraceStep], specs: Mapping[str, ToolSpec]
 ) -> tuple[Argument, ...]:
     """Classify every scalar argument of the ground truth by its most direct source.
 

@@ -34,7 +34,7 @@ class Leaf(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TraceStep:
     """One executed ground-truth call."""
 
     turn: int
@@ -100,7 +100,7 @@ _OPENING = frozenset('{["-0123456789ntf')
 class Trace(NamedTuple):
     """A ground truth played in one fresh world."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     verdicts: tuple[TurnVerdict, ...]
     """The world's judge compared it with a second fresh world, turn by turn."""
 
@@ -112,14 +112,14 @@ def trace(environment: Environment, task: Task) -> Trace:
         TaskError: the world cannot be made. A failing call is not an error: its result says so.
     """
     world = environment.open(task)
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     verdicts: list[TurnVerdict] = []
     try:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             for call in turn.ground_truth:
                 result = world.call(call)
-                steps.append(Step(index, call, result, *read_result(result.content)))
+                steps.append(TraceStep(index, call, result, *read_result(result.content)))
             verdicts.append(world.end_turn())
     finally:
         world.close()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import Scalar, Step
+from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.templates.phrases import Phrases, Producer
 from rods.types import ToolCall
 
@@ -24,7 +24,7 @@ LOOSE = frozenset({"", "id", "ident", "body"})
 
 
 def clear_producer(
-    steps: Sequence[Step],
+    steps: Sequence[TraceStep],
     began: Sequence[int],
     call: ToolCall,
     name: str,
@@ -69,7 +69,7 @@ def clear_producer(
     return None
 
 
-def place_of(step: Step, value: Scalar) -> str:
+def place_of(step: TraceStep, value: Scalar) -> str:
     """Where a value stands in a list of a result, in words; empty where it has no such place."""
     key = normal(value)
     lists: dict[tuple[str | int, ...], list[str]] = {}
@@ -83,7 +83,7 @@ def place_of(step: Step, value: Scalar) -> str:
     return ""
 
 
-def _fields(step: Step, value: Scalar) -> set[str]:
+def _fields(step: TraceStep, value: Scalar) -> set[str]:
     """Names under which a result shows a value."""
     key = normal(value)
     return {_name(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
@@ -93,11 +93,11 @@ def _name(path: Sequence[str | int]) -> str:
     return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
-def _values(step: Step, field: str) -> set[str]:
+def _values(step: TraceStep, field: str) -> set[str]:
     return {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) == field}
 
 
-def _rival(step: Step, named: set[str], value: Scalar, kind: str, domains: Domains) -> bool:
+def _rival(step: TraceStep, named: set[str], value: Scalar, kind: str, domains: Domains) -> bool:
     """Whether a later call takes or shows another value where this one stood."""
     key = normal(value)
     alike = {

@@ -22,7 +22,7 @@ from rods.env import Environment
 from rods.errors import SynthesisError
 from rods.synthesis.templates.wording import (
     SLOT,
-    Ask,
+    CallRequest,
     Producer,
     Wording,
     from_description,
@@ -34,7 +34,7 @@ from rods.synthesis.templates.wording import (
 from rods.types import ToolCall
 
 __all__ = [
-    "Ask",
+    "CallRequest",
     "Phrases",
     "Producer",
     "Wording",
@@ -150,7 +150,9 @@ class Phrases:
         known = self._openers.get(owner, ())
         return rng.choice(known) if known and rng.random() < OPENER else ""
 
-    def turn(self, asks: Sequence[Ask], rng: random.Random, *, first: bool, owner: str = "") -> str:
+    def turn(
+        self, asks: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
+    ) -> str:
         """One message that asks for all of these calls, in their order.
 
         Args:
@@ -177,7 +179,7 @@ class Phrases:
             parts.append(_framed(frame, clause))
         return " ".join(part for part in parts if part)
 
-    def clause(self, ask: Ask, rng: random.Random) -> str:
+    def clause(self, ask: CallRequest, rng: random.Random) -> str:
         """One call as a clause in the imperative, all its values said or referred to."""
         wording = self.wordings.get(ask.call.name)
         if wording is None:
@@ -229,7 +231,7 @@ def frame_words() -> frozenset[str]:
     return frozenset(re.findall(r"[a-z']+", " ".join((*_FIRST, *_NEXT, *_LAST)).lower()))
 
 
-def _filled(ask: Ask, wording: Wording, name: str, rng: random.Random) -> str:
+def _filled(ask: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
     value = ask.call.arguments.get(name)
     if name in ask.shown:
         producer = ask.producers.get(name)

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import Scalar, Step
+from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.templates.clarity import clear_producer, place_of
 from rods.synthesis.templates.phrases import (
     Phrases,
@@ -71,7 +71,7 @@ class Reading(NamedTuple):
 def read(
     phrases: Phrases,
     specs: Mapping[str, ToolSpec],
-    steps: Sequence[Step],
+    steps: Sequence[TraceStep],
     asked: Iterable[int],
     text: str,
     strict: Strict | None = None,
@@ -107,7 +107,7 @@ def read(
 def _fillings(
     phrases: Phrases,
     specs: Mapping[str, ToolSpec],
-    steps: Sequence[Step],
+    steps: Sequence[TraceStep],
     number: int,
     meant: bool,
     strict: Strict | None,
@@ -143,7 +143,7 @@ def foreign(text: str) -> set[str]:
     return set(_WORD.findall(text.lower())) - _FRAME
 
 
-def _values(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
+def _values(steps: Sequence[TraceStep], number: int, wording: Wording) -> dict[str, str]:
     """How each argument of a step is said, as a pattern."""
     call = steps[number].call
     return {
@@ -152,7 +152,7 @@ def _values(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, s
     }
 
 
-def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str]:
+def _ways(steps: Sequence[TraceStep], number: int, wording: Wording) -> dict[str, str]:
     """The same, where values may also be meant, by what showed them, or left open."""
     filled: dict[str, str] = {}
     for name, value in steps[number].call.arguments.items():
@@ -164,7 +164,7 @@ def _ways(steps: Sequence[Step], number: int, wording: Wording) -> dict[str, str
 
 
 def _clear_ways(
-    phrases: Phrases, steps: Sequence[Step], number: int, wording: Wording, strict: Strict
+    phrases: Phrases, steps: Sequence[TraceStep], number: int, wording: Wording, strict: Strict
 ) -> dict[str, str]:
     """The same, by references that can be understood; open where values may be left open."""
     call = steps[number].call
@@ -180,20 +180,20 @@ def _clear_ways(
     return filled
 
 
-def _same_field(steps: Sequence[Step], producer: Producer, name: str, value: Value) -> bool:
+def _same_field(steps: Sequence[TraceStep], producer: Producer, name: str, value: Value) -> bool:
     """Whether a result that has a field of the argument's name shows the value there."""
     step = next(step for step in reversed(steps) if step.call == producer.call)
     named = {normal(leaf.value) for leaf in step.leaves if leaf.path and leaf.path[-1] == name}
     return not named or normal(cast("Scalar", value)) in named
 
 
-def _tells(steps: Iterable[Step], value: Value) -> bool:
+def _tells(steps: Iterable[TraceStep], value: Value) -> bool:
     """Whether a result shows a text inside another one."""
     found = value.lower() if isinstance(value, str) and len(value) > 2 else None
     return found is not None and any(found in step.result.content.lower() for step in steps)
 
 
-def _producers(steps: Iterable[Step], value: Value) -> list[Producer]:
+def _producers(steps: Iterable[TraceStep], value: Value) -> list[Producer]:
     if isinstance(value, list | dict | ToolCall):
         return []
     key = normal(value)

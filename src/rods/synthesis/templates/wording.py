@@ -1,7 +1,7 @@
 """How one call is said: clauses with slots, and every text that may fill a slot.
 
-Owns `Ask`, `Wording` and the ways in which a value is said, meant or left open. The frames around
-clauses and the files of templates are `phrases.py`'s. Never chooses a call, never executes one.
+Owns `CallRequest`, `Wording` and the ways in which a value is said, meant or left open. The frames
+around clauses and the files of templates are `phrases.py`'s. Never chooses or executes a call.
 
     ways(wording, "order_id", 12345)                        # ["order 12345", "my order 12345"]
 """
@@ -36,7 +36,7 @@ class Producer(NamedTuple):
     """Whether nothing else was called of its kind: else only words that point back fit."""
 
 
-class Ask(NamedTuple):
+class CallRequest(NamedTuple):
     """One call that a message asks for."""
 
     call: ToolCall

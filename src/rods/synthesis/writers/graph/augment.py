@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.templates.phrases import Ask
+from rods.synthesis.templates.phrases import CallRequest
 from rods.task import Task, Turn
 
 FUNCTION, VALUE = "function", "value"
@@ -34,7 +34,7 @@ class Open(NamedTuple):
 class PlannedTurn:
     """The calls of one turn, executed, and what its message must say."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[CallRequest, ...]
     owner: str
     """Class of the first call."""
     results: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class PlannedTurn:
     """A value that is missing at first."""
 
     @property
-    def worded(self) -> tuple[Ask, ...]:
+    def worded(self) -> tuple[CallRequest, ...]:
         """The calls as the first message asks for them: the open value is blurred."""
         if self.left_open is None:
             return self.asks

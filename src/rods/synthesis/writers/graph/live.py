@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.trace import Scalar, Step, leaves
+from rods.synthesis.structure.trace import Scalar, TraceStep, leaves
 from rods.synthesis.writers.resample.entities import kind_map
 from rods.types import Json, Value
 
@@ -24,7 +24,7 @@ class Live:
 
     configuration: Mapping[str, Json]
     """Public state of each class."""
-    steps: Sequence[Step] = ()
+    steps: Sequence[TraceStep] = ()
     """Calls that were executed, with their results."""
     kinds: dict[str, dict[str, list[Scalar]]] = field(
         default_factory=dict[str, dict[str, list[Scalar]]]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.trace import Scalar, Step
+from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.writers.graph.live import Live, typed
 from rods.types import Json, ToolSpec, Value
 
@@ -66,7 +66,7 @@ class Matter:
         properties = cast("Mapping[str, Json]", self._specs[tool].parameters.get("properties", {}))
         return name in properties and self._domains.parameter(tool, name) not in PASSING
 
-    def _fed(self, tool: str, name: str, live: Live) -> tuple[Step, Scalar] | None:
+    def _fed(self, tool: str, name: str, live: Live) -> tuple[TraceStep, Scalar] | None:
         """The latest result that gave such arguments in the training tasks, and its value."""
         producers = self._graph.feeds.get((tool, name), {})
         properties = cast("Mapping[str, Any]", self._specs[tool].parameters.get("properties", {}))

@@ -21,7 +21,7 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import Argument, Source, normal, sources
 from rods.synthesis.structure.trace import (
     Scalar,
-    Step,
+    TraceStep,
     all_tools,
     leaves,
     owners,
@@ -29,7 +29,7 @@ from rods.synthesis.structure.trace import (
     trace,
 )
 from rods.synthesis.templates.clarity import clear_producer
-from rods.synthesis.templates.phrases import Ask, Phrases, Producer
+from rods.synthesis.templates.phrases import CallRequest, Phrases, Producer
 from rods.synthesis.writers.graph.augment import PlannedTurn, gap_of, with_gap
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live
@@ -120,7 +120,7 @@ class _Made:
     """One executed call."""
 
     call: ToolCall
-    step: Step
+    step: TraceStep
     kept: bool
     producers: Mapping[str, Producer]
     """Calls that showed what the message may mean without saying it, by argument."""
@@ -262,14 +262,14 @@ class Walk:
             return None
         return self._execute(call, kept=False)
 
-    def _ask(self, number: int) -> Ask:
+    def _ask(self, number: int) -> CallRequest:
         made = self._made[number]
         spec = self._base.specs[made.call.name]
         last = self._made[number - 1].call if number else None
         before = self._made[:number]
         known = {normal(leaf.value) for m in before for leaf in (*m.step.leaves, *leaves(m.call))}
         used = {n for n, v in made.call.arguments.items() if _scalar(v) and normal(v) in known}
-        return Ask(
+        return CallRequest(
             made.call,
             spec,
             frozenset(made.producers),
@@ -301,7 +301,7 @@ class Walk:
         result = self._world.call(call)
         if result.failed:
             return None
-        step = Step(len(self._made), call, result, *read_result(result.content))
+        step = TraceStep(len(self._made), call, result, *read_result(result.content))
         told = any(made.step.result.content == result.content for made in self._made)
         told = told or all(leaf.value in ("", None) for leaf in step.leaves)
         if told and self._world.snapshot() == before:

@@ -33,7 +33,7 @@ ASKS = 2
 
 
 @dataclass(frozen=True)
-class Judgement:
+class JudgeAnswer:
     """What the judge said."""
 
     failed: tuple[str, ...]
@@ -55,7 +55,7 @@ class Judgement:
 
 def judge(
     chat: Chat, environment: Environment, variant: Task, seed: int, problem: str = ""
-) -> Judgement | Rejection:
+) -> JudgeAnswer | Rejection:
     """Ask the judge, who sees what the calls gave and the world at the start.
 
     Args:
@@ -87,11 +87,11 @@ def judge(
         if isinstance(data, dict) and all(isinstance(data.get(c), bool) for c in CRITERIA):
             failed = tuple(name for name in CRITERIA if not data[name])
             fault = str(data.get("fault", "none"))
-            return Judgement(failed, str(data.get("problem") or ""), fault)
+            return JudgeAnswer(failed, str(data.get("problem") or ""), fault)
     detail = "the judge's answer has not all five criteria"
     return Rejection("judge", ErrorClass.QUERY_VERIFY_NO_TAG, detail)
 
 
-def repairable(judgement: Judgement) -> bool:
+def repairable(judgement: JudgeAnswer) -> bool:
     """Whether other words can fix it."""
     return judgement.fault != "calls" and "gaps" not in judgement.failed

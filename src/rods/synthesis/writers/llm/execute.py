@@ -15,12 +15,12 @@ from typing import Any, cast
 from rods.env import Environment
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import Step, all_tools, owners, read_result, trace
+from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result, trace
 from rods.synthesis.structure.typed import mistyped
-from rods.synthesis.templates.phrases import Ask
+from rods.synthesis.templates.phrases import CallRequest
 from rods.synthesis.writers.graph.augment import Open, PlannedTurn
 from rods.synthesis.writers.graph.walk import Base, Readable
-from rods.synthesis.writers.llm.plan import Chat, Plan
+from rods.synthesis.writers.llm.plan import CallPlan, Chat
 from rods.synthesis.writers.llm.pointing import pointer
 from rods.synthesis.writers.llm.prompting import RESULT_CHARS, render, schema, shortened
 from rods.task import Task, Turn
@@ -32,7 +32,7 @@ ARGUMENTS = schema({"arguments": {"type": "object"}})
 
 
 def execute(
-    chat: Chat, base: Base, world: Readable, plan: Plan, seed: int
+    chat: Chat, base: Base, world: Readable, plan: CallPlan, seed: int
 ) -> list[PlannedTurn] | Rejection:
     """Fill in and execute every call of a plan.
 
@@ -43,7 +43,7 @@ def execute(
         plan: functions by turn.
         seed: of the sampling.
     """
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     for index, functions in enumerate(plan.turns):
         for name in functions:
             made = fill(chat, base.specs[name], world, plan.narrative, steps, seed)
@@ -54,7 +54,7 @@ def execute(
                 detail = f"{call} failed: {result.content[:200]}"
                 reason = ErrorClass.VM_EXEC_FAILED
                 return Rejection("execute", reason, detail, tool=call.name)
-            steps.append(Step(index, call, result, *read_result(result.content)))
+            steps.append(TraceStep(index, call, result, *read_result(result.content)))
     return _planned(base, plan, steps)
 
 
@@ -63,7 +63,7 @@ def fill(
     spec: ToolSpec,
     world: Readable,
     narrative: str,
-    steps: Sequence[Step],
+    steps: Sequence[TraceStep],
     seed: int,
 ) -> tuple[ToolCall, ToolResult] | Rejection:
     """One executed call; the writer is told what was wrong with its arguments, then tries again.
@@ -120,7 +120,7 @@ def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
     return found + mistyped(spec, arguments)
 
 
-def _planned(base: Base, plan: Plan, steps: Sequence[Step]) -> list[PlannedTurn]:
+def _planned(base: Base, plan: CallPlan, steps: Sequence[TraceStep]) -> list[PlannedTurn]:
     """Calls by turn; arguments that only results show are marked."""
     turns: list[list[ToolCall]] = [[] for _ in plan.turns]
     for step in steps:
@@ -131,7 +131,7 @@ def _planned(base: Base, plan: Plan, steps: Sequence[Step]) -> list[PlannedTurn]
 
 def _turns(
     task: Task,
-    steps: Sequence[Step],
+    steps: Sequence[TraceStep],
     arguments: Sequence[Argument],
     specs: Mapping[str, ToolSpec],
     owned: Mapping[str, str],
@@ -152,7 +152,7 @@ def _turns(
         if not mine:
             continue
         asks = tuple(
-            Ask(step.call, specs[step.call.name], frozenset(shown.get(number, ())))
+            CallRequest(step.call, specs[step.call.name], frozenset(shown.get(number, ())))
             for number, step in mine
         )
         results = tuple(step.result.content for _, step in mine)

@@ -3,7 +3,7 @@
 Owns the request for a plan, its parsing and the refusal of plans that cannot match the seed's
 profile, before anything is executed. Never fills in arguments.
 
-    plan = make_plan(chat, base, PlanSettings(), history, seed=7)      # Plan, or a Rejection
+    plan = make_plan(chat, base, PlanSettings(), history, seed=7)      # CallPlan, or a Rejection
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Chat(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CallPlan:
     """What happens, not yet with which values."""
 
     narrative: str
@@ -90,7 +90,7 @@ def make_plan(
     settings: PlanSettings,
     history: Sequence[Rejection],
     seed: int,
-) -> Plan | Rejection:
+) -> CallPlan | Rejection:
     """Ask for a plan until one can be parsed and fits.
 
     Args:
@@ -130,12 +130,12 @@ def make_plan(
             continue
         fault = misfit(plan, base, frozenset(blocked), settings.max_distance)
         if fault is None:
-            return plan if settings.narrative else Plan("", plan.turns)
+            return plan if settings.narrative else CallPlan("", plan.turns)
         problem = fault
     return problem
 
 
-def parse_plan(data: Json) -> Plan | None:
+def parse_plan(data: Json) -> CallPlan | None:
     """A plan from JSON; None where it has another form."""
     if not isinstance(data, dict) or not isinstance(data.get("turns"), list):
         return None
@@ -145,11 +145,11 @@ def parse_plan(data: Json) -> Plan | None:
         if not isinstance(names, list) or not all(isinstance(n, str) for n in cast("Any", names)):
             return None
         turns.append(tuple(cast("list[str]", names)))
-    return Plan(str(data.get("narrative") or ""), tuple(turns))
+    return CallPlan(str(data.get("narrative") or ""), tuple(turns))
 
 
 def misfit(
-    plan: Plan, base: Base, blocked: frozenset[str], max_distance: float
+    plan: CallPlan, base: Base, blocked: frozenset[str], max_distance: float
 ) -> Rejection | None:
     """Why a plan cannot be executed or cannot come near the seed; None: it can."""
     names = [name for turn in plan.turns for name in turn]
@@ -182,7 +182,7 @@ def misfit(
     return None
 
 
-def nearest(plan: Plan, base: Base) -> float:
+def nearest(plan: CallPlan, base: Base) -> float:
     """The smallest profile distance that calls and classes of a plan allow, in [0, 1]."""
     weights = Weights()
     shape = [turn.ground_truth for turn in base.task.turns if turn.ground_truth]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import Scalar, Step, leaves, read_result
+from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, read_result
 from rods.synthesis.templates.clarity import place_of
-from rods.synthesis.templates.phrases import Ask, Phrases, noun
+from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.prompting import POINTED_CHARS, shortened, summary
 from rods.types import ToolCall, ToolResult, Value
@@ -37,16 +37,16 @@ class Pointer(NamedTuple):
     """References that a planner chose: `that order`."""
 
 
-def executed(planned: Sequence[PlannedTurn]) -> list[Step]:
+def executed(planned: Sequence[PlannedTurn]) -> list[TraceStep]:
     """The calls of planned turns with their results."""
     return [
-        Step(index, ask.call, ToolResult(text), *read_result(text))
+        TraceStep(index, ask.call, ToolResult(text), *read_result(text))
         for index, turn in enumerate(planned)
         for ask, text in zip(turn.asks, turn.results, strict=False)
     ]
 
 
-def pointer(steps: Sequence[Step], number: int, name: str) -> Pointer | None:
+def pointer(steps: Sequence[TraceStep], number: int, name: str) -> Pointer | None:
     """How to point at an argument of a call; None: nothing but the value itself is clear.
 
     Clear is the latest result that shows the value under a name, if it shows no other value under
@@ -75,13 +75,13 @@ def pointer(steps: Sequence[Step], number: int, name: str) -> Pointer | None:
     return None
 
 
-def _pointer(steps: Sequence[Step], producer: int, where: str) -> Pointer:
+def _pointer(steps: Sequence[TraceStep], producer: int, where: str) -> Pointer:
     step = steps[producer]
     shown = shortened(step.result.content, POINTED_CHARS)
     return Pointer(producer, step.turn + 1, shown, where)
 
 
-def _fields(step: Step, value: Scalar) -> set[str]:
+def _fields(step: TraceStep, value: Scalar) -> set[str]:
     """Names under which a result shows a value; empty ones are of plain lists and texts."""
     key = normal(value)
     return {_name(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
@@ -91,7 +91,7 @@ def _name(path: Sequence[str | int]) -> str:
     return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
-def _where(step: Step, value: Scalar, fields: Set[str], name: str) -> str:
+def _where(step: TraceStep, value: Scalar, fields: Set[str], name: str) -> str:
     """The name under which the result shows this value alone, or its place; empty: neither."""
     alone = [field for field in sorted(fields) if len(_values(step, field)) == 1]
     field = next(
@@ -103,11 +103,11 @@ def _where(step: Step, value: Scalar, fields: Set[str], name: str) -> str:
     return f"{place} {noun(sorted(fields)[0] or name)}" if place else ""
 
 
-def _values(step: Step, field: str) -> set[str]:
+def _values(step: TraceStep, field: str) -> set[str]:
     return {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) == field}
 
 
-def _rival(step: Step, named: Set[str], value: Scalar) -> bool:
+def _rival(step: TraceStep, named: Set[str], value: Scalar) -> bool:
     """Whether a call takes or shows another value under one of these names."""
     names = named - {""}
     taken: list[Value] = [v for n, v in step.call.arguments.items() if n in names]
@@ -140,7 +140,7 @@ def pointers(
 
 
 def _of_ask(
-    steps: Sequence[Step], number: int, ask: Ask, phrases: Phrases | None
+    steps: Sequence[TraceStep], number: int, ask: CallRequest, phrases: Phrases | None
 ) -> Iterator[tuple[str, Pointer]]:
     for name in ask.call.arguments:
         if name not in ask.shown or name == ask.blurred:
@@ -155,7 +155,7 @@ def _of_ask(
             yield name, known
 
 
-def _words(ask: Ask, name: str, phrases: Phrases | None) -> tuple[str, ...]:
+def _words(ask: CallRequest, name: str, phrases: Phrases | None) -> tuple[str, ...]:
     """References by the templates: those with one meaning, `just` only of the last call."""
     wording = phrases.wording(ask.call.name) if phrases is not None else None
     producer = ask.producers[name]

@@ -16,7 +16,7 @@ from typing import Any, cast
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import numbers_in
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import Ask, Phrases, noun
+from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
 from rods.synthesis.writers.graph.augment import PlannedTurn, Said
 from rods.synthesis.writers.llm.plan import Chat
 from rods.synthesis.writers.llm.pointing import Pointer, pointers
@@ -93,7 +93,7 @@ def _message(
     return Rejection("rewrite", reason, problems[0] if problems else "no message")
 
 
-def _row(ask: Ask, known: Mapping[str, Pointer]) -> dict[str, Any]:
+def _row(ask: CallRequest, known: Mapping[str, Pointer]) -> dict[str, Any]:
     arguments = [
         {
             "noun": noun(name),

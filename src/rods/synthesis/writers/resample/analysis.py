@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from rods.synthesis.structure.domains import Domains, Fill
 from rods.synthesis.structure.sources import NUMBER, Argument, Source, normal, numbers_in
-from rods.synthesis.structure.trace import Path, Scalar, Step, leaves
+from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
 from rods.synthesis.writers.resample.assign import Limits
 from rods.synthesis.writers.resample.entities import configurations
 from rods.task import Task
@@ -47,7 +47,7 @@ class Filled(NamedTuple):
 class Knowledge:
     """What the writer must know of a task to change it safely."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     links: Mapping[int, Mapping[Place, Sequence[Link]]]
     fills: Mapping[int, Filled]
     extra: Mapping[float, str]
@@ -55,7 +55,7 @@ class Knowledge:
 
 
 def analyse(
-    task: Task, steps: Sequence[Step], arguments: Sequence[Argument], domains: Domains
+    task: Task, steps: Sequence[TraceStep], arguments: Sequence[Argument], domains: Domains
 ) -> Knowledge:
     """Find links, computed numbers and pinned values of a task.
 
@@ -116,7 +116,7 @@ def _distinctive(argument: Argument) -> bool:
 class _Index:
     """The leaves of all results, by value."""
 
-    def __init__(self, steps: Sequence[Step]):
+    def __init__(self, steps: Sequence[TraceStep]):
         self._steps = steps
         self._exact: dict[str, list[Link]] = {}
         for index, step in enumerate(steps):
@@ -146,7 +146,7 @@ def _rounds(leaf: Scalar, value: Scalar, decimals: int) -> bool:
     return round(leaf, decimals) == value
 
 
-def _token_links(argument: Argument, steps: Sequence[Step]) -> list[Link]:
+def _token_links(argument: Argument, steps: Sequence[TraceStep]) -> list[Link]:
     """Numbers inside a text argument that earlier results show (`79` of `79.pdf`)."""
     found: list[Link] = []
     tokens = {m.group() for m in re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", str(argument.value))}
@@ -190,7 +190,7 @@ def _inputs(task: Task, turn: int) -> set[float]:
 
 def _limits(
     task: Task,
-    steps: Sequence[Step],
+    steps: Sequence[TraceStep],
     arguments: Sequence[Argument],
     domains: Domains,
     pinned: frozenset[str],

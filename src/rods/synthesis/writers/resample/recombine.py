@@ -40,7 +40,7 @@ class Unit(NamedTuple):
     """Earlier turns that its arguments come from."""
 
 
-class Facts(NamedTuple):
+class PairFacts(NamedTuple):
     """What of a task depends on what."""
 
     units: tuple[Unit, ...]
@@ -54,7 +54,7 @@ class Recombination(NamedTuple):
     donors: tuple[Task, ...]
 
 
-def facts(task: Task, arguments: Sequence[Argument], owners: Mapping[str, str]) -> Facts:
+def facts(task: Task, arguments: Sequence[Argument], owners: Mapping[str, str]) -> PairFacts:
     """Group the turns of a task into units and find what they need.
 
     Args:
@@ -79,10 +79,10 @@ def facts(task: Task, arguments: Sequence[Argument], owners: Mapping[str, str]) 
         needed = {n for i in inner for n in needs.get(i, ())} - set(inner)
         units.append(Unit(first, index, frozenset(classes), frozenset(needed)))
         first = index + 1
-    return Facts(tuple(units))
+    return PairFacts(tuple(units))
 
 
-def cut(task: Task, known: Facts, rng: random.Random) -> Task | None:
+def cut(task: Task, known: PairFacts, rng: random.Random) -> Task | None:
     """Leave out turns at the end, or at the start where nothing depends on them.
 
     Returns:
@@ -115,7 +115,7 @@ class Partners:
     def __init__(
         self,
         pool: Sequence[Task],
-        facts_of: Callable[[Task], Facts],
+        facts_of: Callable[[Task], PairFacts],
         places: Collection[str] = (),
     ):
         """Prepare.
@@ -128,10 +128,10 @@ class Partners:
         self._facts_of = facts_of
         self._pool = pool
         self._places = tuple(places)
-        self._known: dict[str, Facts] = {}
+        self._known: dict[str, PairFacts] = {}
         self._donors: dict[tuple[str, str], list[Task]] | None = None
 
-    def facts(self, task: Task) -> Facts:
+    def facts(self, task: Task) -> PairFacts:
         """Facts of a task, computed once."""
         known = self._known.get(task.id)
         if known is None:
@@ -222,7 +222,7 @@ def _classes(task: Task) -> set[str]:
     return {str(name) for name in cast("list[Json]", task.world.get("classes", []))}
 
 
-def _separable(task: Task, known: Facts) -> dict[str, list[Unit]]:
+def _separable(task: Task, known: PairFacts) -> dict[str, list[Unit]]:
     """Classes whose units call nothing else, need only each other, and feed nothing else."""
     result: dict[str, list[Unit]] = {}
     for name in sorted({c for unit in known.units for c in unit.classes if c}):

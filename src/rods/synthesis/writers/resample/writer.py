@@ -23,7 +23,7 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.inference import domains_for
 from rods.synthesis.structure.profile import Profile, distance, profile
 from rods.synthesis.structure.sources import Argument, sources
-from rods.synthesis.structure.trace import Step, all_tools, owners, trace
+from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.resample import recombine
@@ -49,11 +49,11 @@ SAME_COURTESY = 0.6
 
 
 @dataclass
-class Prepared:
+class AnalysedTask:
     """A plan made ready to be rendered many times; sketched when it is rendered first."""
 
     task: Task
-    steps: Sequence[Step]
+    steps: Sequence[TraceStep]
     arguments: Sequence[Argument]
     profile: Profile
     domains: Domains
@@ -69,7 +69,7 @@ class Prepared:
         return Sketch(self.task, self.domains, self.knowledge.extra)
 
 
-class Plan(NamedTuple):
+class ResamplePlan(NamedTuple):
     """What to rename: the seed itself, or a task recombined from it."""
 
     task: Task
@@ -111,7 +111,7 @@ class ResampleWriter(Writer):
             Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
         )
         self._partners = recombine.Partners(self._pool, self._facts, _listed(self._domains))
-        self._prepared: dict[str, Prepared | Rejection] = {}
+        self._prepared: dict[str, AnalysedTask | Rejection] = {}
 
     def propose(
         self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
@@ -134,23 +134,23 @@ class ResampleWriter(Writer):
         provenance = self._provenance(seed, plan, recipe, number)
         return dataclasses.replace(draft, provenance=provenance)
 
-    def _plan(self, seed: Task, rng: random.Random) -> Plan:
+    def _plan(self, seed: Task, rng: random.Random) -> ResamplePlan:
         """The seed, or a recombination of it that is near enough to it and can be executed."""
         recombined, cut = self._shares
         draw = rng.random()
         for _ in range(PLANS):
-            plan: Plan | None = None
+            plan: ResamplePlan | None = None
             if draw < recombined:
                 found = self._partners.recombine(seed, rng)
                 if found is not None:
-                    plan = Plan(found.task, found.recipe, found.donors)
+                    plan = ResamplePlan(found.task, found.recipe, found.donors)
             elif draw < recombined + cut:
                 shorter = recombine.cut(seed, self._partners.facts(seed), rng)
                 if shorter is not None:
-                    plan = Plan(shorter, "cut")
+                    plan = ResamplePlan(shorter, "cut")
             if plan is not None and self._near(seed, plan.task):
                 return plan
-        return Plan(seed, "")
+        return ResamplePlan(seed, "")
 
     def _near(self, seed: Task, task: Task) -> bool:
         ours, theirs = self._prepare(seed), self._prepare(task)
@@ -167,7 +167,7 @@ class ResampleWriter(Writer):
             owners(self._environment, task),
         )
 
-    def _prepare(self, task: Task) -> Prepared | Rejection:
+    def _prepare(self, task: Task) -> AnalysedTask | Rejection:
         known = self._prepared.get(task.id)
         if known is None:
             if len(self._prepared) >= CACHED:
@@ -175,7 +175,7 @@ class ResampleWriter(Writer):
             known = self._prepared[task.id] = self._analyse(self._materialised(task))
         return known
 
-    def _analyse(self, task: Task) -> Prepared | Rejection:
+    def _analyse(self, task: Task) -> AnalysedTask | Rejection:
         steps = trace(self._environment, task).steps
         failed = next((step for step in steps if step.result.failed), None)
         if failed is not None:
@@ -183,9 +183,9 @@ class ResampleWriter(Writer):
             return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
         arguments = sources(task, steps, all_tools(self._environment, task))
         found = profile(self._environment, task, steps, arguments)
-        return Prepared(task, steps, arguments, found, self._domains)
+        return AnalysedTask(task, steps, arguments, found, self._domains)
 
-    def _draft(self, prepared: Prepared, rng: random.Random) -> Task | Rejection:
+    def _draft(self, prepared: AnalysedTask, rng: random.Random) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
         values = assign(sketch, self.materials, knowledge.limits, rng)
         numbers = {
@@ -228,7 +228,7 @@ class ResampleWriter(Writer):
                 fresh[name] = cast("Json", {**defaults, **node})
         return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
 
-    def _provenance(self, seed: Task, plan: Plan, recipe: str, number: int) -> Provenance:
+    def _provenance(self, seed: Task, plan: ResamplePlan, recipe: str, number: int) -> Provenance:
         origin = seed.provenance
         names: list[str] = [origin.scenario, *origin.scenarios]
         for donor in plan.donors:
