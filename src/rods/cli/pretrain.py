@@ -145,8 +145,8 @@ def _math(seed: int, tokens: int) -> Pretraining:
     number = settings.tokens // math.TYPICAL
     say(f"{number} demonstrations")
     tokenizer = math.math_tokenizer(seed)
-    conversations = math.math_conversations(tokenizer, math.Plan(), seed, range(number))
-    asked = math.Plan(held_out=True)
+    conversations = math.math_conversations(tokenizer, math.ProgramPlan(), seed, range(number))
+    asked = math.ProgramPlan(held_out=True)
     held_out = math.math_conversations(tokenizer, asked, seed, range(math.HELD_OUT_ROWS))
     return Pretraining(settings, tokenizer, conversations, (), held_out, math.DATA, math.LIMITS)
 
