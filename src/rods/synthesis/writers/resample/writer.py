@@ -158,7 +158,7 @@ class ResampleWriter(Writer):
             return False
         return distance(ours.profile, theirs.profile) <= self._max_distance
 
-    def _facts(self, task: Task) -> recombine.Facts:
+    def _facts(self, task: Task) -> recombine.PairFacts:
         """Which classes and which earlier turns each turn of a task depends on."""
         steps = trace(self._environment, task).steps
         return recombine.facts(
