@@ -121,8 +121,10 @@ def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
     note = notes_task([("add", [ToolCall("add", {"amount": 1})])])
-    with pytest.raises(TaskError, match=f"task {note.id}: cannot be said"):
+    with pytest.raises(StoreError, match="no format 'bfcl'; known: jsonl, parquet"):
         export([note], tmp_path / "b", "bfcl", NotesEnvironment())
+    with pytest.raises(TaskError, match=f"task {note.id}: cannot be said"):
+        export([note], tmp_path / "b", "bfcl", ENVIRONMENT)
     export([note], tmp_path / "p", "parquet", NotesEnvironment())
     assert list(read_parquet(tmp_path / "p")) == [note]
     task = variants()[0]

@@ -187,7 +187,7 @@ def test_a_remote_sandbox_by_setting() -> None:
 
 def test_a_sandbox_that_fails_is_no_fault_of_the_program() -> None:
     with service(lambda body, number: (400, b"no")) as (url, _):
-        environment = PythonToolEnvironment(url)
+        environment = PythonToolEnvironment(sandbox=url)
         world = environment.open(TASK)
         world.begin_turn(0)
         with pytest.raises(EnvError, match="the code sandbox failed"):

@@ -26,7 +26,7 @@ from rods.envs.search.index import Bm25Index
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.policy import ScriptedPolicy
 from rods.rewards.answers import leniently
-from rods.settings.env import BfclSettings, SearchSettings
+from rods.settings.env import BfclSettings, QuestionSettings, SearchSettings
 from rods.task import Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from rollout_cases import TEMPLATE, play, read_by_policy, script
@@ -50,14 +50,14 @@ class Shelf:
 
 
 def world(shelf: Shelf, task: Task = TASK, **settings: Any) -> Any:
-    opened = SearchEnvironment(retriever=shelf, **settings).open(task)
+    opened = SearchEnvironment(index=shelf, **settings).open(task)
     opened.begin_turn(0)
     return opened
 
 
 @pytest.fixture(scope="module")
 def bundled() -> SearchEnvironment:
-    return SearchEnvironment(retriever=Bm25Index.of(bundled_corpus()))
+    return SearchEnvironment(index=Bm25Index.of(bundled_corpus()))
 
 
 def test_one_tool_with_one_query() -> None:
@@ -138,12 +138,12 @@ def test_answers_are_judged_by_exact_match(text: str, right: bool) -> None:
     [("The answer is X.", True), (r"<answer>\boxed{X}</answer>", True), ("X", False)],
 )
 def test_a_lenient_task_takes_answers_without_tags(text: str, right: bool) -> None:
-    environment = SearchEnvironment(retriever=Shelf())
+    environment = SearchEnvironment(index=Shelf())
     assert environment.open(leniently(TASK)).judge_answer(text) is right
 
 
 def test_another_question_is_judged_as_leniently() -> None:
-    environment, strict = SearchEnvironment(retriever=Shelf()), question_task(1, 3)
+    environment, strict = SearchEnvironment(index=Shelf()), question_task(1, 3)
     for task in (strict, leniently(strict)):
         made = environment.another(task, random.Random(0))
         assert made is not None and made.world.get("lenient") == task.world.get("lenient")
@@ -163,13 +163,13 @@ def test_a_turn_counts_calls_and_has_no_state() -> None:
 
 
 def test_calls_outside_of_a_turn() -> None:
-    opened = SearchEnvironment(retriever=Shelf()).open(TASK)
+    opened = SearchEnvironment(index=Shelf()).open(TASK)
     with pytest.raises(EnvError, match="outside of a turn"):
         opened.call(ToolCall("search", {"query": "a"}))
 
 
 def test_tasks_that_are_none_of_ours() -> None:
-    environment = SearchEnvironment(retriever=Shelf())
+    environment = SearchEnvironment(index=Shelf())
     with pytest.raises(TaskError, match="env is 'bfcl', expected 'search'"):
         environment.open(Task("bfcl", "base", (Turn("?"),), {"answer": "a"}))
     with pytest.raises(TaskError, match="answer"):
@@ -179,7 +179,7 @@ def test_tasks_that_are_none_of_ours() -> None:
 def test_sources(tmp_path: Path) -> None:
     corpus = tmp_path / "c.jsonl"
     corpus.write_text(json.dumps({"id": 1, "contents": "Okdal\nA town."}) + "\n")
-    environment: Any = make_environment("search", {"source": str(corpus)})
+    environment: Any = make_environment("search", {"corpus": str(corpus)})
     opened = environment.open(TASK)
     opened.begin_turn(0)
     assert not list(tmp_path.glob("*.bm25-*")), "nothing is built before it is needed"
@@ -188,26 +188,25 @@ def test_sources(tmp_path: Path) -> None:
     )
     assert len(list(tmp_path.glob("*.bm25-*"))) == 1
     with pytest.raises(ConfigError, match="is not a file"):
-        make_environment("search", {"source": str(tmp_path / "none.jsonl")})
+        make_environment("search", {"corpus": str(tmp_path / "none.jsonl")})
     with pytest.raises(ConfigError, match="must be positive"):
         SearchEnvironment(results=0)
 
 
 def test_settings_name_the_source() -> None:
-    def arguments(**mine: Any) -> dict[str, Any]:
-        return dict(EnvSettings(name="search", search=SearchSettings(**mine)).arguments)
-
-    assert arguments(corpus="c.jsonl") == {"source": "c.jsonl", "results": 3}
-    assert arguments() == {"source": "", "results": 3}
-    assert arguments(corpus="c", retriever="http://h")["source"] == "http://h"
-    assert EnvSettings(bfcl=BfclSettings(wheel="w")).arguments == {"wheel": "w"}
+    mine, asked = SearchSettings(corpus="c", retriever="http://h"), QuestionSettings(count=9)
+    arguments = EnvSettings(name="search", search=mine, questions=asked).arguments
+    assert arguments == {**mine.model_dump(), "questions": asked.model_dump(mode="json")}
+    assert json.loads(json.dumps(arguments)) == arguments, "the worker reads them from a file"
+    assert EnvSettings(bfcl=BfclSettings(wheel="w")).arguments == {"wheel": "w", "split": "grouped"}
+    assert EnvSettings(name="my.module:make", options={"a": 1}).arguments == {"a": 1}
 
 
 def test_the_index_is_made_once_by_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    made: list[tuple[str, str]] = []
     shelf = Shelf("a")
     monkeypatch.setattr(
-        "rods.envs.search.environment.open_retriever", lambda s: (made.append(s), shelf)[1]
+        "rods.envs.search.environment.open_retriever", lambda *s: (made.append(s), shelf)[1]
     )
     environment = SearchEnvironment()
     threads = [threading.Thread(target=environment.find, args=("a",)) for _ in range(6)]
@@ -216,7 +215,7 @@ def test_the_index_is_made_once_by_many_threads(monkeypatch: pytest.MonkeyPatch)
     for thread in threads:
         thread.join()
     environment.warm_up()
-    assert made == [""] and len(shelf.asked) == 6
+    assert made == [("", "")] and len(shelf.asked) == 6
 
 
 @pytest.mark.parametrize("hops", [1, 2, 3])
@@ -300,7 +299,7 @@ def test_a_demonstration_alternates_and_ends_with_the_answer() -> None:
     for (text, _), query in zip(pieces[::2], question.programs, strict=False):
         parsed = INLINE.read(text)
         assert parsed and parsed.calls[0].arguments == {"query": query}
-    opened = SearchEnvironment(retriever=Shelf()).open(question_task(2, 3))
+    opened = SearchEnvironment(index=Shelf()).open(question_task(2, 3))
     assert opened.judge_answer(pieces[-1][0])
     direct = SimpleNamespace(text="?", answer="a", programs=())
     assert INLINE.demonstration(direct, []) == [("<answer> a </answer>", True)]

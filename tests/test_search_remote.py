@@ -195,7 +195,7 @@ def test_no_address(url: str) -> None:
 def test_the_environment_asks_it() -> None:
     task = Task("search", "hops-1", (Turn("Which river?"),), {"answer": "Sarn"})
     with service(lambda *_: rows(OKDAL)) as (url, seen):
-        world = SearchEnvironment(url).open(task)
+        world = SearchEnvironment(retriever=url).open(task)
         world.begin_turn(0)
         result = world.call(ToolCall("search", {"query": " river\nof  Okdal"}))
     assert result.content == "Doc 1 (Title: Okdal) A town."

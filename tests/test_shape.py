@@ -7,6 +7,7 @@ import functools
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -167,6 +168,29 @@ def test_a_variant_meets_each_room_of_synthesis_once() -> None:
         mine = place(module_of(path))
         for name in facts(path).imports:
             assert mine < 0 or place(name) <= mine, f"{path} must not know {name}"
+
+
+def benchmark_words() -> set[str]:
+    """The benchmark's name, its classes and those of its tools that no other API would call so."""
+    folder = SOURCE / "envs" / "bfcl" / "phrases"
+    words = {"bfcl", "gorilla"}
+    for path in folder.glob("*.toml"):
+        tools = tomllib.loads(path.read_text(encoding="utf-8"))
+        words |= {path.stem, *(tool for tool in tools if "_" in tool or not tool.islower())}
+    return words
+
+
+def test_synthesis_knows_no_benchmark() -> None:
+    """Whatever is known of one environment's values comes with it (`Environment.knowledge`)."""
+    words = benchmark_words()
+    assert {"TradingBot", "fillFuelTank", "book_flight"} <= words
+    known = re.compile("|".join(sorted(map(re.escape, words))), re.I)
+    texts = [path for path in (SOURCE / "synthesis").rglob("*") if path.suffix not in ("", ".pyc")]
+    assert len(texts) > 50
+    for path in texts:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = known.search(line)
+            assert not found, f"{path}:{number}: {found[0]} belongs to its environment"
 
 
 def test_docstrings_and_marks() -> None:

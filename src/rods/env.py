@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 from rods.errors import ConfigError
 from rods.registry import load, require
-from rods.task import Task
+from rods.split import Split, split
+from rods.task import Task, read_tasks
 from rods.types import ToolCall, ToolResult, ToolSpec
 
 
@@ -125,6 +126,35 @@ class Environment(Protocol):
             TaskError: the task's world data cannot be loaded.
         """
         ...
+
+    def tasks(self, held_out: float) -> Sequence[Task]:
+        """Its own original tasks, of both sides; empty: `env.tasks` names files of them.
+
+        Args:
+            held_out: share of tasks that it makes itself which are to be held out.
+        """
+        return ()
+
+    def load(self, path: Path) -> list[Task]:
+        """The tasks of a file in a form that the environment knows: JSON lines of ours.
+
+        Raises:
+            TaskError: the file is missing, or a row of it is broken.
+        """
+        return list(read_tasks(path))
+
+    def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
+        """Original tasks as a training and a held-out side.
+
+        Args:
+            tasks: its own or those of files.
+            held_out: share of the scenarios of files; None: the tasks are its own.
+        """
+        return split(tasks, held_out_share=held_out or 0.0)
+
+    def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
+        """Formats of its own in which its tasks can be written, by name: path and tasks."""
+        return {}
 
     def warm_up(self) -> None:
         """Do now what takes long, instead of within the first trajectory's deadline."""

@@ -61,7 +61,7 @@ def inspect(
 ) -> None:
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.envs import make_environment
-    from rods.envs.originals import parted_tasks
+    from rods.envs.originals import brings_tasks, parted_tasks
     from rods.synthesis.gates.keeper import Gatekeeper
     from rods.task import read_tasks
 
@@ -73,7 +73,7 @@ def inspect(
         raise TaskError(f"{file}: there is no task {task}.")
     environment = make_environment(config.env.name, config.env.arguments)
     given = list(read_tasks(seeds)) if seeds else []
-    if given and config.env.name != "bfcl" and not config.env.tasks:
+    if given and not brings_tasks(config.env, environment):
         training, held_out = given, []
     else:
         sides = parted_tasks(config.env, config.evaluation.files)

@@ -74,7 +74,10 @@ def synth(
     writer_model: Annotated[str, typer.Option(help="Its model (synthesis.llm.model).")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on where it stopped.")] = False,
     form: Annotated[
-        str, typer.Option("--format", help="jsonl, parquet (verl rows) or bfcl (a folder).")
+        str,
+        typer.Option(
+            "--format", help="jsonl, parquet (verl rows), or the environment's: bfcl (a folder)."
+        ),
     ] = "jsonl",
     dialect: Annotated[
         str, typer.Option(help="How prompts of Parquet rows ask for calls.")
@@ -93,16 +96,17 @@ def synth(
 ) -> None:
     """Make verified variants. Any setting: --section.key VALUE."""
     from rods.dialects import get_dialect
-    from rods.synthesis.dataset.exports import FORMATS, export
+    from rods.synthesis.dataset.exports import export, formats
 
-    if form not in FORMATS:
-        raise ConfigError(f"--format {form!r}: expected one of {', '.join(FORMATS)}.")
     get_dialect(dialect)
     folder = _free(target, resume)
     asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
     say(f"variants are written by: {writers_of(config.synthesis)}")
     sources = _sources(config, seeds)
+    known = formats(sources.environment)
+    if form not in known:
+        raise ConfigError(f"--format {form!r}: expected one of {', '.join(known)}.")
     chosen = sources.given
     if seeds is None:  # the benchmark's order is by category: a small data set would miss some
         chosen = random.Random(f"{seed}/order").sample(chosen, len(chosen))
@@ -146,7 +150,7 @@ def _clear(folder: Path) -> None:
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.envs import make_environment
-    from rods.envs.originals import GENERATED, parted_tasks
+    from rods.envs.originals import brings_tasks, parted_tasks
     from rods.evaluation.check import without_broken
     from rods.task import read_tasks
 
@@ -156,7 +160,7 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
         raise TaskError(f"{seeds}: holds no task.")
     if given:
         given = without_broken(given, environment, str(seeds)).tasks
-    if given and config.env.name not in ("bfcl", *GENERATED) and not config.env.tasks:
+    if given and not brings_tasks(config.env, environment):
         return Sources(environment, given, (), given)
     sides = parted_tasks(config.env, config.evaluation.files)
     train = sides.train

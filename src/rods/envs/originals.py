@@ -1,7 +1,7 @@
 """The original tasks that settings mean, and their two sides.
 
-Owns the choice between the benchmark's tasks, generated questions, a published data set and a file
-of one's own. Never opens a world.
+Owns the choice between the environment's own tasks and files of them. What an environment's own
+are, which files it reads and how both are parted is the environment's business.
 
     tasks = original_tasks(config.env)
     parted = parted_tasks(config.env)
@@ -11,23 +11,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rods.config import EnvSettings
+from rods.env import Environment
 from rods.envs import make_environment
-from rods.envs.bfcl.tasks import load_tasks
-from rods.envs.questions.families import FAMILIES, question_tasks
-from rods.envs.questions.files import load_question_tasks
 from rods.errors import ConfigError
-from rods.rewards.answers import leniently, require_judges
-from rods.split import Split, sides, split
-from rods.task import Task, read_tasks
+from rods.split import Split, sides
+from rods.task import Task
 
 _LOG = logging.getLogger(__name__)
-
-GENERATED = ("python_tool", "search")
-"""Environments that make their own questions and read published data sets."""
 
 
 def original_tasks(settings: EnvSettings) -> list[Task]:
@@ -39,16 +33,12 @@ def original_tasks(settings: EnvSettings) -> list[Task]:
         PrerequisiteError: what judges their answers is not installed.
         TaskError: the file is missing, or a row of it is broken.
     """
-    if not settings.tasks:
-        if settings.name in GENERATED:
-            return [*_questions(settings, held_out=False), *_questions(settings, held_out=True)]
-        if settings.name != "bfcl":
-            raise ConfigError(
-                f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
-                "(--env.tasks FILE)."
-            )
-        return load_tasks(settings.bfcl.wheel)
-    return tasks_of_files(settings, settings.tasks, "env.tasks")
+    return _originals(settings, _environment(settings))
+
+
+def brings_tasks(settings: EnvSettings, environment: Environment) -> bool:
+    """Whether there are original tasks: of the environment, or files that `env.tasks` names."""
+    return bool(settings.tasks) or bool(environment.tasks(settings.held_out))
 
 
 def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> list[Task]:
@@ -56,19 +46,17 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
 
     Args:
         settings: whose environment the tasks must belong to.
-        files: JSON lines of tasks, or published data sets.
+        files: what it can read: JSON lines of tasks, or published data sets.
         key: the setting that names them, for messages.
 
     Raises:
         ConfigError: a file holds no task, or those of another environment.
         TaskError: a file is missing, or a row of it is broken.
     """
-    name = make_environment(settings.name, settings.arguments).name
-    found: dict[str, Task] = {}
+    environment = _environment(settings)
+    name, found = environment.name, dict[str, Task]()
     for file in files:
-        path = Path(file)
-        questions = settings.name in GENERATED
-        tasks = load_question_tasks(path, settings.name) if questions else list(read_tasks(path))
+        tasks = environment.load(Path(file))
         if not tasks:
             raise ConfigError(f"{key}: {file} holds no task.")
         foreign = sorted({task.env for task in tasks} - {name})
@@ -78,22 +66,32 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
                 f"{settings.name!r} is called {name!r}."
             )
         for task in tasks:
-            found.setdefault(_asks(task) if questions else task.id, task)
-    if settings.name not in GENERATED:
-        return list(found.values())
-    require_judges(found.values())
-    return _judged(settings, found.values())
+            found.setdefault(_key(task), task)
+    return list(found.values())
 
 
-def _judged(settings: EnvSettings, tasks: Iterable[Task]) -> list[Task]:
-    """Question tasks, marked where their answers may stand anywhere."""
-    return [leniently(task) if settings.questions.lenient else task for task in tasks]
+def _environment(settings: EnvSettings) -> Environment:
+    return make_environment(settings.name, settings.arguments)
 
 
-def _asks(task: Task) -> str:
+def _originals(settings: EnvSettings, environment: Environment) -> list[Task]:
+    if settings.tasks:
+        return tasks_of_files(settings, settings.tasks, "env.tasks")
+    own = list(environment.tasks(settings.held_out))
+    if not own:
+        raise ConfigError(
+            f"env.tasks: {settings.name!r} brings no tasks; name a JSON lines file of them "
+            "(--env.tasks FILE)."
+        )
+    return own
+
+
+def _key(task: Task) -> str:
     """Equal for the same question with the same answers, whichever file it comes from."""
     world = task.world
-    return json.dumps([task.turns[0].user, world.get("answer"), world.get("aliases")])
+    if "answer" not in world:
+        return task.id
+    return json.dumps([task.turns[0].user, world["answer"], world.get("aliases")])
 
 
 def parted_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split:
@@ -122,14 +120,13 @@ def parted_tasks(settings: EnvSettings, evaluation: Sequence[str] = ()) -> Split
 
 
 def _parted(settings: EnvSettings) -> Split:
-    if not settings.tasks and settings.name in GENERATED:
-        return _generated(settings)
-    tasks = original_tasks(settings)
+    environment = _environment(settings)
+    tasks = _originals(settings, environment)
     if not settings.tasks:
-        return split(tasks, settings.bfcl.split)
+        return environment.part(tasks, None)
     if not settings.held_out:
         return sides(tasks, ())
-    parted = split(tasks, settings.bfcl.split, held_out_share=settings.held_out)
+    parted = environment.part(tasks, settings.held_out)
     if not (parted.train and parted.held_out):
         scenarios = len({task.provenance.scenario for task in tasks})
         raise ConfigError(
@@ -138,23 +135,3 @@ def _parted(settings: EnvSettings) -> Split:
             "change env.held_out."
         )
     return parted
-
-
-def _generated(settings: EnvSettings) -> Split:
-    """Generated questions, the same in every run; no text stands on both sides."""
-    train, held_out = (tuple(_questions(settings, held_out=side)) for side in (False, True))
-    return sides(train, held_out)
-
-
-def _questions(settings: EnvSettings, held_out: bool) -> list[Task]:
-    whole = settings.questions.count
-    out = min(whole - 1, max(1, round(whole * settings.held_out))) if settings.held_out else 0
-    count = out if held_out else whole - out
-    if settings.name == "search":
-        from rods.envs.search.hops import search_tasks
-
-        made = search_tasks(settings.questions.difficulty, count, held_out)
-        return _judged(settings, made)
-    families = settings.questions.families or tuple(FAMILIES)
-    made = question_tasks(families, settings.questions.difficulty, count, held_out)
-    return _judged(settings, made)

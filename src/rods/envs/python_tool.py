@@ -19,8 +19,17 @@ import random
 import threading
 from collections.abc import Mapping, Sequence
 
-from rods.env import Environment
-from rods.envs.questions.families import HELD_OUT, is_generated, question_of, question_task
+from pydantic import JsonValue
+
+from rods.envs.questions.environment import QuestionEnvironment
+from rods.envs.questions.families import (
+    FAMILIES,
+    HELD_OUT,
+    is_generated,
+    question_of,
+    question_task,
+    question_tasks,
+)
 from rods.envs.questions.world import QuestionWorld
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, judge_answer, references
@@ -28,6 +37,7 @@ from rods.rewards.reading import without_calls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
 from rods.sandbox.pool import SandboxPool, Session
 from rods.sandbox.remote import RemoteSandbox
+from rods.settings.env import QuestionSettings
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
@@ -48,14 +58,15 @@ SPEC = ToolSpec(
 )
 
 
-class PythonToolEnvironment(Environment):
+class PythonToolEnvironment(QuestionEnvironment):
     """Question tasks with one tool, `code_interpreter`.
 
     Args:
-        source: Address of a SandboxFusion service; empty: the sandbox of this machine.
+        sandbox: Address of a SandboxFusion service; empty: the sandbox of this machine.
         keep_variables: An interpreter keeps its variables for one trajectory.
         seconds: Of one program, on the clock and of CPU time.
         memory_mb: MiB that one program may use beside the interpreter and the packages.
+        questions: Settings of `env.questions`.
         size: Programs at once; 0: as many as processors (a remote service: 16).
         limits: All that one program may use, instead of `seconds` and `memory_mb`.
         preload: Packages that programs find loaded, where they are installed.
@@ -67,15 +78,17 @@ class PythonToolEnvironment(Environment):
 
     def __init__(
         self,
-        source: str = "",
+        sandbox: str = "",
         keep_variables: bool = False,
         seconds: float = 10.0,
         memory_mb: int = 512,
+        questions: Mapping[str, JsonValue] | None = None,
         size: int = 0,
         limits: SandboxLimits | None = None,
         preload: Sequence[str] = ("numpy", "sympy"),
     ) -> None:
-        self.keep_variables, self._url = keep_variables, source
+        super().__init__(questions)
+        self.keep_variables, self._url = keep_variables, sandbox
         if self.keep_variables and self._url:
             raise ConfigError(
                 "env.python_tool.keep_variables: a remote sandbox has no sessions. Leave "
@@ -149,7 +162,12 @@ class PythonToolEnvironment(Environment):
             raise TaskError(str(error)) from error
         return PythonToolWorld(task, self)
 
-    # -- what the curriculum asks ------------------------------------------------------------
+    # -- its questions ------------------------------------------------------------
+
+    def generate(self, settings: QuestionSettings, count: int, held_out: bool) -> Sequence[Task]:
+        """Questions of `env.questions.families`."""
+        families = settings.families or tuple(FAMILIES)
+        return question_tasks(families, settings.difficulty, count, held_out, self.name)
 
     def another(self, task: Task, rng: random.Random) -> Task | None:
         """Another question of the task's family, difficulty and side; None: there is none."""

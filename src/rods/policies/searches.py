@@ -85,7 +85,7 @@ class OtherWorld(World):
         atlas = make_atlas(provinces, seed)
         self._provinces = atlas.provinces
         index = Bm25Index.of(atlas.documents)
-        super().__init__(SearchEnvironment(results=results, retriever=index))
+        super().__init__(SearchEnvironment(results=results, index=index))
         self._name = f"world{seed}"
 
     def draw(self, hops: int, rng: random.Random) -> tuple[str, HopQuestion]:

@@ -23,7 +23,11 @@ class BfclSettings(Settings):
     which stays untouched while settings are chosen."""
 
 
-class SearchSettings(Settings):
+class _Asking(Settings):
+    """Of an environment that generates questions: `env.questions` says which."""
+
+
+class SearchSettings(_Asking):
     """`env.name = "search"`."""
 
     corpus: str = ""
@@ -34,7 +38,7 @@ class SearchSettings(Settings):
     """Documents that one search shows."""
 
 
-class PythonToolSettings(Settings):
+class PythonToolSettings(_Asking):
     """`env.name = "python_tool"`."""
 
     sandbox: str = ""
@@ -84,18 +88,9 @@ class EnvSettings(Settings):
 
     @property
     def arguments(self) -> dict[str, JsonValue]:
-        """What the environment's factory is called with, by name."""
-        if self.name == "bfcl":
-            return {"wheel": self.bfcl.wheel}
-        if self.name == "search":
-            source = self.search.retriever or self.search.corpus
-            return {"source": source, "results": self.search.results}
-        if self.name == "python_tool":
-            mine = self.python_tool
-            return {
-                "source": mine.sandbox,
-                "keep_variables": mine.keep_variables,
-                "seconds": mine.seconds,
-                "memory_mb": mine.memory_mb,
-            }
-        return dict(self.options)
+        """What the environment's factory is called with, by name: its section, or `options`."""
+        section = getattr(self, self.name, None)
+        if not isinstance(section, Settings):
+            return dict(self.options)
+        asked = {"questions": self.questions.model_dump(mode="json")}
+        return section.model_dump(mode="json") | (asked if isinstance(section, _Asking) else {})

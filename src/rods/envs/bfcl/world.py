@@ -14,18 +14,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
 from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl.apis import Apis, has_call
 from rods.envs.bfcl.replay import PreparedWorld, plain
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
 from rods.envs.turns import Turns
 from rods.errors import TaskError
+from rods.split import Split, SplitKind, split
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
+HELD_OUT = 0.5
+"""Share of the benchmark's scenarios that is held out."""
 CACHED_TASKS = 1024
 """Tasks whose prototype and ground-truth replay are kept."""
 
@@ -36,11 +40,30 @@ class BfclEnvironment(Environment):
     name = "bfcl"
     knowledge: Path | None = Path(__file__).parent
 
-    def __init__(self, wheel: str = ""):
-        """`wheel`: path of the benchmark's wheel; empty as in `assets.obtain`."""
-        self._wheel = wheel
+    def __init__(self, wheel: str = "", split: SplitKind = "grouped"):
+        """The settings of `env.bfcl`.
+
+        Args:
+            wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
+            split: How original tasks are parted.
+        """
+        self._wheel, self._split = wheel, split
         self._cache: OrderedDict[str, PreparedWorld] = OrderedDict()
         self._lock = threading.Lock()
+
+    def tasks(self, held_out: float) -> Sequence[Task]:
+        """The benchmark's 800; its own share is held out."""
+        return load_tasks(self._wheel)
+
+    def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
+        """As `env.bfcl.split` says; a half of the benchmark's is held out."""
+        return split(tasks, self._split, held_out_share=HELD_OUT if held_out is None else held_out)
+
+    def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
+        """`bfcl`: a folder as the benchmark's package reads it."""
+        from rods.envs.bfcl.export import write_entries
+
+        return {"bfcl": lambda folder, tasks: write_entries(folder, tasks, self)}
 
     def open(self, task: Task) -> BfclWorld:
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""

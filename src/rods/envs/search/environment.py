@@ -3,7 +3,7 @@
 Owns the tool, what it prints, and the limits of both. The answer is judged by
 `rods.rewards.answers`. Never shows the reference answer, never raises for a bad query.
 
-    environment = SearchEnvironment("wiki.jsonl")       # or an http address; "": the bundled corpus
+    environment = SearchEnvironment("wiki.jsonl")       # "": the bundled corpus
     world = environment.open(task)
     world.begin_turn(0)
     world.call(ToolCall("search", {"query": "river of Okdal"})).content
@@ -17,16 +17,19 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rods.env import Environment
+from pydantic import JsonValue
+
+from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.world import QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, Retriever
-from rods.envs.search.hops import HELD_OUT, question_of, question_task
+from rods.envs.search.hops import HELD_OUT, question_of, question_task, search_tasks
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.progress import bar
 from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, judge_answer, references
+from rods.settings.env import QuestionSettings
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
@@ -51,14 +54,16 @@ SPEC = ToolSpec(
 )
 
 
-class SearchEnvironment(Environment):
+class SearchEnvironment(QuestionEnvironment):
     """Question tasks with one tool, `search`.
 
     Args:
-        source: Path of a corpus, address of a retriever, or empty for the bundled corpus.
+        corpus: Path of a corpus; empty: the bundled one.
+        retriever: Address of a retriever, instead of `corpus`.
         results: Documents that one search shows.
         text_chars: Characters of one document that are shown; a cut is marked by "...".
-        retriever: What is searched, instead of `source`.
+        questions: Settings of `env.questions`.
+        index: What is searched, instead of both.
     """
 
     name = "search"
@@ -67,21 +72,25 @@ class SearchEnvironment(Environment):
 
     def __init__(
         self,
-        source: str = "",
+        corpus: str = "",
+        retriever: str = "",
         results: int = RESULTS,
+        questions: Mapping[str, JsonValue] | None = None,
         text_chars: int = TEXT_CHARS,
-        retriever: Retriever | None = None,
+        index: Retriever | None = None,
     ) -> None:
+        super().__init__(questions)
         if results < 1 or text_chars < 1:
             raise ConfigError(
                 f"search: results is {results} and text_chars {text_chars}; both must be positive."
             )
-        self._source, self._results, self._chars = source, results, text_chars
-        self._retriever = retriever
+        self._corpus, self._address = corpus, retriever
+        self._results, self._chars = results, text_chars
+        self._index = index
         self._lock = threading.Lock()
-        if source and not _is_address(source) and not Path(source).is_file():
+        if corpus and not retriever and not Path(corpus).is_file():
             raise ConfigError(
-                f"env.search.corpus: {source} is not a file; expected JSON lines of documents. "
+                f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents. "
                 "Leave it empty for the bundled corpus, or give the address of a service in "
                 "env.search.retriever."
             )
@@ -92,9 +101,9 @@ class SearchEnvironment(Environment):
 
     def _searched(self) -> Retriever:
         with self._lock:
-            if self._retriever is None:
-                self._retriever = open_retriever(self._source)
-            return self._retriever
+            if self._index is None:
+                self._index = open_retriever(self._corpus, self._address)
+            return self._index
 
     def open(self, task: Task) -> SearchWorld:
         """A fresh world; raises `TaskError` for a task of another environment."""
@@ -105,6 +114,10 @@ class SearchEnvironment(Environment):
         except RewardError as error:
             raise TaskError(str(error)) from error
         return SearchWorld(task, self)
+
+    def generate(self, settings: QuestionSettings, count: int, held_out: bool) -> Sequence[Task]:
+        """Questions about the bundled corpus."""
+        return search_tasks(settings.difficulty, count, held_out)
 
     def another(self, task: Task, rng: random.Random) -> Task | None:
         """Another question of as many hops and of the same side; None: the task was not made."""
@@ -158,17 +171,13 @@ class SearchEnvironment(Environment):
         return ToolResult(shown(self._searched().search(query, self._results), self._chars))
 
 
-def open_retriever(source: str) -> Retriever:
-    """What a source means: a retriever's address, a corpus, or (empty) the bundled corpus."""
-    if _is_address(source):
-        return RemoteRetriever(source)
-    if source:
-        return Bm25Index.of_file(Path(source), progress=bar)
+def open_retriever(corpus: str, address: str) -> Retriever:
+    """A retriever at an address, or an index of a corpus (empty: the bundled one)."""
+    if address:
+        return RemoteRetriever(address)
+    if corpus:
+        return Bm25Index.of_file(Path(corpus), progress=bar)
     return Bm25Index.of(bundled_corpus())
-
-
-def _is_address(source: str) -> bool:
-    return source.startswith(("http://", "https://"))
 
 
 def shown(hits: Sequence[Hit], chars: int) -> str:

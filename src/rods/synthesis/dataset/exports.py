@@ -1,6 +1,6 @@
-"""Data sets in the formats of others: our JSON lines, Parquet rows of verl, the benchmark's JSON.
+"""Data sets for others: our JSON lines, Parquet rows of verl, or a format of the environment's.
 
-Owns the three formats. Whatever a format cannot say is refused, never dropped. Nothing that exists
+Owns the first two. Whatever a format cannot say is refused, never dropped. Nothing that exists
 is overwritten: everything is written beside and renamed. Never makes or judges a task.
 
     export(tasks, Path("variants.parquet"), "parquet", environment)
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import filecmp
 import json
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,17 +20,15 @@ from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import StoreError, TaskError
 from rods.infra.files import pyarrow
-from rods.synthesis.structure.trace import all_tools, owners
+from rods.synthesis.structure.trace import all_tools
 from rods.task import Task, Turn, write_tasks
-from rods.types import Json
 
-FORMATS = ("jsonl", "parquet", "bfcl")
-"""`jsonl` and `parquet` are files, `bfcl` is a folder."""
-FIRST_NUMBER = 1_000
-"""Numbers of variants in the benchmark's format begin here: its own stay below."""
+FORMATS = ("jsonl", "parquet")
 
-_WORLD = {"classes", "initial_config", "long_context"}
-_ORIGIN = re.compile(r"multi_turn_[a-z_]+_\d+")
+
+def formats(environment: Environment) -> tuple[str, ...]:
+    """All formats in which tasks of an environment can be written."""
+    return (*FORMATS, *environment.exporters())
 
 
 def export(
@@ -47,8 +44,9 @@ def export(
 
     Args:
         tasks: In order.
-        path: A file, or for `bfcl` a folder. If it exists with exactly this content, all is well.
-        form: One of `FORMATS`.
+        path: A file, or a folder where the format is one. If it exists with exactly this content,
+            all is well.
+        form: One of `formats`.
         environment: Opens the tasks' worlds, to learn their functions.
         dialect: How the system prompt of Parquet rows asks for calls.
         split: What the Parquet rows call themselves.
@@ -67,10 +65,11 @@ def export(
         elif form == "parquet":
             rows = [_row(t, i, environment, dialect, split) for i, t in enumerate(tasks)]
             _write_parquet(part, rows)
-        elif form == "bfcl":
-            _write_bfcl(part, tasks, environment)
+        elif form in environment.exporters():
+            environment.exporters()[form](part, tasks)
         else:
-            raise StoreError(f"there is no format {form!r}; known: {', '.join(FORMATS)}.")
+            known = ", ".join(formats(environment))
+            raise StoreError(f"there is no format {form!r}; known: {known}.")
         if not path.exists():
             part.replace(path)
         elif not _same(part, path):
@@ -100,7 +99,7 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def call_texts(turn: Turn) -> list[str]:
-    """The ground truth of a turn as Python calls, as the benchmark writes it."""
+    """The ground truth of a turn as Python calls."""
     return [str(call) for call in turn.ground_truth]
 
 
@@ -206,69 +205,3 @@ def read_parquet(path: Path) -> Iterator[Task]:
         except (KeyError, TypeError, ValueError) as error:
             raise TaskError(f"{where}: extra_info.task holds no task: {error}.") from error
         yield Task.from_json(plain, where)
-
-
-# -- The benchmark's JSON -------------------------------------------------------------------------
-
-
-def _write_bfcl(folder: Path, tasks: Sequence[Task], environment: Environment) -> None:
-    """A folder that mirrors the package's `data`: a file a category, answers beside it."""
-    entries: dict[str, list[str]] = {}
-    answers: dict[str, list[str]] = {}
-    for index, task in enumerate(tasks):
-        name = _name(task, FIRST_NUMBER + index)
-        entry = _bfcl_entry(task, name, environment)
-        answer = {"id": name, "ground_truth": [call_texts(turn) for turn in task.turns]}
-        entries.setdefault(task.category, []).append(json.dumps(entry, ensure_ascii=False))
-        answers.setdefault(task.category, []).append(json.dumps(answer, ensure_ascii=False))
-    (folder / "possible_answer").mkdir(parents=True)
-    for place, rows in ((folder, entries), (folder / "possible_answer", answers)):
-        for category, lines in rows.items():
-            file = place / f"BFCL_v4_multi_turn_{category}.json"
-            file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _name(task: Task, number: int) -> str:
-    origin = task.provenance.origin
-    if task.is_original and _ORIGIN.fullmatch(origin):
-        return origin
-    return f"multi_turn_{task.category}_{number}"
-
-
-def _bfcl_entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
-    surplus = sorted(set(task.world) - _WORLD)
-    if task.env != "bfcl" or surplus:
-        what = f"its world has {', '.join(surplus)}" if surplus else f"its world is {task.env!r}"
-        raise TaskError(f"task {task.id}: cannot be said in the benchmark's format: {what}.")
-    owned = owners(environment, task)
-    names = dict.fromkeys(call.name for turn in task.turns for call in turn.ground_truth)
-    entry: dict[str, Any] = {
-        "id": name,
-        "question": [_question(turn) for turn in task.turns],
-        "initial_config": task.world["initial_config"],
-        "path": [f"{owned.get(function, '')}.{function}" for function in names],
-        "involved_classes": task.world["classes"],
-        "provenance": task.to_json()["provenance"],
-    }
-    missed = _missed(task)
-    if missed:
-        entry["missed_function"] = missed
-    return entry
-
-
-def _question(turn: Turn) -> list[dict[str, str]]:
-    return [{"role": "user", "content": turn.user}] if turn.user.strip() else []
-
-
-def _missed(task: Task) -> dict[str, list[str]]:
-    """Withheld functions by the turn from which each is offered."""
-    missed: dict[str, list[str]] = {}
-    for function in dict.fromkeys(name for turn in task.turns for name in turn.withheld):
-        hidden = [i for i, turn in enumerate(task.turns) if function in turn.withheld]
-        if hidden != list(range(len(hidden))):
-            raise TaskError(
-                f"task {task.id}: {function} is withheld in turns {hidden}; the benchmark's format "
-                "can only withhold from the first turn on."
-            )
-        missed.setdefault(str(len(hidden)), []).append(function)
-    return missed

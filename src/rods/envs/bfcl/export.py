@@ -1,0 +1,99 @@
+"""Tasks in the benchmark's own JSON, as its package reads them.
+
+Owns that format: a file a category, answers beside it. What it cannot say is refused, never
+dropped. `tasks.load_entries` reads it back.
+
+    write_entries(Path("variants"), tasks, environment)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rods.env import Environment
+from rods.errors import TaskError
+from rods.synthesis.structure.trace import owners
+from rods.task import Task, Turn
+from rods.types import Json
+
+FIRST_NUMBER = 1_000
+"""Numbers of variants begin here: the benchmark's own stay below."""
+
+_WORLD = {"classes", "initial_config", "long_context"}
+_ORIGIN = re.compile(r"multi_turn_[a-z_]+_\d+")
+
+
+def write_entries(folder: Path, tasks: Sequence[Task], environment: Environment) -> None:
+    """A folder that mirrors the package's `data`: a file a category, answers beside it.
+
+    Raises:
+        TaskError: the format cannot say one of the tasks.
+    """
+    entries: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
+    for index, task in enumerate(tasks):
+        name = _name(task, FIRST_NUMBER + index)
+        entry = _entry(task, name, environment)
+        answer = {
+            "id": name,
+            "ground_truth": [[str(call) for call in turn.ground_truth] for turn in task.turns],
+        }
+        entries.setdefault(task.category, []).append(json.dumps(entry, ensure_ascii=False))
+        answers.setdefault(task.category, []).append(json.dumps(answer, ensure_ascii=False))
+    (folder / "possible_answer").mkdir(parents=True)
+    for place, rows in ((folder, entries), (folder / "possible_answer", answers)):
+        for category, lines in rows.items():
+            file = place / f"BFCL_v4_multi_turn_{category}.json"
+            file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _name(task: Task, number: int) -> str:
+    origin = task.provenance.origin
+    if task.is_original and _ORIGIN.fullmatch(origin):
+        return origin
+    return f"multi_turn_{task.category}_{number}"
+
+
+def _entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
+    surplus = sorted(set(task.world) - _WORLD)
+    if surplus:
+        raise TaskError(
+            f"task {task.id}: cannot be said in the benchmark's format: its world has "
+            f"{', '.join(surplus)}."
+        )
+    owned = owners(environment, task)
+    names = dict.fromkeys(call.name for turn in task.turns for call in turn.ground_truth)
+    entry: dict[str, Any] = {
+        "id": name,
+        "question": [_question(turn) for turn in task.turns],
+        "initial_config": task.world["initial_config"],
+        "path": [f"{owned.get(function, '')}.{function}" for function in names],
+        "involved_classes": task.world["classes"],
+        "provenance": task.to_json()["provenance"],
+    }
+    missed = _missed(task)
+    if missed:
+        entry["missed_function"] = missed
+    return entry
+
+
+def _question(turn: Turn) -> list[dict[str, str]]:
+    return [{"role": "user", "content": turn.user}] if turn.user.strip() else []
+
+
+def _missed(task: Task) -> dict[str, list[str]]:
+    """Withheld functions by the turn from which each is offered."""
+    missed: dict[str, list[str]] = {}
+    for function in dict.fromkeys(name for turn in task.turns for name in turn.withheld):
+        hidden = [i for i, turn in enumerate(task.turns) if function in turn.withheld]
+        if hidden != list(range(len(hidden))):
+            raise TaskError(
+                f"task {task.id}: {function} is withheld in turns {hidden}; the benchmark's format "
+                "can only withhold from the first turn on."
+            )
+        missed.setdefault(str(len(hidden)), []).append(function)
+    return missed
