@@ -47,7 +47,8 @@ class BfclEnvironment(Environment):
             wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
             split: How original tasks are parted.
         """
-        self._wheel, self._split = wheel, split
+        self._wheel = wheel
+        self._split: SplitKind = split
         self._cache: OrderedDict[str, PreparedWorld] = OrderedDict()
         self._lock = threading.Lock()
 
