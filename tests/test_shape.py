@@ -42,11 +42,6 @@ ROWS: list[set[str]] = [
 RANK = {room: rank for rank, rooms in enumerate(ROWS) for room in rooms}
 NAMED = re.compile(r"(rods(?:\.\w+)+)(?::\w+)?")
 """A module that a string names, to be imported by that name."""
-OF_A_BENCHMARK = re.compile(
-    "bfcl|gorilla|(Travel|Math|Message|Ticket|Twitter|VehicleControl)API|TradingBot", re.IGNORECASE
-)
-OFFENDERS = {"dataset/exports.py"}
-"""Files of synthesis that still know the benchmark. To be emptied, never to be added to."""
 
 
 def room_of(module: str) -> str:
@@ -138,16 +133,6 @@ def test_no_circle() -> None:
         list(TopologicalSorter(graph).static_order())
     except CycleError as circle:
         raise AssertionError(" <- ".join(circle.args[1])) from None
-
-
-def test_synthesis_knows_no_benchmark() -> None:
-    room = SOURCE / "synthesis"
-    found = {
-        str(path.relative_to(room))
-        for path in room.rglob("*")
-        if path.suffix != ".pyc" and path.is_file() and OF_A_BENCHMARK.search(path.read_text())
-    }
-    assert found == OFFENDERS
 
 
 SYNTHESIS = (
