@@ -175,6 +175,8 @@ class StaticKV:
         begin = 0
         for row, chunk in zip(rows, chunks, strict=True):
             start, count = self.lengths[row], len(chunk)
+            # Token i of the chunk may see the `start` tokens before it and the chunk up to itself.
+            # A row of the mask for each query of a group, because `_attend` folds groups into rows.
             mask = torch.full((count, start + count), -math.inf, dtype=self._dtype)
             mask = mask.triu_(start + 1).repeat_interleave(self._w.heads // self._w.kv_heads, 0)
             places.append(
@@ -201,6 +203,8 @@ class StaticKV:
             store = self._store
             keys = torch.cat([store.keys[layer][place.slot, :, : place.base], keys], 1)
             values = torch.cat([store.values[layer][place.slot, :, : place.base], values], 1)
+        # Instead of copying keys for each query head that shares them: row i * groups + g is head g
+        # of token i.
         folded = query.view(count, w.kv_heads, groups, w.head_dim).transpose(0, 1)
         mixed = F.scaled_dot_product_attention(
             folded.reshape(1, w.kv_heads, count * groups, w.head_dim),
@@ -221,6 +225,8 @@ class StaticKV:
         for row, token in zip(rows, ids, strict=True):
             tokens[row] = token
         bases = [self._base(row) for row in range(top)]
+        # One rectangle for all rows: the longest decides its width, the bias hides what lies behind
+        # the others' lengths. Idle rows take part, so that the cache is sliced and never copied.
         span = max(self.lengths[row] - bases[row] for row in rows) + 1
         positions = torch.tensor(self.lengths[:top], device=self._device)
         own = positions - torch.tensor(bases, device=self._device)
@@ -251,6 +257,8 @@ class StaticKV:
         keys, values = self._keys[layer][:top, :, :span], self._values[layer][:top, :, :span]
         if plan is None:
             return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias)
+        # Softmax over two sets of keys from the softmax over each: their weights are the sums of
+        # exponentials, here as logarithms, and e^b / (e^a + e^b) = sigmoid(b - a).
         query = query * self._w.head_dim**-0.5
         mixed, weight = attend(query, keys, values, bias)
         shared, shared_weight = self._store.attend(layer, query, plan)
@@ -266,7 +274,9 @@ class StaticKV:
         both = w.heads + w.kv_heads
         qk = qkv[:, :both]
         if layer.norm_qk is not None:
+            # Queries and keys have weights of their own, stacked, so that one call normalises both.
             qk = F.rms_norm(qk, (w.head_dim,), None, w.eps) * layer.norm_qk
+        # The rotation pairs coordinate j with j + half; the sign of the first half is in `sin`.
         qk = qk * cos + qk.roll(w.head_dim // 2, -1) * sin
         return qk[:, : w.heads], qk[:, w.heads :], qkv[:, both:]
 
