@@ -35,8 +35,8 @@ CORPUS = 2_000
 OPEN = Habits(stop=0.6, guess=0.3)
 """Habits of the second part: a turn ends too early more often than not, so it does greedily."""
 DATA = (
-    "Verified variants of the training scenarios of BFCL multi-turn (grouped split, 400 of 800 "
-    "tasks), made by the graph and the resample writers; the oracle's calls, a fixed answer, a "
+    "Verified variants of 80 of the 100 training scenarios of BFCL multi-turn (split `tuning`, 320 "
+    "of 800 tasks), made by the graph and the resample writers, in part in renamed worlds; the oracle's calls, a fixed answer, a "
     "fixed abstention. At the end other variants, played by an agent whose habits the settings "
     "name: turns that end too early, before the first call or between two, and calls where "
     "something is missing."
@@ -211,9 +211,9 @@ def _start(wheel: str, seed: int) -> None:
     from rods.split import split
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    sides = split(load_tasks(wheel))
-    _generators["train"] = VariantGenerator(sides.train, wheel, seed)
-    _generators["held_out"] = VariantGenerator(sides.held_out, wheel, seed + 1)
+    tasks = load_tasks(wheel)
+    _generators["train"] = VariantGenerator(split(tasks, "tuning").train, wheel, seed)
+    _generators["held_out"] = VariantGenerator(split(tasks).held_out, wheel, seed + 1)
 
 
 def _texts(numbers: range) -> list[str]:

@@ -20,13 +20,17 @@ from rods.policies.habits import ORACLE, Habits, agent_texts
 from rods.policy import ScriptedPolicy
 from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate
+from rods.synthesis.rejection import Rejection
 from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.types import StopReason
 
 DIALECT = "compact"
-RESAMPLED = 0.4
+RESAMPLED = 0.25
 """Share of the conversations in the words of the benchmark's users; the others are in templates."""
+RENAMED = 0.45
+"""Share of the conversations in templates whose world has other names than the benchmark's: files,
+people, places. So a name has to be read, it cannot be remembered with its scenario."""
 
 
 class Conversation(NamedTuple):
@@ -72,16 +76,26 @@ class VariantGenerator:
     def __init__(self, tasks: Sequence[Task], wheel: str, seed: int) -> None:
         self.tasks = tasks
         self.environment = BfclEnvironment(wheel)
-        self._writer = make_writer("graph", tasks, self.environment, RESAMPLED)
+        self._graph = make_writer("graph", tasks, self.environment)
+        self._resample = make_writer("resample", tasks, self.environment)
         self._seed = seed
 
     def variant(self, number: int) -> Task:
-        """The first proposal of this number that the writer can make."""
+        """The first proposal of this number that a writer can make."""
         rng = random.Random(f"rods-pretrain-{self._seed}-{number}")
         while True:
-            made = self._writer.propose(rng.choice(self.tasks), rng)
+            made = self._propose(rng.choice(self.tasks), rng)
             if isinstance(made, Task) and not self.environment.replay(made).failed:
                 return made
+
+    def _propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
+        kind = rng.random()
+        if kind >= RESAMPLED + RENAMED:
+            return self._graph.propose(seed, rng)
+        made = self._resample.propose(seed, rng)
+        if kind < RESAMPLED or isinstance(made, Rejection):
+            return made
+        return self._graph.propose(made, rng)
 
     def texts(self, number: int) -> list[str]:
         """Everything that is said in a variant, for the tokenizer's corpus."""
