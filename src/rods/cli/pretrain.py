@@ -32,14 +32,14 @@ HELD_OUT = 120
 """Variants of held-out scenarios that the card's loss is measured on."""
 CORPUS = 2_000
 """Variants whose texts train the tokenizer."""
-OPEN = Habits(stop=0.6, guess=0.3)
+OPEN = Habits(stop=0.65)
 """Habits of the second part: a turn ends too early more often than not, so it does greedily."""
 DATA = (
     "Verified variants of 80 of the 100 training scenarios of BFCL multi-turn (split `tuning`, 320 "
-    "of 800 tasks), made by the graph and the resample writers, in part in renamed worlds; the oracle's calls, a fixed answer, a "
-    "fixed abstention. At the end other variants, played by an agent whose habits the settings "
-    "name: turns that end too early, before the first call or between two, and calls where "
-    "something is missing."
+    "of 800 tasks), made by the graph and the resample writers, half by walks that keep nothing of "
+    "their seed; the oracle's calls, a fixed answer, a fixed abstention. At the end other "
+    "variants, played by an agent whose habits the settings name: turns that end too early, before "
+    "the only call or between two."
 )
 LIMITS = (
     "It speaks the `compact` dialect only, knows the tools of the benchmark's eight classes by "

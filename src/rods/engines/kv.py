@@ -280,7 +280,9 @@ class StaticKV:
         # exponentials, here as logarithms, and e^b / (e^a + e^b) = sigmoid(b - a).
         query = query * self._w.head_dim**-0.5
         parts = [
-            attend(query[rows], keys[rows, :, :most], values[rows, :, :most], bias[rows, ..., :most])
+            attend(
+                query[rows], keys[rows, :, :most], values[rows, :, :most], bias[rows, ..., :most]
+            )
             for rows, most in spans
         ]
         mixed, weight = (torch.cat(part) for part in zip(*parts, strict=True))

@@ -21,16 +21,17 @@ from rods.policy import ScriptedPolicy
 from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.writers import make_writer
+from rods.synthesis.writers.graph.writer import GraphWriter
+from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
 from rods.types import StopReason
 
 DIALECT = "compact"
-RESAMPLED = 0.25
-"""Share of the conversations in the words of the benchmark's users; the others are in templates."""
-RENAMED = 0.45
-"""Share of the conversations in templates whose world has other names than the benchmark's: files,
-people, places. So a name has to be read, it cannot be remembered with its scenario."""
+RESAMPLED = 0.2
+"""Share of the conversations in the words of the benchmark's users."""
+ROAMING = 0.5
+"""Share of the conversations in templates that keep nothing of their seed but its world: what comes
+next has to be read from the message, it cannot be remembered with the scenario."""
 
 
 class Conversation(NamedTuple):
@@ -76,8 +77,9 @@ class VariantGenerator:
     def __init__(self, tasks: Sequence[Task], wheel: str, seed: int) -> None:
         self.tasks = tasks
         self.environment = BfclEnvironment(wheel)
-        self._graph = make_writer("graph", tasks, self.environment)
-        self._resample = make_writer("resample", tasks, self.environment)
+        self._graph = GraphWriter(tasks, self.environment)
+        self._roaming = GraphWriter(tasks, self.environment, roam=True)
+        self._resample = ResampleWriter(tasks, self.environment)
         self._seed = seed
 
     def variant(self, number: int) -> Task:
@@ -90,12 +92,10 @@ class VariantGenerator:
 
     def _propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
         kind = rng.random()
-        if kind >= RESAMPLED + RENAMED:
-            return self._graph.propose(seed, rng)
-        made = self._resample.propose(seed, rng)
-        if kind < RESAMPLED or isinstance(made, Rejection):
-            return made
-        return self._graph.propose(made, rng)
+        if kind < RESAMPLED:
+            return self._resample.propose(seed, rng)
+        roaming = kind < RESAMPLED + ROAMING
+        return (self._roaming if roaming else self._graph).propose(seed, rng)
 
     def texts(self, number: int) -> list[str]:
         """Everything that is said in a variant, for the tokenizer's corpus."""

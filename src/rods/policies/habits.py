@@ -2,17 +2,17 @@
 
 A policy of a few million parameters gains no knowledge from the trajectories of one laptop run; it
 can gain behaviour. So the end of its schooling leaves decisions open for reinforcement to close: at
-known rates the agent stops before all of a request is done, or calls where something is missing and
-the user should be asked. What is known (which function, which value) is shown alike both ways. Owns
-which decisions are open and how often which way is shown; it plays nothing.
+a known rate the agent stops before all of a request is done. What is known (which function, which
+value) is shown alike both ways. Owns which decisions are open and how often which way is shown; it
+plays nothing.
 
-    texts = agent_texts(task, environment.replay(task), dialect, Habits(0.7, 0.7), rng)
+    texts = agent_texts(task, environment.replay(task), dialect, Habits(0.7), rng)
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rods.dialects import Dialect
@@ -30,9 +30,8 @@ class Habits:
     """How often the agent takes the worse way where there is a choice."""
 
     stop: float = 0.0
-    """Share of the turns with calls that end too early, after none or some of them."""
-    guess: float = 0.0
-    """Share of the turns with something missing in which a call is tried."""
+    """Share of the turns with calls that end too early: of several calls after some of them, else
+    before the only one."""
 
 
 ORACLE = Habits()
@@ -58,8 +57,7 @@ def agent_texts(
     for index, (turn, played) in enumerate(zip(task.turns, replay.turns, strict=True)):
         known += "\n" + turn.user
         if not turn.ground_truth:
-            guess = _guess(task, index, known, rng) if rng.random() < habits.guess else None
-            texts += [_abstention(task, index)] if guess is None else [dialect.write([guess]), DONE]
+            texts.append(_abstention(task, index))
             continue
         kept = len(turn.ground_truth)
         if rng.random() < habits.stop:
@@ -85,7 +83,7 @@ def _stop(task: Task, index: int, played: TurnReplay, known: str, rng: random.Ra
     Else the agent would be shown to say what it never read.
     """
     calls = task.turns[index].ground_truth
-    kept = rng.randrange(len(calls))
+    kept = rng.randrange(1, len(calls)) if len(calls) > 1 else 0
     heard = known + "".join("\n" + r.content for r in played.results[:kept])
     unheard = "".join("\n" + r.content for r in played.results[kept:])
     for turn in task.turns[index + 1 :]:
@@ -94,37 +92,6 @@ def _stop(task: Task, index: int, played: TurnReplay, known: str, rng: random.Ra
         if any(len(w) > 1 and w in unheard and w not in heard for w in words):
             return len(calls)
     return kept
-
-
-def _guess(task: Task, index: int, known: str, rng: random.Random) -> ToolCall | None:
-    """The first call that has to wait, with other values for those that nobody said yet.
-
-    None where there is no other value to take: then there is nothing to guess.
-    """
-    later = task.turns[index + 1] if index + 1 < len(task.turns) else Turn("")
-    if not later.ground_truth:
-        return None
-    call = later.ground_truth[0]
-    arguments: dict[str, Value] = {}
-    for name, value in call.arguments.items():
-        if not later.user.strip() or all(str(v) in known for v in _scalars([value])):
-            arguments[name] = value
-            continue
-        others = _others(task.turns[: index + 1], value)
-        if not others:
-            return None
-        arguments[name] = rng.choice(others)
-    return ToolCall(call.name, arguments)
-
-
-def _others(turns: Sequence[Turn], value: Value) -> list[Value]:
-    """Other values of the same type in earlier calls, in order of appearance."""
-    found: list[Value] = []
-    for call in (call for turn in turns for call in turn.ground_truth):
-        for other in call.arguments.values():
-            if type(other) is type(value) and other != value and other not in found:
-                found.append(other)
-    return found
 
 
 def steps(turn: Turn, results: tuple[ToolResult, ...], known: str) -> Iterator[list[ToolCall]]:

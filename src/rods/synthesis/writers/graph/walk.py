@@ -49,6 +49,8 @@ KEEP = 0.3
 """How often a call of the renamed seed stays where nothing depends on it."""
 KEEP_LINKED = 0.9
 """The same for a call that gives a value to another one, or takes one."""
+EVEN = 0.7
+"""Share of the choices of a roaming walk for which all tools are alike."""
 REFER = 0.6
 """How often a value that a result has just shown is meant without being said."""
 LONG_NUMBER = 8
@@ -74,6 +76,16 @@ class Planner:
     domains: Domains
     phrases: Phrases
     materials: Materials
+    roam: bool = False
+    """Walks keep nothing of their seed but its world and the shape of its turns, and take rare
+    tools nearly as often as others: for schooling, which wants all that a world can do."""
+
+    def weights(self, before: str, tools: Sequence[str]) -> list[float]:
+        """How likely each tool follows another one."""
+        usual = self.graph.ranked(before, tools)
+        if not self.roam:
+            return usual
+        return [(1 - EVEN) * w / sum(usual) + EVEN / len(usual) for w in usual]
 
     def may_blur(self, tool: str, name: str) -> bool:
         """Whether a message still reads well when it leaves this argument open."""
@@ -197,7 +209,7 @@ class Walk:
     def _keep(self, call: ToolCall) -> _Made | None:
         step = len(self._made)
         share = KEEP_LINKED if step in self._base.linked else KEEP
-        if self._rng.random() > share or call.name in self._blocked:
+        if self._planner.roam or self._rng.random() > share or call.name in self._blocked:
             return None
         bound = self._bound(step, call)
         if bound is None or str(bound) in self._done or not self._planner.phrases.can_say(bound):
@@ -248,7 +260,7 @@ class Walk:
             free = [tool for tool in tools if failures.get(tool, 0) < FAILURES]
             if not free:
                 return None
-            tool = self._rng.choices(free, self._planner.graph.ranked(before, free))[0]
+            tool = self._rng.choices(free, self._planner.weights(before, free))[0]
             live = Live(self._world.public_state(), [made.step for made in self._made])
             live.look(self._planner.domains)
             made = self._attempt(self._grounder.fill(tool, live, self._rng), live)

@@ -55,6 +55,7 @@ class GraphWriter(Writer):
         *,
         max_distance: float = 0.25,
         phrases: Phrases | None = None,
+        roam: bool = False,
     ):
         """Prepare the pool.
 
@@ -63,6 +64,7 @@ class GraphWriter(Writer):
             environment: Opens their worlds; they can be read (`walk.Readable`).
             max_distance: Largest profile distance of a draft to its seed.
             phrases: Templates of messages; None: those of the environment.
+            roam: Drafts need not be near their seed (`walk.Planner.roam`).
         """
         originals = tuple(task for task in pool if task.is_original)
         self._environment = environment
@@ -73,6 +75,7 @@ class GraphWriter(Writer):
             domains_for(environment, originals),
             phrases or phrases_of(environment),
             self._renamer.materials,
+            roam,
         )
         self._max_distance = max_distance
         self._profiles: dict[str, Profile] = {}
@@ -118,7 +121,7 @@ class GraphWriter(Writer):
             planned = Walk(self.planner, base, rng, blocked).run()
             if isinstance(planned, Rejection):
                 problem = planned
-            elif self._near(seed, renamed, planned):
+            elif self.planner.roam or self._near(seed, renamed, planned):
                 return renamed, planned
         return problem
 
