@@ -144,7 +144,7 @@ def fast_bfloat16() -> bool:
         a, b = torch.ones(512, 256, dtype=dtype), torch.ones(256, 512, dtype=dtype)
         started = time.perf_counter()
         for _ in range(10):
-            a @ b
+            torch.mm(a, b)
         best[dtype] = min(best.get(dtype, math.inf), time.perf_counter() - started)
     return best[torch.bfloat16] < 0.7 * best[torch.float32]
 
