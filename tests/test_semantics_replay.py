@@ -389,7 +389,8 @@ def test_14_static_orders_and_moves_nothing(curriculum_of):
 
 
 def test_15_invariant_7_ancestors_lead_back_to_an_original(curriculum_of):
-    curriculum = curriculum_of(replay={"inject": 1.0, "cap": 40})
+    stages = [{"name": "grow", "epochs": 8, "expand": True}]
+    curriculum = curriculum_of(replay={"inject": 1.0, "cap": 40}, stages=stages)
     uninterrupted(curriculum)
     known = {t.id for t in originals(12)}
     depths = set()

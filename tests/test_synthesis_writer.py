@@ -163,7 +163,7 @@ def test_words_keep_their_case() -> None:
 def test_unknown_writer_and_environment_without_domains() -> None:
     with pytest.raises(ConfigError, match="resample"):
         make_writer("resampel", sides().train, ENVIRONMENT)
-    assert domains_of(SimpleNamespace(name="own")) is NO_DOMAINS  # type: ignore[arg-type]
+    assert domains_of(SimpleNamespace(name="own", knowledge=None)) is NO_DOMAINS  # type: ignore[arg-type]
 
 
 def test_a_seed_that_does_not_replay_is_rejected() -> None:
