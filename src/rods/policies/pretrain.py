@@ -45,7 +45,7 @@ class PretrainSettings:
     context: int = 4096
     rope_theta: float = 1e6
     """So large that the slower half of the frequencies can match contents at any distance."""
-    tokens: int = 6_500_000
+    tokens: int = 8_400_000
     """Tokens to train on, context included, before the second part."""
     batch_tokens: int = 4_096
     """Tokens of one update, padding included."""
@@ -60,7 +60,7 @@ class PretrainSettings:
     """Weight of the loss on tokens that the oracle did not say."""
     smoothing: float = 0.02
     """Label smoothing on the oracle's tokens."""
-    habit_tokens: int = 500_000
+    habit_tokens: int = 360_000
     """Tokens of the second part, whose agent has the habits below; 0: there is none."""
     habit_rate: float = 0.5
     """Share of both peak rates in the second part. It has no label smoothing: what stays uncertain
