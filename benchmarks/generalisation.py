@@ -3,9 +3,10 @@
     python benchmarks/generalisation.py [--policy FOLDER] [--number 50] [--seed 77]
 
 The oracle's conversations on fresh variants of the schooling's scenarios and of the tuning side's,
-by writer: the share of generations with calls that are predicted whole, given the true history, and
-of those whose first function is right. The bundled policy also counts what it leaves open, so ask a
-ceiling (`rods pretrain --ceiling`). Greedy play multiplies the first figure over a conversation.
+by writer: different tools that are called, the share of generations with calls that are predicted
+whole, given the true history, and of those whose first function is right. Greedy play multiplies
+the first share over a conversation. The bundled policy also shows what it leaves open, so ask a
+ceiling (`rods pretrain --ceiling`).
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ def main() -> None:
         for kind, shares in KINDS.items():
             schooling.RESAMPLED, schooling.ROAMING = shares
             maker = schooling.VariantGenerator(tasks, "", options.seed)
-            rows = schooling.make_conversations(
-                maker, template, config.rollout, range(options.number)
-            )
+            numbers = range(options.number)
+            rows = schooling.make_conversations(maker, template, config.rollout, numbers)
             found = [v for row in rows for v in verdicts(model, template, row)]
             whole, first = (sum(part) / len(found) for part in zip(*found, strict=True))
-            counted = f"{side:9} {kind:19} {len(found):4} generations with calls"
+            turns = [turn for number in numbers for turn in maker.variant(number).turns]
+            tools = {call.name for turn in turns for call in turn.ground_truth}
+            counted = f"{side:9} {kind:19} {len(tools):3} tools, {len(found):4} generations"
             print(f"{counted}: {whole:.3f} whole, {first:.3f} function right", flush=True)
 
 

@@ -3,7 +3,7 @@
     python benchmarks/recipes.py --recipes torl retool --seeds 0 1 --parallel 2
 
 Runs `rods train --recipe NAME --profile smoke` and its controls (a finished run is kept, an
-unfinished one is resumed), prints first and last quarters of the meters, and draws the curves of
+unfinished one is resumed), prints first and last sixths of the meters, and draws the curves of
 docs/recipes.md (means over the seeds) into `--pictures`.
 """
 
@@ -141,13 +141,13 @@ def lines(out: Path, variant: Variant, seeds: Sequence[int]) -> Lines:
 
 
 def show(name: str, out: Path, seeds: Sequence[int]) -> None:
-    """First and last quarter of each meter."""
-    print(f"\n{name} ({len(seeds)} seeds): first and last quarter of the updates")
+    """First and last sixth of each meter."""
+    print(f"\n{name} ({len(seeds)} seeds): first and last sixth of the updates")
     keys = [*METERS, "tool_productivity", "response_tokens", "execution_success", "reward_mean"]
     keys += ["calls_needed", "calls_wasted", "calls_short"]
     for variant in STUDIES[name]:
         rows = lines(out, variant, seeds)
-        cut = max(1, len(rows) // 4)
+        cut = max(1, len(rows) // 6)
         found = {k: (mean(rows[:cut], k), mean(rows[-cut:], k)) for k in keys}
         seconds = sum(r["seconds_rollout"] + r["seconds_update"] for r in rows)
         print(f"  {variant.label} ({len(rows)} updates, {seconds:.0f} s)")
