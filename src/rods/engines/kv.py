@@ -25,9 +25,6 @@ from rods.engines.weights import Layer, Weights
 
 _PIECE = 1024
 """Most tokens of one row in one pass."""
-_BLOCK = 8
-"""Rows whose own caches are attended to together, up to the longest of them. Reading caches is what
-a decode step costs; rows of one group lie side by side and are about equally long."""
 
 
 class _Place(NamedTuple):
@@ -240,21 +237,13 @@ class StaticKV:
         bias.masked_fill_(future[:, None, None], -math.inf)
         live = set(rows)
         plan = self._store.plan([self._slots[r] if r in live else None for r in range(top)])
-        blocks = [range(first, min(first + _BLOCK, top)) for first in range(0, top, _BLOCK)]
-        spans = [
-            (
-                slice(block.start, block.stop),
-                max((self.lengths[r] - bases[r] + 1 for r in block if r in live), default=1),
-            )
-            for block in blocks
-        ]
         hidden = F.embedding(torch.tensor(tokens, device=self._device), w.embedding)
         for number, layer in enumerate(w.layers):
             query, key, value = self._project(layer, hidden, cos, sin)
             keys, values = self._keys[number], self._values[number]
             keys[everyone, :, own], values[everyone, :, own] = key, value
             query = query.view(top, w.kv_heads, -1, w.head_dim)
-            mixed = self._mix(number, query, bias, plan, spans)
+            mixed = self._mix(number, query, bias, plan)
             hidden = self._finish(layer, hidden, mixed.reshape(top, -1))
         for row in rows:
             self.lengths[row] += 1
@@ -262,30 +251,16 @@ class StaticKV:
             hidden = hidden[torch.tensor(rows, device=self._device)]
         return self._logits(hidden)
 
-    def _mix(
-        self,
-        layer: int,
-        query: Tensor,
-        bias: Tensor,
-        plan: PrefixPlan | None,
-        spans: Sequence[tuple[slice, int]],
-    ) -> Tensor:
+    def _mix(self, layer: int, query: Tensor, bias: Tensor, plan: PrefixPlan | None) -> Tensor:
         """Attention of one token a row to its own cache and to its shared prompt."""
         top, span = bias.shape[0], bias.shape[-1]
-        keys, values = self._keys[layer], self._values[layer]
+        keys, values = self._keys[layer][:top, :, :span], self._values[layer][:top, :, :span]
         if plan is None:
-            keys, values = keys[:top, :, :span], values[:top, :, :span]
             return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias)
         # Softmax over two sets of keys from the softmax over each: their weights are the sums of
         # exponentials, here as logarithms, and e^b / (e^a + e^b) = sigmoid(b - a).
         query = query * self._w.head_dim**-0.5
-        parts = [
-            attend(
-                query[rows], keys[rows, :, :most], values[rows, :, :most], bias[rows, ..., :most]
-            )
-            for rows, most in spans
-        ]
-        mixed, weight = (torch.cat(part) for part in zip(*parts, strict=True))
+        mixed, weight = attend(query, keys, values, bias)
         shared, shared_weight = self._store.attend(layer, query, plan)
         return torch.lerp(mixed, shared, torch.sigmoid(shared_weight - weight))
 
