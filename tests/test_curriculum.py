@@ -158,7 +158,7 @@ def test_one_cycle_an_epoch_one_step_before_its_end(curriculum_of):
 
 def test_several_cycles_are_spread_over_the_epoch(curriculum_of):
     queue = FakeQueue()
-    more = {"cycles_per_epoch": 3, "variants_per_seed": 1, "backlog_epochs": 9}
+    more = {"variants_per_seed": 1, "pace": {"cycles": 3, "backlog": 9}}
     curriculum = curriculum_of(queue, tasks=originals(36), synthesis=more)
     curriculum.start_epoch()
     emitted = []
@@ -185,7 +185,7 @@ def test_back_pressure_limits_the_orders(curriculum_of):
         queue,
         boundary={"seeds": 16, "cooldown_epochs": 0},
         replay={"inject": 0.25, "retire": []},
-        synthesis={"variants_per_seed": 2, "backlog_epochs": 1.5, "cycles_per_epoch": 2},
+        synthesis={"variants_per_seed": 2, "pace": {"backlog": 1.5, "cycles": 2}},
     )
     for _ in range(4):
         play(curriculum, half)
@@ -244,7 +244,7 @@ def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
         queue,
         boundary=every,
         replay={"inject": 1.0},
-        synthesis={"variants_per_seed": 1, "backlog_epochs": 9, "cycles_per_epoch": 1},
+        synthesis={"variants_per_seed": 1, "pace": {"backlog": 9, "cycles": 1}},
     )
     play(curriculum, lambda t: [0.0] * 4 if t.id == bad else half(t), epochs=3)
     assert curriculum.metrics()["never_solved"] == 1

@@ -25,6 +25,7 @@ from rods.evaluation.grid import EXPERIMENTS, Cell, Grid, load_grid
 from rods.evaluation.stats import paired_difference
 from rods.report.experiment import Experiment, pooled
 from rods.report.heldout import Part
+from rods.report.reach import Point, trajectories_to
 from rods.report.run_data import load_run
 from rods.reward import Score
 from rods.rewards.filters import has_variance
@@ -324,3 +325,57 @@ def test_a_real_grid_runs_and_is_kept(tmp_path: Path) -> None:
     assert {j.origin for _, j in offline.judgements} == {"original", "variant"}
     spent = {name: load_run(tmp_path / "runs" / f"{name}-0") for name in ("fixed", "dapo")}
     assert all(16 <= run.total("trajectories") <= 28 for run in spent.values())
+
+
+# -- on the way ----------------------------------------------------------------------------------
+
+
+def evaluated(path: Path, when: str, value: float) -> None:
+    """Append an evaluation of two variants with this greedy progress to a run."""
+    rows = [
+        {"task_id": f"t{n}", "category": "base", "set": "variant", "scenario": f"s{n}",
+         "greedy_progress": [value + n], "progress": [value + n]}
+        for n in (-0.01, 0.01)
+    ]  # fmt: skip
+    with (path / "metrics.jsonl").open("a") as out:
+        out.write(json.dumps({"kind": "eval", "step": 99, "when": when, "rows": rows}) + "\n")
+
+
+def without_evaluations(path: Path) -> None:
+    lines = (path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["kind"] != "eval"]
+    (path / "metrics.jsonl").write_text("".join(kept))
+
+
+def test_the_level_of_the_baseline_is_reached_after_so_many_trajectories(
+    grid: Grid, runs: Path
+) -> None:
+    levels = {"fixed": (0.2, 0.4, 0.5, 0.4), "rods": (0.2, 0.6, 0.7, 0.8)}
+    for cell in grid.cells:
+        path = runs / cell.name
+        without_evaluations(path)
+        for when, value in zip(("before", "update 4", "update 8", "after"), levels[cell.arm.name],
+                               strict=True):  # fmt: skip
+            evaluated(path, when, value)
+    found = Experiment.of(grid, runs)
+    steps = found.arms[0].runs[0].steps
+    spent = {n: sum(r.numbers["trajectories"] for r in steps if r.step <= n) for n in (4, 8)}
+    metric, best, reached = found.reached[0]
+    assert metric == "greedy_progress" and best == pytest.approx(0.5)
+    assert reached["fixed"] == pytest.approx(spent[8])
+    assert reached["rods"] == pytest.approx(spent[4] * (0.5 - 0.2) / (0.6 - 0.2))
+    assert "Trajectories until the best level of fixed" in " ".join(text_of(found).split())
+    page = found.write(runs / "page.html").read_text()
+    assert "Held out: progress greedy" in page and "until the best level" in page
+
+
+def test_a_level_that_is_never_reached_is_said_so() -> None:
+    curve = [Point(0, 0.1), Point(64, 0.3)]
+    assert trajectories_to(curve, 0.4) is None
+    assert trajectories_to(curve, 0.1) == 0
+    assert trajectories_to(curve, 0.2) == pytest.approx(32)
+
+
+def test_without_evaluations_on_the_way_nothing_is_said_of_levels(grid: Grid, runs: Path) -> None:
+    found = Experiment.of(grid, runs)
+    assert not found.reached and "best level" not in " ".join(text_of(found).split())

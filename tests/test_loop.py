@@ -196,7 +196,8 @@ def parts(curriculum: str) -> Parts:
 
 
 def settings(**changes: Any) -> RunConfig:
-    return small_config(**{"train": {"local": {"checkpoint_steps": 3}}, **changes})
+    often = {"train": {"local": {"checkpoint_steps": 3}}, "evaluation": {"every": 3}}
+    return small_config(**{**often, **changes})
 
 
 def start(path: Path, config: RunConfig) -> RunDirectory:
@@ -233,7 +234,9 @@ def test_the_loop_closes(whole: Whole) -> None:
     rows = RunDirectory.open(whole.path).metrics()
     epochs = [r for r in rows if r["kind"] == "epoch"]
     steps = [r for r in rows if r["kind"] == "step"]
-    assert [r["when"] for r in rows if r["kind"] == "eval"] == ["before", "after"]
+    shown = [(r["when"], r["rows"][0]["version"]) for r in rows if r["kind"] == "eval"]
+    ways = [(f"update {n}", n) for n in range(3, len(steps), 3)]
+    assert shown == [("before", 0), *ways, ("after", len(steps))]
     assert [e["stage"] for e in epochs] == ["plain", *["grow"] * 4]
     assert sum(e["injected"] for e in epochs) > 0
     assert sum(sum(e["retired"].values()) for e in epochs) > 0

@@ -61,10 +61,11 @@ FULL = "full"
 """Stands for a recipe's top level."""
 OWN = (
     *("env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
-    *("synthesis.resample", "synthesis.llm", "boundary.thompson", "rewards.otc"),
+    *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
     *("train.gae", "train.filtering", "train.local", "static"),
 )
-"""Sections of one environment, writer, reward, way of choosing seeds or way of training."""
+"""Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
+worker."""
 
 
 def _moved(section: str, to: str, names: str) -> dict[str, str]:
@@ -90,6 +91,8 @@ RENAMED = {
     "train.group_window": "train.filtering.window",
     **_moved("synthesis", "llm", "url model models temperature temperatures top_p planner"),
     **_moved("synthesis", "llm", "narrative coherence feedback concurrency timeout"),
+    "synthesis.cycles_per_epoch": "synthesis.pace.cycles",
+    "synthesis.backlog_epochs": "synthesis.pace.backlog",
     **_moved("train", "gae", "critic_lr critic_warmup gamma value_clip"),
     **_moved("train", "local", "weight_decay grad_clip microbatch_tokens checkpoint_steps"),
     **_moved("train", "local", "gradient_checkpointing"),

@@ -41,13 +41,15 @@ def train(parts: Parts, run: RunDirectory, display: Display) -> None:
     Raises:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
-    config = run.config
+    config, every = run.config, run.config.evaluation.every
     with _curriculum(parts, run, config) as curriculum, ctrl_c() as stopped:
         if run.latest_checkpoint() is None:
             _evaluate(parts, run, display, "before", step=0)
             _checkpoint(parts, run, curriculum, force=True)
         sampled = sum(_sampled(record) for record in run.metrics())
         while not _finished(config, curriculum, parts.trainer, sampled):
+            if (done := parts.trainer.step) and every and done % every == 0:
+                _evaluate(parts, run, display, f"update {done}", step=done + 1)
             if curriculum.epoch_done:
                 _log_epoch(parts, run, display, curriculum, curriculum.start_epoch())
             record = _step(parts, run, display, curriculum)
@@ -197,7 +199,8 @@ def _log_epoch(
 
 
 def _evaluate(parts: Parts, run: RunDirectory, display: Display, when: str, step: int) -> None:
-    display.message(f"held-out evaluation {when} training")
+    # One on the way counts, as an epoch's record does, to the update that follows it.
+    display.message(f"held-out evaluation {when}")
     rows = asyncio.run(parts.evaluate(parts.policy, display.rollout))
     run.log({"kind": "eval", "step": step, "when": when, "rows": [dict(row) for row in rows]})
 

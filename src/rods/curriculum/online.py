@@ -306,7 +306,7 @@ class OnlineCurriculum:
         """
         if not self._expands(self.stage):
             return False
-        cycles = self._config.synthesis.cycles_per_epoch
+        cycles = self._config.synthesis.pace.cycles
         ran = self.buffer.journal.meters(self.epoch).get("cycles", 0)
         if ran >= cycles:
             return False
@@ -361,7 +361,7 @@ class OnlineCurriculum:
     def _room(self) -> int:
         """Variants that may still be ordered before the backlog is full."""
         entering = self.buffer.injectable(len(self._originals(self.epoch)))
-        most = math.floor(self._config.synthesis.backlog_epochs * entering)
+        most = math.floor(self._config.synthesis.pace.backlog * entering)
         ordered = sum(r.n for r in self.buffer.journal.open_requests())
         return max(0, most - self.buffer.waiting - ordered)
 

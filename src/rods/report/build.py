@@ -115,7 +115,7 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
     notes = list(run.notes)
     if lonely := unpaired(before, after):
         notes.append(f"{lonely} tasks were evaluated only once and enter no difference.")
-    when = "after" if after is None or after.when == "after" else f"epoch {after.when}"
+    when = "after" if after is None or after.when == "after" else after.when
     return {
         "run": run,
         "finished": bool(run.manifest.get("finished")),

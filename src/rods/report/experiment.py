@@ -28,6 +28,8 @@ from rods.evaluation.grid import Grid
 from rods.evaluation.stats import Difference, Interval
 from rods.report.build import render, span, write_page
 from rods.report.compare import COLOURS, FAIR, overlays
+from rods.report.curves import Figure
+from rods.report.frame import Axes
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -38,8 +40,10 @@ from rods.report.heldout import (
     measured,
     result_rows,
 )
+from rods.report.reach import Point, held_out_curve, trajectories_to
 from rods.report.results import change, mean
 from rods.report.run_data import EvalRow, Evaluation, RunData, StepRow, load_run
+from rods.report.svg import Series, line_chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,39 @@ class Experiment:
         return cls(grid.name, grid.baseline, arms, (*notes, *_unfair(arms)))
 
     @property
+    def reached(self) -> list[tuple[str, float, dict[str, float | None]]]:
+        """For each metric of the first set: the baseline's best level, and after how many
+        trajectories each arm reached it (mean over seeds; None: not). Empty where nothing was
+        evaluated on the way."""
+        found: list[tuple[str, float, dict[str, float | None]]] = []
+        for metric in self.metrics:
+            curves = {arm.name: self._curve(arm, metric) for arm in self.arms}
+            best = max((p.value for p in curves.get(self.baseline, [])), default=None)
+            if best is not None and all(len(curve) > 2 for curve in curves.values()):
+                spent = {name: trajectories_to(curve, best) for name, curve in curves.items()}
+                found.append((metric, best, spent))
+        return found
+
+    def _curve(self, arm: ArmResult, metric: str) -> list[Point]:
+        return held_out_curve([*arm.runs.values()], self.parts[0].set, metric)
+
+    def curves(self) -> list[Figure]:
+        """Held-out results over trajectories, then the learning curves."""
+        colours = [COLOURS[i % len(COLOURS)] for i in range(len(self.arms))]
+        found: list[Figure] = []
+        for metric, _, _ in self.reached:
+            lines: list[Series] = []
+            for arm, css in zip(self.arms, colours, strict=True):
+                spent, values = zip(*self._curve(arm, metric), strict=True)
+                lines.append(Series(arm.name, spent, values, css))
+            title = f"Held out: {' '.join(METRICS[metric]).lower()}"
+            axes = Axes(x_label="trajectories")
+            legend = [(line.name, line.css) for line in lines]
+            found.append(Figure(title, "Means over the seeds.", line_chart(lines, axes), legend))
+        runs = [_mean_run(arm) for arm in self.arms]
+        return [*found, *overlays(runs, [arm.name for arm in self.arms], colours)]
+
+    @property
     def parts(self) -> list[Part]:
         """Parts of the held-out tasks that any arm has values of, in their order."""
         return list(dict.fromkeys(part for arm in self.arms for part, _ in arm.cells))
@@ -138,7 +175,8 @@ class Experiment:
 
     def table(self) -> Group:
         """Results and budgets for a terminal, 80 columns."""
-        return Group(_results(self), _budgets(self))
+        parts = [_results(self), _budgets(self)]
+        return Group(*parts, _reached(self)) if self.reached else Group(*parts)
 
     def write(self, out: Path) -> Path:
         """Write the page, self-contained.
@@ -146,11 +184,9 @@ class Experiment:
         Raises:
             StoreError: it cannot be written.
         """
-        curves = [_mean_run(arm) for arm in self.arms]
-        colours = [COLOURS[i % len(COLOURS)] for i in range(len(curves))]
         context = {
             "experiment": self,
-            "curves": overlays(curves, [arm.name for arm in self.arms], colours),
+            "curves": self.curves(),
             "writers_said": WRITERS_SAID if any(p.by == "writer" for p in self.parts) else "",
         }
         return write_page(out, render("experiment.html.j2", context))
@@ -321,4 +357,23 @@ def _budgets(found: Experiment) -> Table:
         figures = dict(arm.budget)
         texts = [figures[name].partition(" (")[0] for name in names]
         table.add_row(Text(arm.name), str(len(arm.runs)), *texts, arm.ahead or "-")
+    return table
+
+
+def _reached(found: Experiment) -> Table:
+    table = Table(
+        title=f"Trajectories until the best level of {found.baseline} on the way",
+        caption="Means over seeds, straight lines between evaluations.",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=0,
+    )
+    table.add_column("")
+    for metric, level, _ in found.reached:
+        what, way = METRICS[metric]
+        table.add_column(f"{what.split()[-1].lower()} {way}\n{level:.3f}", justify="right")
+    for arm in found.arms:
+        spent = [by_arm[arm.name] for _, _, by_arm in found.reached]
+        table.add_row(Text(arm.name), *("not" if s is None else f"{s:.0f}" for s in spent))
     return table

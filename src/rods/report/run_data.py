@@ -9,7 +9,7 @@ Format, one JSON object a line, told apart by `kind`:
   (without it, `active` counts the variants); since the epoch record before: injected, deferred,
   retired {reason: n}; over the whole run so far: synthesis {tried, accepted, rejected
   {reason: n}, seconds}.
-* `eval`: when ("before", "after" or an epoch number), rows: [{task_id, category, set (original or
+* `eval`: when ("before", "after" or "update 8"), rows: [{task_id, category, set (original or
   variant), of the samples progress: [..], solved: [..], parity: [..], the same of the greedy
   trajectory as greedy_progress and so on, and optionally scenario and recipe}]. Runs of older
   versions have either samples or, with evaluation.temperature = 0, greedy values under those names.
@@ -389,6 +389,6 @@ def _missing(
         notes.append("There is no evaluation before training, so no difference can be given.")
     if "after" not in evaluations:
         between = [when for when in evaluations if when != "before"]
-        instead = f" The one of epoch {between[-1]} is shown instead." if between else ""
+        instead = f" The one at {between[-1]} is shown instead." if between else ""
         notes.append(f"There is no evaluation after training.{instead}")
     return notes

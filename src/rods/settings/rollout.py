@@ -69,7 +69,7 @@ class RolloutSettings(Settings):
 
 
 class EvaluationSettings(Settings):
-    """Held-out evaluation, before and after (and every `epochs`)."""
+    """Held-out evaluation, before and after training."""
 
     tasks: int = Field(default=0, ge=0)
     """Original held-out tasks, stratified; 0: all."""
@@ -82,6 +82,9 @@ class EvaluationSettings(Settings):
     """Samples of a task at `temperature`, averaged, beside one greedy trajectory; 0: that alone."""
     temperature: float = Field(default=1.0, le=5.0)
     """Of the samples."""
+
+    every: int = Field(default=0, ge=0)
+    """Updates between evaluations on the way, for curves; 0: none but before and after training."""
 
     @field_validator("temperature")
     @classmethod

@@ -52,6 +52,15 @@ class LlmWriterSettings(Settings):
     """Cost of a million tokens of answers."""
 
 
+class PaceSettings(Settings):
+    """How much an epoch asks of the worker."""
+
+    cycles: int = Field(default=1, ge=1)
+    """Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seeds."""
+    backlog: float = Field(default=2.0, gt=0)
+    """Never more waiting variants than this many epochs can inject."""
+
+
 class SynthesisSettings(Settings):
     """How variants are made."""
 
@@ -65,10 +74,7 @@ class SynthesisSettings(Settings):
     """Whole attempts for one variant, K_max."""
     max_distance: float = Field(default=0.25, ge=0, le=1)
     """Largest distance between the complexity profiles of a variant and its seed."""
-    cycles_per_epoch: int = Field(default=1, ge=1)
-    """Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seeds."""
-    backlog_epochs: float = Field(default=2.0, gt=0)
-    """Never more waiting variants than this many epochs can inject."""
+    pace: PaceSettings = PaceSettings()
     drain_seconds: float = Field(default=0.0, ge=0)
     """At an epoch's start, wait at most so long for requests of earlier epochs: a run can then be
     repeated exactly, as long as the writer is in time (the log says so where it is not). 0: nothing

@@ -25,7 +25,7 @@ from rods.types import Json
 
 NOT_DECIDING: Mapping[str, Any] = {
     "llm": {"url", "concurrency", "timeout", "price_in", "price_out"},
-    **dict.fromkeys(("variants_per_seed", "cycles_per_epoch", "backlog_epochs"), True),
+    **dict.fromkeys(("variants_per_seed", "pace"), True),
     "drain_seconds": True,
 }
 """Settings of synthesis that do not change what comes out."""
