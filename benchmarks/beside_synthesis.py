@@ -156,11 +156,11 @@ def step(parts: Parts, config: Any, tasks: list[Any]) -> tuple[float, float]:
             parts.template,
             config.rollout,
             seed=3,
+            noise_version=0,
         )
         return [group async for group in found]
 
     started = time.perf_counter()
-    parts.policy.version = 0
     groups = asyncio.run(play())
     rolled = time.perf_counter()
     scores = [score_group(get_reward("progress"), group) for group in groups]

@@ -122,7 +122,7 @@ class NoisySession:
         ids = (*map(self._letter, text), TEMPLATE.end_id)
         logprobs = tuple(-self._random.random() for _ in ids)
         finish = FinishReason.STOP if len(ids) <= max_tokens else FinishReason.LENGTH
-        return Completion(ids[:max_tokens], logprobs[:max_tokens], finish)
+        return Completion(ids[:max_tokens], logprobs[:max_tokens], finish, 3)
 
     def _letter(self, letter: str) -> int:
         return TEMPLATE.encode(letter)[0]  # never the pairs that `encode` of a text would choose

@@ -13,6 +13,8 @@ import torch
 
 from rods.engines.hf import HFPolicy, HFSession
 from rods.errors import PolicyError
+from rods.policy import Completion
+from rods.trainers.checkpoint import ModelWeights
 from rods.types import FinishReason
 from tiny_models import VOCABULARY, build, shake
 
@@ -360,28 +362,29 @@ def test_sync_takes_new_weights_also_for_open_sessions(fast: bool) -> None:
         session = policy.open(1)
         first = await session.generate(prompt, 5, 1.0)
         shake(model, 99)
-        policy.sync()
+        await policy.sync(ModelWeights(model), 4)
         second = await session.generate([1, 2], 5, 1.0)
+        assert (first.version, second.version, policy.version) == (0, 4, 4)
         return Played(
             [*prompt, *first.ids, 1, 2, *second.ids], list(range(27, 32)), list(second.logprobs)
         )
 
     assert worst_difference(model, [asyncio.run(go())]) < 1e-4
-    assert policy.version == 0
 
 
 def test_sync_in_the_middle_of_a_generation_goes_on() -> None:
     model = build("qwen3")
     policy = HFPolicy(model, [], rows=2, max_context=128)
 
-    async def go() -> int:
+    async def go() -> Completion:
         task = asyncio.create_task(policy.open(1).generate(text(0, 20), 30, 1.0))
         for _ in range(10):
             await asyncio.sleep(0)
-        policy.sync()
-        return len((await task).ids)
+        await policy.sync(ModelWeights(model), 1)
+        return await task
 
-    assert asyncio.run(go()) == 30
+    done = asyncio.run(go())
+    assert len(done.ids) == 30 and done.version == 0  # that of its first token
 
 
 def test_training_mode_of_the_model_is_kept() -> None:

@@ -20,11 +20,11 @@ from rods.dialects import get_dialect, structured
 from rods.dialects.fences import ReTool, Torl, ZeroTir, printed
 from rods.env import Environment, TurnVerdict
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
-from rods.loop import preflight
 from rods.policies.tokenizer import train_tokenizer
 from rods.policy import Completion, ScriptedPolicy, Session
 from rods.rewards.reading import ending
 from rods.rollout.groups import run_episode
+from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
 from rods.trainers.losses import LossInputs, objective

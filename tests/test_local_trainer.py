@@ -347,6 +347,24 @@ def test_checkpoints_load_with_transformers(tmp_path):
     assert AutoTokenizer.from_pretrained(tmp_path / "c").chat_template == "{{ messages }}"
 
 
+@pytest.mark.parametrize("rank", [0, 2])
+def test_weights_are_handed_over_as_transformers_names_them(tmp_path, rank):
+    trainer = make_trainer(
+        make_model(), model_settings=CPU.model_copy(update={"lora_rank": rank}), lr=0.1
+    )
+    trainer.update(groups := make_groups(make_model()), make_scores(groups))
+    handed, fresh = trainer.weights(), make_model(seed=9)
+    assert handed.adapters == bool(rank)
+    missing, unknown = fresh.load_state_dict(dict(handed.tensors()), strict=False)
+    assert (missing, unknown) == (["lm_head.weight"], [])  # tied to the embedding
+    ids = torch.tensor([[1, 2, 3]])
+    with torch.no_grad():
+        torch.testing.assert_close(fresh(ids).logits, trainer.model(ids).logits)
+        assert not torch.allclose(fresh(ids).logits, make_model()(ids).logits)
+    handed.save(tmp_path / "w")
+    assert (tmp_path / "w" / "adapter_model.safetensors").is_file() == bool(rank)
+
+
 def test_adapters_load_with_transformers_and_start_as_nothing(tmp_path):
     make_model().save_pretrained(tmp_path / "base")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "base").eval()

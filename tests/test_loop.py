@@ -9,7 +9,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +24,13 @@ from rods.dialects import get_dialect
 from rods.errors import Interrupted, PolicyError, TaskError
 from rods.loop import train
 from rods.parts import Parts
-from rods.policy import Completion, ScriptedPolicy
+from rods.policy import Capabilities, Completion, Engine, ScriptedPolicy, Weights
 from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group
+from rods.trajectory_codec import read_parquet
 from rods.types import FinishReason, ToolCall
 from rollout_cases import TEMPLATE
 from worlds import NotesEnvironment, notes_task
@@ -40,23 +41,43 @@ def task_of(number: int) -> Task:
     return notes_task(turns, origin=f"notes_{number}")
 
 
-class Learner:
+class Learner(Engine):
     """Does what the last message asks, the more often the more updates it has seen."""
 
-    def __init__(self) -> None:
-        self.version = 0
-        self.synced = 0
+    capabilities = Capabilities("handed")
+    version = 0
 
-    def sync(self) -> None:
-        self.synced += 1
+    def __init__(self) -> None:
+        self.did: list[str] = []
+        self.loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def start(self) -> None:
+        self._do("start")
+
+    async def sync(self, weights: Weights, version: int) -> None:
+        self.version = version
+        self._do(f"sync {dict(weights.tensors())['total']:.2f}")
+
+    async def sleep(self) -> None:
+        self._do("sleep")
+
+    async def wake(self) -> None:
+        self._do("wake")
+
+    async def close(self) -> None:
+        self._do("close")
+
+    def _do(self, what: str) -> None:
+        self.did.append(what)
+        self.loops.add(asyncio.get_running_loop())
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> LearnerSession:
-        return LearnerSession(random.Random(seed), 0.35 + 0.03 * self.version)
+        return LearnerSession(random.Random(seed), self.version)
 
 
 class LearnerSession:
-    def __init__(self, rng: random.Random, skill: float) -> None:
-        self._rng, self._skill = rng, skill
+    def __init__(self, rng: random.Random, version: int) -> None:
+        self._rng, self._version, self._skill = rng, version, 0.35 + 0.03 * version
 
     async def generate(
         self,
@@ -74,7 +95,7 @@ class LearnerSession:
             wrong = self._rng.random() > self._skill
             text = f"[add(amount={int(asked[-1]) + wrong})]"
         ids = (*TEMPLATE.encode(text), TEMPLATE.end_id)
-        return Completion(ids, (-0.5,) * len(ids), FinishReason.STOP)
+        return Completion(ids, (-0.5,) * len(ids), FinishReason.STOP, self._version)
 
     def close(self) -> None:
         pass
@@ -98,6 +119,19 @@ class Report:
         return {"loss": self.loss}
 
 
+class Total(NamedTuple):
+    """The weights of a `Counter`."""
+
+    total: float
+    adapters: bool = False
+
+    def tensors(self) -> Iterator[tuple[str, float]]:
+        yield "total", self.total
+
+    def save(self, folder: Path) -> None:
+        raise AssertionError("nobody asked for a folder")
+
+
 class Counter:
     """A trainer whose weights are the number of updates and the sum of all rewards."""
 
@@ -110,6 +144,9 @@ class Counter:
         self.version += 1
         self.total += sum(s.value for row in scores for s in row)
         return Report(self.total)
+
+    def weights(self) -> Total:
+        return Total(self.total)
 
     def save(self, folder: Path) -> None:
         folder.mkdir()
@@ -249,11 +286,23 @@ def test_the_loop_closes(whole: Whole) -> None:
 def test_the_policy_follows_the_trainer(whole: Whole) -> None:
     made = whole.parts
     assert made.policy.version == made.trainer.version > 5
+    step = ["sleep", "wake", "sync"]
+    assert [what.split()[0] for what in made.policy.did] == [
+        *("start", "sync"), *step * made.trainer.step, "close"
+    ]  # fmt: skip
+    assert made.policy.did[-2] == f"sync {made.trainer.total:.2f}"
+    assert len(made.policy.loops) == 1, "one event loop for the whole run"
     rows = RunDirectory.open(whole.path).metrics()
     means = [r["progress_mean"] for r in rows if r["kind"] == "step"]
     assert sum(means[-3:]) > sum(means[:3])
     after = next(r for r in rows if r["kind"] == "eval" and r["when"] == "after")
     assert after["rows"] == [{"version": made.trainer.version}]
+
+
+def test_spans_know_the_version_that_sampled_them(whole: Whole) -> None:
+    for step, path in enumerate(sorted((whole.path / "trajectories").iterdir())):
+        spans = [span for t in read_parquet(path) for span in t.spans]
+        assert {span.version for span in spans if span.sampled} == {step}
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.2])

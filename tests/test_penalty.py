@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import math
 from dataclasses import replace
@@ -151,7 +152,7 @@ def test_groups_that_a_filter_drops_are_drawn_anew(rounds, asked, monkeypatch):
     )
     stage = SimpleNamespace(reward="zerotir")
     curriculum = SimpleNamespace(next_tasks=next_tasks, stage=stage)
-    groups, scores = _scored(parts, config, None, curriculum)
+    groups, scores = asyncio.run(_scored(parts, config, None, curriculum))
     assert seen == asked and groups == list(range(100, 100 + sum(asked)))
     assert len(scores) == len(groups)
 

@@ -16,7 +16,7 @@ from rods.errors import EnvError, TaskError
 from rods.policy import Completion, ScriptedPolicy, Session, episode_seed
 from rods.rollout.groups import run_episode
 from rods.trajectory import Trajectory
-from rods.types import ParseVerdict, StopReason, ToolCall
+from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall
 from rollout_cases import (
     DIALECT,
     TEMPLATE,
@@ -374,3 +374,46 @@ def test_s29_a_step_that_is_stopped_leaves_nothing_running() -> None:
         thread.join(1.0)
     assert not any(thread.is_alive() for thread in threads)
     assert all(world.closed for world in environment.worlds)
+
+
+class BrokenOff(ScriptedPolicy):
+    """Stops every generation after `size` ids, as an engine does when new weights come in."""
+
+    def __init__(self, script: Sequence[Sequence[int]], size: int) -> None:
+        super().__init__(script)
+        self._size = size
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
+        session, size = super().open(seed, shared_prompt), self._size
+        generate = session.generate
+        left: list[Completion] = []
+        part = 0
+
+        async def broken(new_ids: Sequence[int], max_tokens: int, *options: Any) -> Completion:
+            nonlocal part
+            if not left:
+                left.append(await generate(new_ids, max_tokens, *options))
+            assert bool(new_ids) == (part == 0)
+            whole, at, part = left[0], part * size, part + 1
+            ids, logprobs = whole.ids[at : at + size], whole.logprobs[at : at + size]
+            if at + size < len(whole.ids):
+                return Completion(ids, logprobs, FinishReason.ABORT, part)
+            left.clear()
+            part = 0
+            return Completion(ids, logprobs, whole.finish, 9)
+
+        session.generate = broken  # type: ignore[method-assign]
+        return session
+
+
+def test_s30_a_generation_that_was_broken_off_goes_on() -> None:
+    texts = ["[add(amount=2)]", "ok", "[note(text='x')]", "ok"]
+    ids = [[*TEMPLATE.encode(text), TEMPLATE.end_id] for text in texts]
+    whole, parts = play(TWO, ScriptedPolicy(ids)), play(TWO, BrokenOff(ids, 5))
+    assert parts.solved and [s.text for s in parts.steps] == [s.text for s in whole.steps]
+    assert [step.finish for step in parts.steps] == [step.finish for step in whole.steps]
+    assert parts.ledger.ids == whole.ledger.ids and parts.ledger.mask == whole.ledger.mask
+    first = parts.spans[1:4]
+    assert [(len(s.ids), s.version) for s in first] == [(5, 1), (5, 2), (len(ids[0]) - 10, 9)]
+    endless = play(TWO, BrokenOff(ids, 0))
+    assert "broke one generation off 16 times" in str(endless.failure)

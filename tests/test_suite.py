@@ -12,8 +12,8 @@ import pytest
 from pool_cases import group, original
 from rods.config import EvaluationSettings, load_config
 from rods.errors import ConfigError
-from rods.evaluation.suite import Suite, row_of
-from rods.policy import Completion
+from rods.evaluation.suite import NOISE, Suite, row_of
+from rods.policy import Completion, episode_seed
 from rods.trajectory import Group
 from rods.types import FinishReason, ToolCall
 from rollout_cases import DIALECT, TEMPLATE
@@ -50,8 +50,10 @@ class SureWhenGreedy:
 
     def __init__(self) -> None:
         self.version, self.open_at_once, self.most_at_once = 7, 0, 0
+        self.seeds: set[int] = set()
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> SureWhenGreedy.Session:
+        self.seeds.add(seed)
         self.open_at_once += 1
         self.most_at_once = max(self.most_at_once, self.open_at_once)
         return SureWhenGreedy.Session(self)
@@ -67,7 +69,7 @@ class SureWhenGreedy:
             self._said += 1
             text = "[add(amount=2)]" if temperature == 0 and self._said == 1 else "ok"
             ids = (*TEMPLATE.encode(text), TEMPLATE.end_id)
-            return Completion(ids, (-0.1,) * len(ids), FinishReason.STOP)
+            return Completion(ids, (-0.1,) * len(ids), FinishReason.STOP, self._policy.version)
 
         def close(self) -> None:
             self._policy.open_at_once -= 1
@@ -94,7 +96,17 @@ def test_every_task_is_played_greedily_and_sampled_at_once() -> None:
         assert (row["greedy_progress"], row["progress"]) == ([1.0], [0.0] * 3)
         assert (row["greedy_solved"], row["solved"]) == ([True], [False] * 3)
     assert policy.most_at_once == 8  # both ways of both tasks: one batch
-    assert seen[-1] == (8, 8) and policy.version == 7
+    assert seen[-1] == (8, 8)
+
+
+def test_the_noise_does_not_depend_on_the_policy_version() -> None:
+    _, policy, _ = evaluated(samples=2)
+    tasks = [notes_task([(f"add two, {i}", [ToolCall("add", {"amount": 2})])]) for i in range(2)]
+    assert policy.seeds == {
+        episode_seed(NOISE, task.id, member, policy_version=0)
+        for task in tasks
+        for member in range(2)
+    }
 
 
 def test_samples_can_be_left_out() -> None:

@@ -149,7 +149,7 @@ def test_increments_equal_the_whole_rendering_and_sampled_ids_survive(
     ledger.add_context(TEMPLATE.prompt(messages))
     for sampled, cut, more in turns:
         ids = sampled + ([] if cut else [TEMPLATE.end_id])
-        ledger.add_sampled(ids, [-1.0] * len(ids))
+        ledger.add_sampled(ids, [-1.0] * len(ids), 0)
         ledger.add_context(TEMPLATE.increment(more, closed=not cut))
         messages += [Message("assistant", TEMPLATE.decode(ids)), *more]
         expected += ids
@@ -164,7 +164,7 @@ def test_tokens_that_merge_over_a_join_are_history_not_a_boundary() -> None:
     said = [Message("user", "u"), Message("assistant", "\n\n"), Message("user", "v")]
     ledger = Ledger()
     ledger.add_context(TEMPLATE.prompt(said[:1]))
-    ledger.add_sampled([13, TEMPLATE.end_id], [-1.0, -1.0])
+    ledger.add_sampled([13, TEMPLATE.end_id], [-1.0, -1.0], 0)
     ledger.add_context(TEMPLATE.increment(said[2:]))
     assert TEMPLATE.decode([13]) == "\n\n"
     whole = TEMPLATE.prompt(said)
@@ -192,7 +192,7 @@ def test_check_reports_stripped_thoughts_without_failing() -> None:
 def test_compare_never_tolerates_a_boundary() -> None:
     ledger = Ledger()
     ledger.add_context(TEMPLATE.prompt([Message("user", "u")]))
-    ledger.add_sampled([*TEMPLATE.encode("yes"), TEMPLATE.end_id], [-1.0] * 4)
+    ledger.add_sampled([*TEMPLATE.encode("yes"), TEMPLATE.end_id], [-1.0] * 4, 0)
     good = Ledger(ledger.spans)
     good.add_context(TEMPLATE.increment([Message("user", "v")]))
     lost = Ledger(ledger.spans)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -38,7 +40,7 @@ CALLS = st.lists(CALL, max_size=2).map(tuple)
 SPAN = st.lists(st.tuples(st.integers(0, 2**31 - 1), FLOATS), max_size=4).flatmap(
     lambda pairs: st.sampled_from(
         [
-            Span(tuple(i for i, _ in pairs), tuple(p for _, p in pairs)),
+            Span(tuple(i for i, _ in pairs), tuple(p for _, p in pairs), len(pairs)),
             Span(tuple(i for i, _ in pairs), None),
         ]
     )
@@ -106,8 +108,21 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
         list(read_jsonl(path))
 
 
+def test_files_of_version_1_say_one_policy_version_for_all_spans(tmp_path: Path) -> None:
+    kept = replace(ONE, policy_version=7, spans=(Span((1,), None), Span((2,), (-0.5,), 7)))
+    row = to_json(kept)
+    for span in row["spans"]:
+        del span["version"]
+    assert from_json({**row, "version": 1}) == kept
+    write_parquet(tmp_path / "new.parquet", [kept])
+    table = parquet.read_table(tmp_path / "new.parquet").drop_columns(["span_versions"])
+    old = table.set_column(0, "version", [[1]])
+    parquet.write_table(old, tmp_path / "old.parquet")
+    assert list(read_parquet(tmp_path / "old.parquet")) == [kept]
+
+
 def test_another_version_is_refused() -> None:
-    with pytest.raises(StoreError, match="format version 99, this program reads 1"):
+    with pytest.raises(StoreError, match="format version 99, this program reads 1 to 2"):
         from_json({**to_json(ONE), "version": 99})
 
 

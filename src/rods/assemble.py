@@ -31,6 +31,7 @@ from rods.evaluation.suite import Suite, stratified
 from rods.evaluation.tool_metrics import meters
 from rods.loop import train as play
 from rods.parts import Parts, every_group
+from rods.policy import Policy
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
 from rods.reward import Score
@@ -225,7 +226,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
 
     async def evaluate(
-        policy: HFPolicy, progress: Callable[[int, int], None]
+        policy: Policy, progress: Callable[[int, int], None]
     ) -> list[dict[str, Any]]:
         return await suite.run(environment, policy, dialect, template, config.rollout, progress)
 
@@ -261,10 +262,12 @@ def evaluation_of(
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
     policy = engine_of(config, model, template)
 
-    def play(
-        progress: Callable[[int, int], None],
-    ) -> Coroutine[Any, Any, list[dict[str, Any]]]:
-        return suite.run(environment, policy, dialect, template, config.rollout, progress)
+    async def play(progress: Callable[[int, int], None]) -> list[dict[str, Any]]:
+        try:
+            await policy.start()
+            return await suite.run(environment, policy, dialect, template, config.rollout, progress)
+        finally:
+            await policy.close()
 
     return play
 

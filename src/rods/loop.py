@@ -17,22 +17,23 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from rods.config import RunConfig
 from rods.curriculum.journal import EpochReport
 from rods.curriculum.online import OnlineCurriculum
-from rods.errors import Interrupted, PolicyError
+from rods.errors import Interrupted
 from rods.infra.interrupt import ctrl_c
 from rods.parts import Display, Parts, Trainer
 from rods.records import epoch_figures, judgement_figures, rollout_figures
 from rods.reward import Score
 from rods.rollout.groups import run_groups
+from rods.rollout.preflight import preflight
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
-from rods.types import Json, ParseVerdict
+from rods.types import Json
 
 
 def train(parts: Parts, run: RunDirectory, display: Display) -> None:
@@ -41,18 +42,27 @@ def train(parts: Parts, run: RunDirectory, display: Display) -> None:
     Raises:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
+    with ctrl_c() as stopped:
+        asyncio.run(_train(parts, run, display, stopped))
+    run.finish()
+
+
+async def _train(
+    parts: Parts, run: RunDirectory, display: Display, stopped: Callable[[], bool]
+) -> None:
+    """The whole run, on one event loop."""
     config, every = run.config, run.config.evaluation.every
-    with _curriculum(parts, run, config) as curriculum, ctrl_c() as stopped:
+    async with _curriculum(parts, run, config) as curriculum:
         if run.latest_checkpoint() is None:
-            _evaluate(parts, run, display, "before", step=0)
+            await _evaluate(parts, run, display, "before", step=0)
             _checkpoint(parts, run, curriculum, force=True)
         sampled = sum(_sampled(record) for record in run.metrics())
         while not _finished(config, curriculum, parts.trainer, sampled):
             if (done := parts.trainer.step) and every and done % every == 0:
-                _evaluate(parts, run, display, f"update {done}", step=done + 1)
+                await _evaluate(parts, run, display, f"update {done}", step=done + 1)
             if curriculum.epoch_done:
                 _log_epoch(parts, run, display, curriculum, curriculum.start_epoch())
-            record = _step(parts, run, display, curriculum)
+            record = await _step(parts, run, display, curriculum)
             run.log(record)
             display.step(record)
             sampled += _sampled(record)
@@ -60,8 +70,7 @@ def train(parts: Parts, run: RunDirectory, display: Display) -> None:
             if stopped():
                 raise Interrupted(f"stopped after update {parts.trainer.step}.")
         _checkpoint(parts, run, curriculum, force=True)
-        _evaluate(parts, run, display, "after", step=parts.trainer.step + 1)
-    run.finish()
+        await _evaluate(parts, run, display, "after", step=parts.trainer.step + 1)
 
 
 def _finished(
@@ -75,18 +84,19 @@ def _sampled(record: Mapping[str, Json]) -> int:
     return int(str(record.get("trajectories", 0)))
 
 
-def _step(
+async def _step(
     parts: Parts, run: RunDirectory, display: Display, curriculum: OnlineCurriculum
 ) -> dict[str, Json]:
     """Draw tasks, roll out, score, judge, update: one line of the log."""
     config, stage, epoch = run.config, curriculum.stage, curriculum.epoch
     started = time.perf_counter()
-    groups, scores = _scored(parts, config, display, curriculum)
+    groups, scores = await _scored(parts, config, display, curriculum)
     rolled = time.perf_counter()
     judged = [curriculum.observe(group, s) for group, s in zip(groups, scores, strict=True)]
+    await parts.policy.sleep()
     report = parts.trainer.update(groups, scores)
-    parts.policy.sync()
-    parts.policy.version = parts.trainer.version
+    await parts.policy.wake()
+    await parts.policy.sync(parts.trainer.weights(), parts.trainer.version)
     run.write_trajectories(parts.trainer.step, [t for g in groups for t in g.trajectories])
     return {
         **report.metrics(),
@@ -105,7 +115,7 @@ def _step(
     }
 
 
-def _scored(
+async def _scored(
     parts: Parts, config: RunConfig, display: Display, curriculum: OnlineCurriculum
 ) -> tuple[list[Group], list[list[Score]]]:
     """A step's groups with their scores; for those that a filter drops, tasks are drawn anew."""
@@ -116,34 +126,12 @@ def _scored(
         tasks = curriculum.next_tasks(missing) if missing else []
         if not tasks:
             break
-        new = asyncio.run(_roll_out(parts, config, tasks, display))
+        new = await _roll_out(parts, config, tasks, display)
         if parts.trainer.step == 0 and not groups:
             preflight(new)
         groups += new
         scores += [parts.rewards.score_group(curriculum.stage.reward, group) for group in new]
     return groups, scores
-
-
-def preflight(groups: Sequence[Group]) -> None:
-    """Refuse to train a policy whose calls nobody understands.
-
-    Raises:
-        PolicyError: not one call was parsed in the first step; the message shows what was read.
-    """
-    valid = [t for g in groups for t in g.trajectories if t.valid]
-    if any(v.correct is not None for t in valid for v in t.verdicts):
-        return  # questions: a policy may answer them without a call
-    steps = [s for t in valid for s in t.steps]
-    if not any(s.verdict is ParseVerdict.CALLS for s in steps):
-        seen = next((s for s in steps if s.verdict.is_error), steps[0] if steps else None)
-        what = (
-            f"{seen.text[:200]!r} was read as {seen.verdict}" if seen else "nothing was generated"
-        )
-        raise PolicyError(
-            f"not one tool call was parsed in the {len(steps)} generations of the first step; "
-            f"{what}. Is model.dialect the one that this model speaks? `rods check --template` "
-            "compares its chat template with ours."
-        )
 
 
 async def _roll_out(
@@ -198,10 +186,12 @@ def _log_epoch(
         )
 
 
-def _evaluate(parts: Parts, run: RunDirectory, display: Display, when: str, step: int) -> None:
+async def _evaluate(
+    parts: Parts, run: RunDirectory, display: Display, when: str, step: int
+) -> None:
     # One on the way counts, as an epoch's record does, to the update that follows it.
     display.message(f"held-out evaluation {when}")
-    rows = asyncio.run(parts.evaluate(parts.policy, display.rollout))
+    rows = await parts.evaluate(parts.policy, display.rollout)
     run.log({"kind": "eval", "step": step, "when": when, "rows": [dict(row) for row in rows]})
 
 
@@ -223,9 +213,11 @@ def _checkpoint(parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, f
         (folder / "rewards.json").write_text(text, encoding="utf-8")
 
 
-@contextmanager
-def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator[OnlineCurriculum]:
-    """The curriculum, and all state, as the last checkpoint left it."""
+@asynccontextmanager
+async def _curriculum(
+    parts: Parts, run: RunDirectory, config: RunConfig
+) -> AsyncGenerator[OnlineCurriculum]:
+    """The curriculum, the engine and all state, as the last checkpoint left it."""
     path = run.path / "buffer.sqlite"
     checkpoint = run.latest_checkpoint()
     if checkpoint is None:
@@ -234,6 +226,7 @@ def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator
     snapshot = None if checkpoint is None else checkpoint.path / "buffer.sqlite"
     curriculum = OnlineCurriculum(config, parts.originals, path, parts.synthesis, snapshot)
     try:
+        await parts.policy.start()
         if checkpoint is not None:
             text = (checkpoint.path / "curriculum.json").read_text(encoding="utf-8")
             curriculum.load_state_dict(json.loads(text))
@@ -241,8 +234,8 @@ def _curriculum(parts: Parts, run: RunDirectory, config: RunConfig) -> Generator
             if remembered.exists():  # checkpoints of older versions have none
                 parts.rewards.load_state_dict(json.loads(remembered.read_text(encoding="utf-8")))
             parts.trainer.load(checkpoint.path / "policy")
-            parts.policy.sync()
-            parts.policy.version = parts.trainer.version
+        await parts.policy.sync(parts.trainer.weights(), parts.trainer.version)
         yield curriculum
     finally:
+        await parts.policy.close()
         curriculum.close()

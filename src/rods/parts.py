@@ -13,20 +13,12 @@ from typing import Any, Protocol, TypeAlias
 from rods.curriculum.online import SynthesisQueue
 from rods.dialects import AnyDialect
 from rods.env import Environment
-from rods.policy import Policy
+from rods.policy import Engine, Weights
 from rods.reward import Rewards, Score
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group
 from rods.types import Json
-
-
-class Synced(Policy, Protocol):
-    """A policy that can take over the weights that a trainer changed."""
-
-    def sync(self) -> None:
-        """Use the trainer's current weights from now on."""
-        ...
 
 
 class Trainer(Protocol):
@@ -37,6 +29,10 @@ class Trainer(Protocol):
 
     def update(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Any:
         """One update; the report has `metrics()`."""
+        ...
+
+    def weights(self) -> Weights:
+        """The current weights, for an engine."""
         ...
 
     def save(self, folder: Path) -> None:
@@ -106,7 +102,7 @@ class Parts:
 
     environment: Environment
     originals: Sequence[Task]
-    policy: Synced
+    policy: Engine
     trainer: Trainer
     dialect: AnyDialect
     template: ChatTemplate

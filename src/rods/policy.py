@@ -8,14 +8,21 @@ is a function of the session's seed and the position alone, so it does not depen
     completion = await session.generate(prompt_ids, max_tokens=64, temperature=1.0)
     completion = await session.generate(tool_result_ids, max_tokens=64, temperature=1.0)
     session.close()
+
+An `Engine` is a policy that a trainer drives: it takes over weights between updates.
+
+    await engine.start()
+    await engine.sync(trainer.weights(), version=3)
+    await engine.close()
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 from rods.errors import PolicyError
 from rods.stops import Decode, Stops
@@ -38,6 +45,21 @@ class Completion:
     logprobs: tuple[float, ...]
     """Natural log-probability of each id under the sampling distribution (after temperature)."""
     finish: FinishReason
+    version: int
+    """Policy version that sampled the first of the ids. Where weights came in meanwhile and the
+    engine went on, later ids are of later versions; their log-probabilities say so."""
+
+
+def joined(parts: Sequence[Completion]) -> Completion:
+    """One generation of the parts in which it came, because it was broken off; at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Completion(
+        tuple(i for part in parts for i in part.ids),
+        tuple(p for part in parts for p in part.logprobs),
+        parts[-1].finish,
+        parts[0].version,
+    )
 
 
 class Session(Protocol):
@@ -55,7 +77,7 @@ class Session(Protocol):
 
         Args:
             new_ids: token ids that follow everything sampled so far: at least one, except after
-                `STOP_STRING`, when none means to go on writing.
+                `STOP_STRING` and `ABORT`, when none means to go on writing.
             max_tokens: limit of this generation, at least 1.
             temperature: 0 is greedy; otherwise logits are divided by it.
             stops: the generation also ends as soon as its own text holds one of these; the token
@@ -76,8 +98,10 @@ class Session(Protocol):
 class Policy(Protocol):
     """A source of completions for one set of weights at a time."""
 
-    version: int
-    """Number of updates that the weights have seen; 0 at the start of training."""
+    @property
+    def version(self) -> int:
+        """Number of updates that the weights have seen; 0 at the start of training."""
+        ...
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
         """A session of its own.
@@ -90,7 +114,75 @@ class Policy(Protocol):
         ...
 
 
-class ScriptedPolicy:
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do, declared by it."""
+
+    weights: Literal["shared", "handed", "fixed"]
+    """`shared`: it computes with the trainer's own model. `handed`: `sync` brings it copies.
+    `fixed`: they never change, so it serves evaluation alone."""
+
+
+class Weights(Protocol):
+    """A policy's weights as a trainer hands them over; to be read only while `sync` runs."""
+
+    @property
+    def adapters(self) -> bool:
+        """Whether LoRA adapters are trained, which `save` then writes alone."""
+        ...
+
+    def tensors(self) -> Iterator[tuple[str, Any]]:
+        """Name and tensor of each weight, as transformers names and shapes them.
+
+        One at a time, on the trainer's device, with LoRA adapters added in.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write them as `save_pretrained` does: the whole model, or its adapters alone."""
+        ...
+
+
+class Engine(Policy, Protocol):
+    """A policy that a trainer drives. Derive from it: all but the first four parts has a default.
+
+    All its coroutines run on one event loop, that of the whole run.
+    """
+
+    capabilities: Capabilities
+
+    async def sync(self, weights: Weights, version: int) -> None:
+        """Sample from these weights from now on, and call them by this version.
+
+        Generations in flight go on under the new weights, or end with `ABORT`; sessions stay open.
+
+        Raises:
+            PolicyError: the weights cannot be handed over.
+        """
+        ...
+
+    async def start(self) -> None:
+        """Become ready; called once before anything else.
+
+        Raises:
+            PolicyError: it cannot do what is asked of it; the message says what is missing.
+        """
+        return
+
+    async def sleep(self) -> None:
+        """Give back memory that only sampling needs; nothing is in flight."""
+        return
+
+    async def wake(self) -> None:
+        """Take it again; `sync` or a generation follows."""
+        return
+
+    async def close(self) -> None:
+        """End what it keeps running. May be called more than once."""
+        return
+
+
+class ScriptedPolicy(Engine):
     """Plays given token ids, for tests and dry runs; it never looks at the context itself.
 
     policy = ScriptedPolicy([[5, 6, 2], [7, 2]])      # the same script for every session
@@ -112,24 +204,36 @@ class ScriptedPolicy:
             decode: text of ids, needed where stop strings are asked for. What stands in the script
                 after a stop string is played by the next generation.
         """
-        self.version = 0
+        self.capabilities = Capabilities("shared")
+        self._version = 0
         self._script = script
         self._logprob = logprob
         self._stops = Stops(decode)
 
+    @property
+    def version(self) -> int:
+        """That of the last `sync`."""
+        return self._version
+
+    async def sync(self, weights: Weights, version: int) -> None:
+        """Count the version; a script has no weights."""
+        self._version = version
+
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
         """A session that starts at the beginning of the script."""
-        return _ScriptedSession(self._script, seed, self._logprob, self._stops)
+        return _ScriptedSession(self, self._script, seed, self._logprob, self._stops)
 
 
 class _ScriptedSession:
     def __init__(
         self,
+        policy: ScriptedPolicy,
         script: Sequence[Sequence[int]] | Callable[[int, int], Sequence[int]],
         seed: int,
         logprob: float,
         stops: Stops,
     ) -> None:
+        self._policy = policy
         self._script, self._seed, self._logprob, self._stops = script, seed, logprob, stops
         self._played = 0
         self._rest: Sequence[int] = ()
@@ -159,7 +263,7 @@ class _ScriptedSession:
             finish, self._rest = FinishReason.STOP_STRING, ids[end:]
         self._stopped = bool(end)
         ids = ids[: end or max_tokens]
-        return Completion(ids, (self._logprob,) * len(ids), finish)
+        return Completion(ids, (self._logprob,) * len(ids), finish, self._policy.version)
 
     def close(self) -> None:
         self._closed = True

@@ -5,7 +5,7 @@ A ledger grows by spans; mask and log-probabilities live on the span, so lengths
 
     ledger = Ledger()
     ledger.add_context(prompt_ids)                  # environment: mask 0
-    ledger.add_sampled(ids, logprobs)               # policy: mask 1
+    ledger.add_sampled(ids, logprobs, version=3)    # policy: mask 1
     ledger.ids, ledger.mask, ledger.logprobs        # equal lengths
 """
 
@@ -24,6 +24,8 @@ class Span:
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] | None
     """Natural log-probability of each id when sampled (temperature applied); None: not sampled."""
+    version: int = 0
+    """Policy version that sampled it (`Completion.version`); 0 where nothing was sampled."""
 
     def __post_init__(self) -> None:
         if self.logprobs is not None and len(self.logprobs) != len(self.ids):
@@ -77,9 +79,9 @@ class Ledger:
         """Append tokens of the prompt or the environment; they carry no loss."""
         self._append(Span(tuple(ids), None))
 
-    def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float]) -> None:
-        """Append tokens that the policy sampled, with their log-probabilities."""
-        self._append(Span(tuple(ids), tuple(logprobs)))
+    def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float], version: int) -> None:
+        """Append tokens that this version of the policy sampled, with their log-probabilities."""
+        self._append(Span(tuple(ids), tuple(logprobs), version))
 
     def _append(self, span: Span) -> None:
         self._spans.append(span)

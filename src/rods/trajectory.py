@@ -42,6 +42,7 @@ class Trajectory:
     member: int
     """Index within the group, 0 .. K-1."""
     policy_version: int
+    """That with which it began; later spans may be of later versions (`Span.version`)."""
     seed: int
     messages: tuple[Message, ...]
     steps: tuple[Step, ...]
@@ -81,7 +82,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Group:
-    """K trajectories of one task by one policy version."""
+    """K trajectories of one task, begun by one policy version."""
 
     task: Task
     trajectories: Sequence[Trajectory]

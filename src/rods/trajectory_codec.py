@@ -30,8 +30,8 @@ from rods.types import (
     ToolResult,
 )
 
-VERSION = 1
-"""Version of both formats; another one is refused."""
+VERSION = 2
+"""Version of both formats. Version 1 is read too: there, one policy version sampled all spans."""
 # JSON stays ASCII: a model can write lone surrogates, which UTF-8 cannot hold.
 _ROWS = 512
 """Rows of one Parquet row group: bounds the memory of writing and reading."""
@@ -58,7 +58,11 @@ def to_json(trajectory: Trajectory) -> dict[str, Json]:
         "steps": [_step_to_json(step) for step in trajectory.steps],
         "verdicts": [asdict(verdict) for verdict in trajectory.verdicts],
         "spans": [
-            {"ids": list(s.ids), "logprobs": None if s.logprobs is None else list(s.logprobs)}
+            {
+                "ids": list(s.ids),
+                "logprobs": None if s.logprobs is None else list(s.logprobs),
+                "version": s.version,
+            }
             for s in trajectory.spans
         ],
     }
@@ -73,9 +77,9 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
     """
     data = cast("dict[str, Any]", row)
     found = data.get("version")
-    if found != VERSION:
+    if found not in (1, VERSION):
         raise StoreError(
-            f"{where}: trajectories of format version {found}, this program reads {VERSION}."
+            f"{where}: trajectories of format version {found}, this program reads 1 to {VERSION}."
         )
     try:
         return Trajectory(
@@ -90,7 +94,7 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
             steps=tuple(_step_from_json(step) for step in data["steps"]),
             verdicts=tuple(TurnVerdict(**verdict) for verdict in data["verdicts"]),
             n_turns=int(data["n_turns"]),
-            spans=tuple(_span(s["ids"], s["logprobs"]) for s in data["spans"]),
+            spans=tuple(_span(s, data) for s in data["spans"]),
             stop=StopReason(data["stop"]),
             failure=data["failure"],
             seconds=float(data["seconds"]),
@@ -203,8 +207,12 @@ def _step_from_json(row: Mapping[str, Any]) -> Step:
     )
 
 
-def _span(ids: list[int], logprobs: list[float] | None) -> Span:
-    return Span(tuple(ids), None if logprobs is None else tuple(logprobs))
+def _span(span: Mapping[str, Any], row: Mapping[str, Any]) -> Span:
+    ids, logprobs = tuple(span["ids"]), span["logprobs"]
+    if logprobs is None:
+        return Span(ids, None)
+    version = row["policy_version"] if row["version"] == 1 else span["version"]
+    return Span(ids, tuple(logprobs), int(version))
 
 
 _TEXTS = ("messages", "steps", "verdicts")
@@ -212,13 +220,14 @@ _TEXTS = ("messages", "steps", "verdicts")
 
 
 def _flat(trajectory: Trajectory) -> dict[str, Any]:
-    """One Parquet row: scalars, JSON texts, and three lists for the tokens."""
+    """One Parquet row: scalars, JSON texts, and lists for the spans and their tokens."""
     row = cast("dict[str, Any]", to_json(trajectory))
     del row["spans"]
     for key in _TEXTS:
         row[key] = json.dumps(row[key])
     row["span_lengths"] = [len(s.ids) for s in trajectory.spans]
     row["span_sampled"] = [s.sampled for s in trajectory.spans]
+    row["span_versions"] = [s.version for s in trajectory.spans]
     row["ids"] = [i for s in trajectory.spans for i in s.ids]
     row["logprobs"] = [p for s in trajectory.spans for p in s.logprobs or ()]
     return row
@@ -229,14 +238,15 @@ def _unflat(row: dict[str, Any], where: str) -> Trajectory:
         for key in _TEXTS:
             row[key] = json.loads(row[key])
         ids, logprobs = iter(row.pop("ids")), iter(row.pop("logprobs"))
+        lengths, sampled = row.pop("span_lengths"), row.pop("span_sampled")
+        versions = row.pop("span_versions", None) or [0] * len(lengths)  # version 1 has none
         row["spans"] = [
             {
                 "ids": [next(ids) for _ in range(length)],
-                "logprobs": [next(logprobs) for _ in range(length)] if sampled else None,
+                "logprobs": [next(logprobs) for _ in range(length)] if ours else None,
+                "version": version,
             }
-            for length, sampled in zip(
-                row.pop("span_lengths"), row.pop("span_sampled"), strict=True
-            )
+            for length, ours, version in zip(lengths, sampled, versions, strict=True)
         ]
     except (KeyError, TypeError, ValueError, StopIteration) as error:
         raise StoreError(f"{where}: not a trajectory: {error!r}.") from error
@@ -260,6 +270,7 @@ def _schema(arrow: Any) -> Any:
         **dict.fromkeys(_TEXTS, text),
         "span_lengths": arrow.list_(arrow.int32()),
         "span_sampled": arrow.list_(arrow.bool_()),
+        "span_versions": arrow.list_(integer),
         "ids": arrow.list_(arrow.int32()),
         "logprobs": arrow.list_(number),
     }

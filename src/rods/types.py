@@ -99,6 +99,8 @@ class FinishReason(StrEnum):
     """Its text holds one of the stop strings that were asked for."""
     LENGTH = "length"
     """The token limit of the step, of the trajectory or of the context was reached."""
+    ABORT = "abort"
+    """The engine broke it off, as servers do when weights come in; it can be gone on with."""
 
 
 class StopReason(StrEnum):

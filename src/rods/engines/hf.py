@@ -2,7 +2,7 @@
 
 It batches whatever sessions are ready, keeps their caches over turns and computes the prompt of a
 group once. It picks the fast path (`kv.py`) or transformers' own cache (`fallback.py`) and says
-which. It never updates weights; after an update, call `sync()`.
+which. It computes with the trainer's own model and never changes it; `sync` reads it again.
 
     policy = HFPolicy(model, tokenizer, rows=64, max_context=1024)
     session = policy.open(seed=7, shared_prompt=prompt_ids)
@@ -28,7 +28,7 @@ from rods.engines.scheduler import Scheduler
 from rods.engines.stats import EngineStats
 from rods.engines.weights import base_of, unsupported
 from rods.errors import PolicyError
-from rods.policy import Completion
+from rods.policy import Capabilities, Completion, Engine, Weights
 from rods.stops import Decode, Stops
 from rods.types import FinishReason
 
@@ -43,7 +43,7 @@ class Tokenizer(Protocol):
     eos_token_id: int | None
 
 
-class HFPolicy:
+class HFPolicy(Engine):
     """A causal language model of transformers as a `Policy`."""
 
     def __init__(
@@ -83,13 +83,18 @@ class HFPolicy:
             )
         if threads is not None:
             torch.set_num_threads(threads)
-        self.version = 0
+        self.capabilities = Capabilities("shared")
         self.max_context = max_context
         embedding: Any = base_of(model).get_input_embeddings()
         self._vocabulary = int(embedding.weight.shape[0])
         self._backend = _backend(model, rows, max_context, torch.device(device), dtype, fast)
         self._scheduler = Scheduler(self._backend, _stop_ids(model, stop))
         self._stops = Stops(decode)
+
+    @property
+    def version(self) -> int:
+        """That of the last `sync`."""
+        return self._scheduler.version
 
     @property
     def engine_name(self) -> str:
@@ -107,12 +112,12 @@ class HFPolicy:
             self._scheduler, seed, shared_prompt, self.max_context, self._vocabulary, self._stops
         )
 
-    def sync(self) -> None:
-        """Take over the model's current weights.
+    async def sync(self, weights: Weights, version: int) -> None:
+        """Take over the model's current weights, which need not be handed over.
 
         Sessions that are open go on; their contexts are computed again under the new weights.
         """
-        self._scheduler.sync()
+        self._scheduler.sync(version)
 
 
 class HFSession:

@@ -45,6 +45,8 @@ class Request:
     top_p: float = 1.0
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
+    version: int | None = None
+    """Policy version that sampled its first token."""
     age: int = 0
     """Decode steps for which it has waited."""
 
@@ -68,6 +70,8 @@ class Scheduler:
             patience: decode steps after which fewer may interrupt it too.
         """
         self.stats = EngineStats()
+        self.version = 0
+        """Policy version of the weights."""
         self._backend = backend
         self._rows = Rows(backend, self.stats)
         self._stop = frozenset(stop_ids)
@@ -117,8 +121,9 @@ class Scheduler:
         request.future.cancel()
         self._prune()
 
-    def sync(self) -> None:
+    def sync(self, version: int) -> None:
         """Read the weights again; contexts of open sessions are computed again when next used."""
+        self.version = version
         self._rows.forget()
         self._backend.sync()
         self._waiting[:0] = self._running
@@ -271,6 +276,8 @@ class Scheduler:
                 )
             )
             return
+        if request.version is None:
+            request.version = self.version
         request.context.ids.append(token)
         request.ids.append(token)
         request.logprobs.append(logprob)
@@ -282,7 +289,8 @@ class Scheduler:
             finish = FinishReason.LENGTH
         else:
             return
-        completion = Completion(tuple(request.ids), tuple(request.logprobs), finish)
+        ids, logprobs = tuple(request.ids), tuple(request.logprobs)
+        completion = Completion(ids, logprobs, finish, request.version)
         request.future.set_result(completion)
 
 

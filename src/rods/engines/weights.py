@@ -69,6 +69,15 @@ def _adapters(module: Any) -> list[tuple[Tensor, Tensor]]:
     ]
 
 
+def merged(layer: Any) -> Tensor:
+    """The matrix of a linear layer with its LoRA adapters added in, in the layer's own numbers."""
+    weight: Tensor = layer.base_layer.weight
+    total = weight.float()
+    for down, up in _adapters(layer):
+        total = total + up.float() @ down.float()
+    return total.to(weight.dtype)
+
+
 class Fused:
     """Several linear layers with the same input as one matrix.
 

@@ -96,11 +96,11 @@ class Suite:
                 temperature=temperature,
                 k=k,
                 on_trajectory=count,
+                # That of all evaluations, or nothing would be paired.
+                noise_version=0,
             )
             return [group async for group in groups]
 
-        # The noise must not depend on how often the weights changed, or nothing would be paired.
-        version, policy.version = policy.version, 0
         # Side by side, so that the engine has one large batch and computes each prompt once.
         passes = [
             asyncio.create_task(play(0.0, 1)),
@@ -112,7 +112,6 @@ class Suite:
             for running in passes:
                 running.cancel()
             await asyncio.gather(*passes, return_exceptions=True)
-            policy.version = version
         both = zip_longest(greedy, sampled)
         return [row_of(one, many) for one, many in both]
 

@@ -216,7 +216,7 @@ def _by_increments(template: ChatTemplate, case: _Case) -> Ledger:
     for part in case.parts:
         if isinstance(part, _Said):
             ids = template.encode(part.text) + ([] if part.cut else [template.end_id])
-            ledger.add_sampled(ids, [0.0] * len(ids))
+            ledger.add_sampled(ids, [0.0] * len(ids), version=0)
             closed = not part.cut
         elif len(ledger):
             ledger.add_context(template.increment(part, closed))

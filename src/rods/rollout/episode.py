@@ -31,7 +31,7 @@ from rods.dialects.base import nested
 from rods.env import AnswerJudge, Environment, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
-from rods.policy import Completion, Policy, Session, episode_seed
+from rods.policy import Completion, Policy, Session, episode_seed, joined
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.tokens import Ledger
@@ -49,6 +49,8 @@ from rods.types import (
 P = ParamSpec("P")
 T = TypeVar("T")
 
+ABORTS = 16
+"""How often one generation may be broken off and gone on with."""
 MORE_TOOLS = "More functions are available now:"
 """Introduces tools that a later turn offers."""
 
@@ -64,6 +66,8 @@ class RolloutContext:
     settings: RolloutSettings
     seed: int
     temperature: float
+    noise_version: int | None = None
+    """Policy version of which the noise is made; None: the policy's own."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     """Ids of each task's first prompt: equal for a group, so rendered once."""
 
@@ -127,7 +131,8 @@ class Episode:
         self._limits = Limits.from_settings(context.settings)
         self._usage = Usage()
         self._version = context.policy.version
-        self._seed = episode_seed(context.seed, task.id, noise, self._version)
+        noisy = self._version if context.noise_version is None else context.noise_version
+        self._seed = episode_seed(context.seed, task.id, noise, noisy)
         blocking = context.environment.blocking
         self._owner = _Owner(blocking, self._limits.seconds)
         self._world: World | None = None
@@ -262,10 +267,18 @@ class Episode:
         self._usage.context = len(self._ledger)
         budget = self._limits.step_budget(self._usage)
         context = self._context
-        completion = await self._session.generate(
-            ids, budget, context.temperature, stops, context.settings.top_p
-        )
-        self._ledger.add_sampled(completion.ids, completion.logprobs)
+        parts: list[Completion] = []
+        while not parts or parts[-1].finish is FinishReason.ABORT:
+            if len(parts) == ABORTS:
+                raise PolicyError(f"the engine broke one generation off {ABORTS} times.")
+            left = budget - sum(len(part.ids) for part in parts)
+            part = await self._session.generate(
+                ids, left, context.temperature, stops, context.settings.top_p
+            )
+            self._ledger.add_sampled(part.ids, part.logprobs, part.version)
+            parts.append(part)
+            ids = []
+        completion = joined(parts)
         self._usage.context = len(self._ledger)
         self._usage.generated += len(completion.ids)
         self._closed = completion.ids[-1:] == (self._context.template.end_id,)

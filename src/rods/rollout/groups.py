@@ -80,6 +80,7 @@ async def run_groups(
     temperature: float | None = None,
     k: int | None = None,
     on_trajectory: Callable[[Trajectory], None] | None = None,
+    noise_version: int | None = None,
 ) -> AsyncIterator[Group]:
     """K trajectories of each task, concurrently, given back in the order of the tasks.
 
@@ -94,6 +95,7 @@ async def run_groups(
         temperature: 0 is greedy; None: that of the settings.
         k: size of a group; None: that of the settings.
         on_trajectory: called once for each finished trajectory, in the order of finishing.
+        noise_version: policy version of which the noise is made; None: the policy's own.
 
     Raises:
         EnvError: more than `rollout.max_invalid` of the trajectories are invalid.
@@ -101,7 +103,9 @@ async def run_groups(
     """
     size = settings.k if k is None else k
     degrees = settings.temperature if temperature is None else temperature
-    context = RolloutContext(environment, policy, dialect, template, settings, seed, degrees)
+    context = RolloutContext(
+        environment, policy, dialect, template, settings, seed, degrees, noise_version
+    )
     gate = asyncio.Semaphore(settings.concurrency)
     invalid = _Invalid(settings.max_invalid, len(tasks) * size)
     visits: Counter[str] = Counter()

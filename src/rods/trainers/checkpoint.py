@@ -15,20 +15,51 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
 from safetensors import SafetensorError
-from torch import nn
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from rods.engines.weights import base_of, merged
 from rods.errors import StoreError
 from rods.trainers.loading import quiet
 
 STATE, OPTIMIZER, ADAPTER = "trainer.json", "optimizer.pt", "adapter_model.safetensors"
 CRITIC = "critic.pt"
+
+
+@dataclass(frozen=True)
+class ModelWeights:
+    """The weights of a model as they are now; see `rods.policy.Weights`."""
+
+    model: nn.Module
+    """A transformers model, or the peft model around one."""
+    adapters: bool = False
+    """Whether it is a peft model, of which `save` writes the adapters alone."""
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Name and tensor of each weight, adapters added in; of tied ones the first."""
+        base = base_of(self.model)
+        seen: set[int] = set()
+        with torch.no_grad():
+            for name, tensor in base.state_dict().items():
+                layer, inner, rest = name.partition(".base_layer.")
+                if ".lora_" in name or tensor.data_ptr() in seen:
+                    continue
+                seen.add(tensor.data_ptr())
+                if inner and rest == "weight":
+                    tensor = merged(base.get_submodule(layer))
+                yield (f"{layer}.{rest}" if inner else name), tensor
+
+    def save(self, folder: Path) -> None:
+        """Write safetensors and configuration."""
+        with quiet():
+            cast("PreTrainedModel", self.model).save_pretrained(str(folder))
 
 
 class Stateful(Protocol):
@@ -68,8 +99,8 @@ def save_checkpoint(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(partial, ignore_errors=True)
+        ModelWeights(model).save(partial)
         with quiet():
-            cast("PreTrainedModel", model).save_pretrained(str(partial))
             tokenizer.save_pretrained(str(partial))
         torch.save(optimizer.state_dict(), partial / OPTIMIZER)
         if critic is not None:

@@ -26,7 +26,7 @@ from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import retune
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
-from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
+from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.collect import Filters, collect
 from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
@@ -207,6 +207,10 @@ class LocalTrainer:
                     self.critic.optimise(micros)
                 if not warming:
                     self._optimise(micros, sums)
+
+    def weights(self) -> ModelWeights:
+        """The current weights, for an engine."""
+        return ModelWeights(self._saved, adapters=self._saved is not self.model)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint that transformers loads and `load` resumes from.
