@@ -13,7 +13,9 @@ from pool_cases import (
     variant,
 )
 from rods.config import StageSettings
-from rods.curriculum.online import METERS, OnlineCurriculum, stage_tasks
+from rods.curriculum.journal import METERS
+from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.stages import stage_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError
 
 GROW = [{"name": "grow", "epochs": 4, "expand": True}]
@@ -134,6 +136,33 @@ def test_the_epoch_must_be_finished_before_the_next(curriculum_of):
     with pytest.raises(TaskError, match="not in the replay buffer"):
         curriculum.observe(*group(original(99), half(None)))
     assert curriculum.buffer.completed == 1
+
+
+def test_an_epoch_may_start_while_groups_of_the_one_before_are_played(curriculum_of):
+    curriculum = curriculum_of()
+    curriculum.start_epoch()
+    first = curriculum.leases(12)
+    assert not curriculum.drawn_out
+    with pytest.raises(TrainError, match="epoch 0 has 16 open draws"):
+        curriculum.start_epoch(drained=False)
+    first += curriculum.leases(99)
+    assert curriculum.drawn_out and not curriculum.epoch_done
+    curriculum.start_epoch(drained=False)
+    second = curriculum.leases(4)
+    assert {lease.epoch for lease in first} == {0} and {lease.epoch for lease in second} == {1}
+    late = {lease.task.id for lease in first}
+    for task, epoch in [*first, *second]:
+        judged = curriculum.observe(*group(task, half(task)), epoch)
+        assert (
+            judged is not None
+            and judged.step
+            == (curriculum.buffer.first_step(epoch))
+            + (curriculum.buffer.draws.done(epoch) - 1) // 4
+        )
+    assert curriculum.buffer.draws.done(0) == 16 == len(late)
+    assert curriculum.buffer.journal.meters(0)["judged"] == 16
+    assert curriculum.buffer.journal.meters(1)["judged"] == 4
+    assert curriculum.buffer.first_step(1) == 4
 
 
 def test_expansion_needs_a_queue(tmp_path):

@@ -80,8 +80,8 @@ def curriculum_of(tmp_path):
 
 def play(buffer, rbars=None, rbar=0.5, skip=()):
     """Play the epoch; `rbars` by task id, `skip` is completed but never judged."""
-    while tasks := buffer.lease(3):
-        for task in tasks:
+    while leases := buffer.lease(3):
+        for task, _ in leases:
             if task.id not in skip:
                 mean = (rbars or {}).get(task.id, rbar)
                 buffer.record(judgement(task, mean, buffer.epoch), buffer.epoch)
@@ -236,11 +236,12 @@ def test_10_invariant_8_open_leases_are_due_again(buffer_of, tmp_path):
     buffer = buffer_of()
     buffer.start_epoch(0)
     first = buffer.lease(4)
-    buffer.complete([first[1].id])
+    buffer.complete([first[1].task.id])
     copy = crash(tmp_path / "0.sqlite", tmp_path / "killed")
     again = ReplayBuffer(copy, ReplaySettings())
     again.add_originals(originals(10))
-    assert [t.id for t in again.lease(99)] == [i for i in buffer.drawn(0) if i != first[1].id]
+    due = [i for i in buffer.drawn(0) if i != first[1].task.id]
+    assert [lease.task.id for lease in again.lease(99)] == due
     again.close()
 
 

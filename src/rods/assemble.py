@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from rods.config import ModelSettings, RunConfig, Start, SynthesisSettings
-from rods.curriculum.online import stage_tasks
+from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
 from rods.engines.threads import set_threads

@@ -42,6 +42,30 @@ SCHEMA = (
         PRIMARY KEY(epoch, name)) WITHOUT ROWID""",
 )
 
+METERS = (
+    "judged",
+    "unjudged",
+    "hard",
+    "boundary",
+    "mastered",
+    "zero_variance",
+    "no_variance",
+    "cycles",
+    "seed_emitted",
+    "cooldown_filtered",
+    "variance_filtered",
+    "quota_filtered",
+    "backlog_filtered",
+    "accepted",
+    "duplicate",
+    "late_requests",
+    "retired_burn_in",
+    "retired_too_hard",
+    "retired_mastered",
+    "revived",
+)
+"""Counts of one epoch that the curriculum's `metrics` gives, beside rates and the pool's state."""
+
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:

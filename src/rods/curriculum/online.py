@@ -14,6 +14,9 @@ transactions, so a kill anywhere loses nothing (invariant 8).
         ...                                       # roll out, score, update
         judgements = [curriculum.observe(group, scores) for group, scores in step]
 
+A loop that generates beside its updates asks for `leases`, which say their epoch, and starts an
+epoch as soon as the one before is `drawn_out`, while groups of that one are still played.
+
 A checkpoint is `state_dict()` and `buffer.snapshot(path)`, taken together; to resume, make the
 object again with `snapshot=path`, then `load_state_dict(state)`.
 """
@@ -21,7 +24,6 @@ object again with `snapshot=path`, then `load_state_dict(state)`.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import random
 import time
@@ -31,8 +33,10 @@ from typing import Protocol
 
 from rods.config import RunConfig, StageSettings
 from rods.curriculum.boundary import Judgement, judge, select_seeds
-from rods.curriculum.journal import EpochReport, Request
+from rods.curriculum.draws import Lease
+from rods.curriculum.journal import METERS, EpochReport, Request
 from rods.curriculum.replay import ReplayBuffer
+from rods.curriculum.stages import stage_tasks
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.infra.database import put_snapshot
 from rods.reward import Score
@@ -128,7 +132,11 @@ class OnlineCurriculum:
     @property
     def stage(self) -> StageSettings:
         """Settings of the current stage (before the first epoch: of the first one)."""
-        return self._stages[max(0, self.epoch)]
+        return self.stage_of(self.epoch)
+
+    def stage_of(self, epoch: int) -> StageSettings:
+        """Settings of an epoch's stage."""
+        return self._stages[max(0, epoch)]
 
     @property
     def epochs(self) -> int:
@@ -141,32 +149,49 @@ class OnlineCurriculum:
         return self.buffer.remaining == 0
 
     @property
+    def drawn_out(self) -> bool:
+        """Whether every task of the epoch was drawn; groups of it may still be played."""
+        return self.buffer.draws.due == 0
+
+    @property
+    def last(self) -> bool:
+        """Whether no epoch follows."""
+        return self.epoch == self.epochs - 1
+
+    @property
     def done(self) -> bool:
         """Whether all epochs of all stages are played."""
-        return self.epoch == self.epochs - 1 and self.epoch_done
+        return self.last and self.epoch_done
 
     @property
     def step(self) -> int:
         """Training steps begun before the current group, at `tasks_per_step` groups a step."""
+        return self._step(self.epoch)
+
+    def _step(self, epoch: int) -> int:
         n = self._config.rollout.tasks_per_step
-        return self.buffer.first_step() + self.buffer.completed // n
+        return self.buffer.first_step(epoch) + self.buffer.draws.done(epoch) // n
 
     # -- the four methods -------------------------------------------------------------------
 
-    def start_epoch(self) -> EpochReport:
+    def start_epoch(self, *, drained: bool = True) -> EpochReport:
         """Take in finished variants, then retire, inject, prune and lay out the epoch's draws.
+
+        Args:
+            drained: False: groups of the epoch before may still be played, once it is `drawn_out`.
+                What they show comes too late for this start.
 
         Raises:
             TrainError: the current epoch is not done, or all stages are played.
         """
-        if self.done or not self.epoch_done:
+        over = self.epoch_done if drained else self.drawn_out
+        if self.last or not over:
             left = f"epoch {self.epoch} has {self.buffer.remaining} open draws"
-            why = "all stages are played" if self.done else left
+            why = "all stages are played" if over else left
             raise TrainError(f"the next epoch cannot start: {why}.")
         epoch = self.epoch + 1
         stage = self._stages[epoch]
-        n = self._config.rollout.tasks_per_step
-        first_step = self.buffer.first_step() + math.ceil(self.buffer.completed / n)
+        first_step = self.buffer.first_step(epoch - 1) + self._epoch_steps(epoch - 1)
         self._ingest(epoch)
         return self.buffer.start_epoch(
             epoch,
@@ -174,6 +199,7 @@ class OnlineCurriculum:
             categories=stage.categories,
             expand=self._expands(stage),
             first_step=first_step,
+            drained=drained,
         )
 
     def _originals(self, epoch: int) -> list[str]:
@@ -187,25 +213,36 @@ class OnlineCurriculum:
 
     def next_tasks(self, n: int) -> list[Task]:
         """The next tasks, at most `n`; fewer at an epoch's end, none when all are out."""
+        return [lease.task for lease in self.leases(n)]
+
+    def leases(self, n: int) -> list[Lease]:
+        """The same, each with the epoch that drew it; all are of one epoch."""
         return self.buffer.lease(n)
 
-    def observe(self, group: Group, scores: Sequence[Score]) -> Judgement | None:
+    def observe(
+        self, group: Group, scores: Sequence[Score], epoch: int | None = None
+    ) -> Judgement | None:
         """Judge a group, move its task, and order variants when a cycle is due.
 
         Args:
             group: K trajectories of a task that `next_tasks` gave.
             scores: one for each trajectory. In stages that expand they lie in [0, 1]; in others
                 the judgement reads the share of turns solved, whatever the reward's scale.
+            epoch: the one that drew it (`Lease.epoch`); None: the oldest in which it is out.
 
         Returns:
             None if too few members were valid: the task is neither moved nor lost.
         """
-        by_turns = not self.stage.expand
-        judgement = judge(group, scores, self._config.boundary, self.step, by_turns=by_turns)
+        if epoch is None:
+            found = self.buffer.draws.leased_in(group.task.id)
+            epoch = self.epoch if found is None else found
+        by_turns = not self.stage_of(epoch).expand
+        step = self._step(epoch)
+        judgement = judge(group, scores, self._config.boundary, step, by_turns=by_turns)
         with self.buffer.atomic():
-            self._count(judgement)
-            self.buffer.complete([group.task.id])
-            requests = self._cycle() if self._cycle_due() else []
+            self._count(judgement, epoch)
+            self.buffer.complete([group.task.id], epoch)
+            requests = self._cycle(epoch) if self._cycle_due(epoch) else []
         self._submit(requests)
         return judgement
 
@@ -259,8 +296,8 @@ class OnlineCurriculum:
 
     # -- meters -----------------------------------------------------------------------------
 
-    def _count(self, judgement: Judgement | None) -> None:
-        add, epoch = self.buffer.journal.add, self.epoch
+    def _count(self, judgement: Judgement | None, epoch: int) -> None:
+        add = self.buffer.journal.add
         if judgement is None:
             add("unjudged", epoch)
             return
@@ -296,32 +333,33 @@ class OnlineCurriculum:
 
     # -- synthesis --------------------------------------------------------------------------
 
-    def _epoch_steps(self) -> int:
-        draws = self.buffer.completed + self.buffer.remaining
-        return max(1, math.ceil(draws / self._config.rollout.tasks_per_step))
+    def _epoch_steps(self, epoch: int) -> int:
+        draws = self.buffer.draws.done(epoch) + self.buffer.draws.open(epoch)
+        return math.ceil(draws / self._config.rollout.tasks_per_step)
 
-    def _cycle_due(self) -> bool:
+    def _cycle_due(self, epoch: int) -> bool:
         """Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S steps is done: the
         last one leaves the worker a step's time before the epoch ends.
         """
-        if not self._expands(self.stage):
+        if not self._expands(self.stage_of(epoch)):
             return False
         cycles = self._config.synthesis.pace.cycles
-        ran = self.buffer.journal.meters(self.epoch).get("cycles", 0)
+        ran = self.buffer.journal.meters(epoch).get("cycles", 0)
         if ran >= cycles:
             return False
-        after = max(1, (ran + 1) * self._epoch_steps() // cycles - 1)
+        after = max(1, (ran + 1) * self._epoch_steps(epoch) // cycles - 1)
         groups = after * self._config.rollout.tasks_per_step
-        return self.buffer.completed >= groups or not self.buffer.remaining
+        draws = self.buffer.draws
+        return draws.done(epoch) >= groups or not draws.open(epoch)
 
-    def _cycle(self) -> list[Request]:
+    def _cycle(self, epoch: int) -> list[Request]:
         """Choose seeds among the tasks judged within one epoch's steps, and write the orders."""
-        config, journal, epoch = self._config, self.buffer.journal, self.epoch
-        cycle = journal.meters(epoch).get("cycles", 0)
-        n, steps = config.synthesis.variants_per_seed, self._epoch_steps()
+        config, journal, stage = self._config, self.buffer.journal, self.stage_of(epoch)
+        cycle, step = journal.meters(epoch).get("cycles", 0), self._step(epoch)
+        n, steps = config.synthesis.variants_per_seed, self._epoch_steps(epoch)
         limit = min(config.boundary.seeds, self._room() // n)
-        judged = self.buffer.visits.latest(self.step - steps, self.stage.categories)
-        originals = set(self._pools[self.stage.name])
+        judged = self.buffer.visits.latest(step - steps, stage.categories)
+        originals = set(self._pools[stage.name])
         judged = [
             j
             for j in judged
@@ -332,14 +370,14 @@ class OnlineCurriculum:
             judged,
             config.boundary,
             journal.cooldown(),
-            self.step,
+            step,
             random.Random(f"{config.seed}/seeds/{epoch}/{cycle}"),
             limit=limit,
             types=sorted({j.category for j in judged}),
             excluded=frozenset(self.buffer.visits.never_solved()),
             visits={j.task_id: self.buffer.visits.of(j.task_id) for j in judged if thompson},
         )
-        rested = self.step + math.ceil(config.boundary.cooldown_epochs * steps)
+        rested = step + math.ceil(config.boundary.cooldown_epochs * steps)
         requests: list[Request] = []
         for rank, seed in enumerate(chosen.seeds):
             task_id = seed.judgement.task_id
@@ -395,54 +433,6 @@ class OnlineCurriculum:
             for request_id in finished:
                 self.buffer.journal.close_request(request_id)
             add("late_requests", epoch, self.late)
-
-
-METERS = (
-    "judged",
-    "unjudged",
-    "hard",
-    "boundary",
-    "mastered",
-    "zero_variance",
-    "no_variance",
-    "cycles",
-    "seed_emitted",
-    "cooldown_filtered",
-    "variance_filtered",
-    "quota_filtered",
-    "backlog_filtered",
-    "accepted",
-    "duplicate",
-    "late_requests",
-    "retired_burn_in",
-    "retired_too_hard",
-    "retired_mastered",
-    "revived",
-)
-"""Counts of one epoch that `metrics` gives, beside rates and the state of the pool."""
-
-
-def stage_tasks(stage: StageSettings, originals: Sequence[Task], seed: int) -> list[str]:
-    """Ids of a stage's original tasks: of its categories, at most `tasks`, stratified, seeded.
-
-    Raises:
-        ConfigError: no task is of these categories.
-    """
-    groups: dict[str, list[str]] = {}
-    for task in originals:
-        if not stage.categories or task.category in stage.categories:
-            groups.setdefault(task.category, []).append(task.id)
-    if not groups:
-        raise ConfigError(
-            f"stages: stage {stage.name!r} has no tasks. Its categories are "
-            f"{list(stage.categories) or 'all'}, the {len(originals)} original tasks have "
-            f"{sorted({t.category for t in originals})}."
-        )
-    rng = random.Random(f"{seed}/stage/{stage.name}")
-    columns = [rng.sample(sorted(ids), len(ids)) for _, ids in sorted(groups.items())]
-    # One of each category in turn, so that any prefix is as even as the categories allow.
-    mixed = [i for row in itertools.zip_longest(*columns) for i in row if i is not None]
-    return mixed[: stage.tasks or None]
 
 
 def _digest(parts: Sequence[str]) -> str:

@@ -8,12 +8,13 @@ is one transaction: a kill at any moment loses nothing accepted and doubles noth
     buffer = ReplayBuffer(path, settings, seed=0)
     buffer.add_originals(tasks)
     report = buffer.start_epoch(0)
-    for task in buffer.lease(16): ...
-    buffer.record(judgement, epoch=0)
-    buffer.complete([task.id])
+    for task, epoch in buffer.lease(16): ...
+    buffer.record(judgement, epoch)
+    buffer.complete([task.id], epoch)
 
 Facts: rods.md, section 5. A task is drawn once an epoch, in an order that depends on the seed, the
-epoch and the pool alone, so a resumed run draws what the run without a kill would have drawn.
+epoch and the pool alone, so a resumed run draws what the run without a kill would have drawn. The
+next epoch may start while tasks of this one are out (`draws.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 
 from rods.config import ReplaySettings
 from rods.curriculum.boundary import EDGE, Judgement
+from rods.curriculum.draws import Draws, Lease
 from rods.curriculum.journal import (
     LAYOUT,
     SCHEMA,
@@ -55,6 +57,7 @@ class ReplayBuffer:
         self._tasks: dict[str, Task] = {}
         self._db = Database(path, SCHEMA, LAYOUT, "replay buffer")
         self.journal, self.visits = Journal(self._db), Visits(self._db)
+        self.draws = Draws(self._db)
         try:
             self._adopt()
         except StoreError:
@@ -70,7 +73,7 @@ class ReplayBuffer:
                     f"{self._db.path}: this replay buffer was made with seed {found}, not "
                     f"{self._seed}. Resume with that seed, or start a new run."
                 )
-            self._db.run("UPDATE draws SET status = 'due' WHERE status = 'leased'")
+            self.draws.adopt()
 
     def snapshot(self, path: Path) -> None:
         """Write a consistent copy, all or nothing."""
@@ -170,6 +173,7 @@ class ReplayBuffer:
         categories: Collection[str] = (),
         expand: bool = True,
         first_step: int = 0,
+        drained: bool = True,
     ) -> EpochReport:
         """Retire stale variants, inject new ones, prune above the cap, and lay out the draws.
 
@@ -179,6 +183,7 @@ class ReplayBuffer:
             categories: categories of variants that take part; empty: all.
             expand: False: no variant enters and none is drawn.
             first_step: training step at which the epoch begins.
+            drained: False: tasks of epochs before may be out, as long as none of theirs is due.
 
         Raises:
             StoreError: the epoch before is not finished, or the number does not follow it.
@@ -187,10 +192,11 @@ class ReplayBuffer:
             last = self.epoch
             if epoch == last:
                 return self.journal.report(epoch)
-            if epoch <= last or self.remaining:
+            left = self.remaining if drained else self.draws.due
+            if epoch <= last or left:
                 raise StoreError(
                     f"{self._db.path}: epoch {epoch} cannot start: epoch {last} is the last one "
-                    f"and has {self.remaining} open draws. Complete them first."
+                    f"and has {left} open draws. Complete them first."
                 )
             base = self._originals(originals)
             injected = deferred = 0
@@ -277,10 +283,7 @@ class ReplayBuffer:
             again = self._generated("retired", categories)
             ids += rng.sample(again, min(len(again), _floor(self._settings.retest * len(ids))))
         rng.shuffle(ids)
-        self._db.run_many(
-            "INSERT INTO draws VALUES (?, ?, ?, 'due')",
-            [(epoch, position, task_id) for position, task_id in enumerate(ids)],
-        )
+        self.draws.lay_out(epoch, ids)
         return len(ids)
 
     def _generated(self, status: str, categories: Collection[str]) -> list[str]:
@@ -300,66 +303,44 @@ class ReplayBuffer:
     @property
     def remaining(self) -> int:
         """Draws of this epoch that are not completed."""
-        return self._draws("status IN ('due', 'leased')")
+        return self.draws.open(self.epoch)
 
     @property
     def completed(self) -> int:
         """Draws of this epoch that are completed."""
-        return self._draws("status = 'done'")
+        return self.draws.done(self.epoch)
 
-    def _draws(self, condition: str) -> int:
-        sql = "SELECT COUNT(*) FROM draws WHERE epoch = (SELECT MAX(epoch) FROM epochs) AND "
-        return self._db.number(sql + condition)
-
-    def first_step(self) -> int:
-        """Training step at which this epoch began."""
-        return self._db.number("SELECT first_step FROM epochs ORDER BY epoch DESC LIMIT 1")
+    def first_step(self, epoch: int) -> int:
+        """Training step at which an epoch began."""
+        return self._db.number("SELECT first_step FROM epochs WHERE epoch = ?", (epoch,))
 
     def drawn(self, epoch: int) -> list[str]:
         """Task ids of an epoch in the order of the draws."""
-        rows = self._db.rows(
-            "SELECT task_id FROM draws WHERE epoch = ? ORDER BY position", (epoch,)
-        )
-        return [str(r[0]) for r in rows]
+        return self.draws.order(epoch)
 
-    def lease(self, n: int) -> list[Task]:
-        """The next tasks of this epoch, at most `n`; they are due again after a crash."""
+    def lease(self, n: int) -> list[Lease]:
+        """The next tasks of one epoch, at most `n`; they are due again after a crash."""
         with self._db.atomic():
-            rows = self._db.rows(
-                "SELECT task_id FROM draws WHERE epoch = ? AND status = 'due' "
-                "ORDER BY position LIMIT ?",
-                (self.epoch, n),
-            )
-            ids = [str(r[0]) for r in rows]
-            self._mark(ids, "leased")
-        return [self.task(i) for i in ids]
+            drawn = self.draws.lease(n)
+        return [Lease(self.task(task_id), epoch) for task_id, epoch in drawn]
 
-    def release(self, task_ids: Iterable[str]) -> None:
+    def release(self, leases: Iterable[Lease]) -> None:
         """Give leases back unused: the tasks are drawn again, in their old places."""
-        self._mark(list(task_ids), "due")
+        with self._db.atomic():
+            self.draws.give_back(leases)
 
-    def complete(self, task_ids: Iterable[str]) -> None:
+    def complete(self, task_ids: Sequence[str], epoch: int | None = None) -> None:
         """Close leases.
+
+        Args:
+            task_ids: tasks that are out.
+            epoch: the one that drew them; None: the current one.
 
         Raises:
             TaskError: a task is not leased in this epoch.
         """
-        self._mark(list(task_ids), "done")
-
-    def _mark(self, task_ids: Sequence[str], status: str) -> None:
-        before = "due" if status == "leased" else "leased"
-        epoch = self.epoch
         with self._db.atomic():
-            for task_id in task_ids:
-                changed = self._db.run(
-                    "UPDATE draws SET status = ? WHERE epoch = ? AND task_id = ? AND status = ?",
-                    (status, epoch, task_id, before),
-                )
-                if not changed:
-                    raise TaskError(
-                        f"task {task_id} is not {before} in epoch {epoch}: it was not drawn, or it "
-                        "was completed already."
-                    )
+            self.draws.close(task_ids, self.epoch if epoch is None else epoch)
 
     def task(self, task_id: str) -> Task:
         """A task by its id.
