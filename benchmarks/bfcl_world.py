@@ -15,10 +15,10 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from rods.envs.bfcl import assets
-from rods.envs.bfcl.judge import judge_calls
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.task import Task
@@ -29,8 +29,13 @@ TARGETS = {"base": 5.0, "long_context": 3.0}
 def ours(tasks: list[Task], environment: BfclEnvironment) -> None:
     """Play and judge each task's ground truth once."""
     for task in tasks:
-        verdicts = judge_calls(task, [turn.ground_truth for turn in task.turns], environment)
-        assert all(v.solved and v.parity for v in verdicts), task.provenance.origin
+        with closing(environment.open(task)) as world:
+            for index, turn in enumerate(task.turns):
+                world.begin_turn(index)
+                for call in turn.ground_truth:
+                    world.call(call)
+                verdict = world.end_turn()
+                assert verdict.solved and verdict.parity, task.provenance.origin
 
 
 def official(category: str) -> Callable[[], None]:

@@ -11,7 +11,7 @@ from rods.env import TurnVerdict
 from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
-from rods.trajectory_codec import write_jsonl
+from rods.trajectory_codec import write_parquet
 from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
 
 CATEGORIES = (BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT)
@@ -226,8 +226,8 @@ def write_trajectories(path: Path) -> None:
     folder.mkdir(exist_ok=True)
     for step in (0, 31):
         rng = random.Random(step)
-        write_jsonl(
-            folder / f"step-{step:06d}.jsonl",
+        write_parquet(
+            folder / f"step-{step:06d}.parquet",
             [
                 trajectory(f"o{task:03d}0a7c", member, step, [rng.random() < p for p in (0.7, 0.4)])
                 for task in range(6)

@@ -12,8 +12,8 @@ import threading
 import mpmath
 import pytest
 
+from bfcl_judges import judge_calls
 from rods.envs.bfcl import assets
-from rods.envs.bfcl.judge import judge_calls
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
 from rods.errors import EnvError, TaskError

@@ -29,6 +29,7 @@ from rods.report.reach import Point, trajectories_to
 from rods.report.run_data import load_run
 from rods.reward import Score
 from rods.rewards.filters import has_variance
+from rods.store import FORMAT
 from rods.task import write_tasks
 
 FILE = """
@@ -123,7 +124,8 @@ def test_finished_runs_are_kept_and_others_are_run(
         played.append(cell.name)
         path = write_run(where / cell.name, cell.seed, 6)
         manifest = json.loads((path / "manifest.json").read_text())
-        manifest |= {"rods": "0.1.0", "config": grid.config(cell).model_dump(mode="json")}
+        config = grid.config(cell).model_dump(mode="json")
+        manifest |= {"format": FORMAT, "rods": "0.1.0", "config": config}
         (path / "manifest.json").write_text(json.dumps(manifest))
         return 3 if cell.name == "rods-1" and len(played) < 5 else 0
 

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pool_cases import crash, judgement, original, originals, variant
 from rods.config import ReplaySettings
+from rods.curriculum.journal import LAYOUT
 from rods.curriculum.replay import ReplayBuffer
 from rods.errors import StoreError, TaskError
 
@@ -87,11 +88,13 @@ def test_another_seed_or_layout_or_a_damaged_file_is_refused(make, tmp_path):
     path = tmp_path / "buffer.sqlite"
     with pytest.raises(StoreError, match="made with seed 0, not 1"):
         ReplayBuffer(path, ReplaySettings(), 1)
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version=99")
-    connection.close()
-    with pytest.raises(StoreError, match="layout 99, expected"):
-        ReplayBuffer(path, ReplaySettings())
+    for layout in (LAYOUT - 1, LAYOUT + 1):
+        with sqlite3.connect(path) as connection:
+            connection.execute(f"PRAGMA user_version={layout}")
+        connection.close()
+        said = rf"layout {layout}, expected {LAYOUT}\. .* use that version, or start a new run"
+        with pytest.raises(StoreError, match=said):
+            ReplayBuffer(path, ReplaySettings())
     path.write_bytes(b"no database" * 1000)
     with pytest.raises(StoreError, match="not a database"):
         ReplayBuffer(path, ReplaySettings())

@@ -381,9 +381,9 @@ def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished
 def test_a_damaged_file_of_trajectories_is_named(tmp_path: Path) -> None:
     path = write_run(tmp_path / "run", steps=2)
     write_trajectories(path)
-    (path / "trajectories" / "step-000000.jsonl").write_text("{torn", encoding="utf-8")
+    (path / "trajectories" / "step-000000.parquet").write_text("{torn", encoding="utf-8")
     view: Any = trajectory_view(load_run(path))
-    assert len(view["groups"]) == 4 and "step-000000.jsonl was left out" in view["note"]
+    assert len(view["groups"]) == 4 and "step-000000.parquet was left out" in view["note"]
 
 
 # -- comparison and tables -----------------------------------------------------------------------

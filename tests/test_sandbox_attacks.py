@@ -7,11 +7,11 @@ that must raise in the program; the program prints ESCAPED if it does not.
 
 from __future__ import annotations
 
-import asyncio
 import http.server
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -373,12 +373,9 @@ LOOPS = [
 
 def test_long_loops() -> None:
     """Each burns a processor until its time is up, so there is little of it."""
-    with opened(replace(LIMITS, seconds=0.2), size=len(LOOPS)) as pool:
-
-        async def all_at_once() -> list[Execution]:
-            return await asyncio.gather(*[pool.run(code) for code in LOOPS])
-
-        for code, done in zip(LOOPS, asyncio.run(all_at_once()), strict=True):
+    size = len(LOOPS)
+    with opened(replace(LIMITS, seconds=0.2), size=size) as pool, ThreadPoolExecutor(size) as all_:
+        for code, done in zip(LOOPS, list(all_.map(pool.execute, LOOPS)), strict=True):
             assert (done.status, done.limit) == ("limit", "time"), code
         # On a busy machine even this may take longer than that, but not always.
         assert any(pool.execute("print(1)").ok for _ in range(50))

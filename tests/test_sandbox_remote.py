@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -68,14 +68,8 @@ def service(reply: Callable[[dict[str, Any], int], Reply]) -> Iterator[tuple[str
 
 
 def run(url: str, code: str = "print(1)", **settings: Any) -> Any:
-    async def go() -> Any:
-        sandbox = RemoteSandbox(url, **({"patience": 0.01, "retries": 2} | settings))
-        try:
-            return await sandbox.run(code, settings.get("stdin", ""))
-        finally:
-            await sandbox.aclose()
-
-    return asyncio.run(go())
+    sandbox = RemoteSandbox(url, **({"patience": 0.01, "retries": 2} | settings))
+    return sandbox.execute(code, settings.get("stdin", ""))
 
 
 def test_request_and_answer() -> None:
@@ -83,7 +77,6 @@ def test_request_and_answer() -> None:
         limits = SandboxLimits(seconds=7, memory=256 * MIB)
         sandbox = RemoteSandbox(url + "/run_code/", limits=limits, compile_seconds=3)
         done = sandbox.execute("print(1)", "in")
-        asyncio.run(sandbox.aclose())
     assert (done.stdout, done.status, done.seconds, done.attempts) == ("PRINT(1)", "ok", 0.25, 1)
     expected = {"code": "print(1)", "language": "python", "compile_timeout": 3, "run_timeout": 7}
     assert seen == [("/run_code", expected | {"memory_limit_MB": 256, "stdin": "in"})]
@@ -164,14 +157,9 @@ def test_no_more_than_size_at_once() -> None:
             now -= 1
         return answered()
 
-    async def go(url: str) -> list[Any]:
+    with service(reply) as (url, _), ThreadPoolExecutor(12) as threads:
         sandbox = RemoteSandbox(url, size=3)
-        found = await asyncio.gather(*[sandbox.run("1") for _ in range(12)])
-        await sandbox.aclose()
-        return found
-
-    with service(reply) as (url, _):
-        assert all(done.ok for done in asyncio.run(go(url)))
+        assert all(done.ok for done in threads.map(sandbox.execute, ["1"] * 12))
     assert most == 3
 
 

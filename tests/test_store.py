@@ -11,7 +11,8 @@ from pool_cases import group, original
 from rods.config import RunConfig, Start, keys, load_config
 from rods.errors import StoreError
 from rods.infra.files import write_atomic
-from rods.store import MAY_CHANGE, RunDirectory, new_run_dir
+from rods.report.run_data import load_run
+from rods.store import FORMAT, MAY_CHANGE, RunDirectory, new_run_dir
 
 
 @pytest.fixture
@@ -158,7 +159,33 @@ def test_resume_needs_the_same_major_and_minor_version(run, monkeypatch, version
     if fine:
         RunDirectory.resume(run.path)
     else:
-        with pytest.raises(StoreError, match=f"made by rods 0.1.0, this is {version}"):
+        with pytest.raises(StoreError, match=rf"made by rods 0\.1\.0 .* this is rods {version}"):
+            RunDirectory.resume(run.path)
+
+
+@pytest.mark.parametrize("form", [None, FORMAT - 1, FORMAT + 1])
+def test_a_run_of_another_format_is_refused_and_still_reported(run, form):
+    run.log({"kind": "step", "step": 1})
+    save(run, 1)
+    manifest = {k: v for k, v in run.manifest.items() if k != "format"}
+    manifest |= {} if form is None else {"format": form}
+    (run.path / "manifest.json").write_text(json.dumps(manifest))
+    before = {p: p.read_bytes() for p in run.path.rglob("*") if p.is_file()}
+    said = rf"rods 0\.1\.0 in format {form or 1}, .*which reads format {FORMAT}\. Go on with"
+    with pytest.raises(StoreError, match=said):
+        RunDirectory.resume(run.path)
+    with pytest.raises(StoreError, match=said):
+        _ = RunDirectory.open(run.path).config
+    assert {p: p.read_bytes() for p in run.path.rglob("*") if p.is_file()} == before
+    assert len(load_run(run.path).steps) == 1
+
+
+def test_a_checkpoint_of_another_format_is_refused(run):
+    save_log(run, 1)
+    mark = run.path / "checkpoint" / "step-000001" / "mark.json"
+    for form in (FORMAT - 1, FORMAT + 1):
+        mark.write_text(json.dumps({**json.loads(mark.read_text()), "format": form}))
+        with pytest.raises(StoreError, match=rf"000001: .* has format {form}, .* {FORMAT}\. Go"):
             RunDirectory.resume(run.path)
 
 
@@ -199,7 +226,7 @@ def test_a_record_needs_its_step(run, record):
 def test_checkpoints_are_whole_and_two_are_kept(run):
     for step in (1, 2, 3):
         save(run, step, f"w{step}")
-    assert sorted(p.name for p in run.checkpoints.iterdir()) == [
+    assert sorted(p.name for p in run.checkpoints.folder.iterdir()) == [
         "latest",
         "step-000002",
         "step-000003",
@@ -216,23 +243,23 @@ def test_a_failure_within_a_checkpoint_leaves_the_old_one(run):
         (folder / "half").write_text("x")
         raise KeyError("bug")
     assert run.latest_checkpoint().step == 1
-    assert [p.name for p in run.checkpoints.glob("*2*")] == []
+    assert [p.name for p in run.checkpoints.folder.glob("*2*")] == []
 
 
 def test_a_kill_within_a_checkpoint_leaves_rubbish_that_resume_removes(run):
     save(run, 1)
-    (run.checkpoints / ".step-000002.part").mkdir()
+    (run.checkpoints.folder / ".step-000002.part").mkdir()
     again = RunDirectory.resume(run.path)
     assert again.latest_checkpoint().step == 1
-    assert sorted(p.name for p in again.checkpoints.iterdir()) == ["latest", "step-000001"]
+    assert sorted(p.name for p in again.checkpoints.folder.iterdir()) == ["latest", "step-000001"]
 
 
 def test_a_kill_between_rename_and_pointer(run):
     save(run, 1)
     save(run, 2)
-    (run.checkpoints / "latest").write_text("step-000001\n")  # as the kill left it
+    (run.checkpoints.folder / "latest").write_text("step-000001\n")  # as the kill left it
     assert RunDirectory.resume(run.path).latest_checkpoint().step == 1
-    (run.checkpoints / "latest").unlink()
+    (run.checkpoints.folder / "latest").unlink()
     assert run.latest_checkpoint().step == 2
 
 

@@ -7,9 +7,11 @@ import errno
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import trace
 from rods.synthesis.worker.client import SynthesisWorker
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import VERSION, SynthesisQueue
 from rods.synthesis.worker.settings import WorkerSettings
 from synthesis_cases import ENVIRONMENT, keeper, sides, writer
 from worker_cases import ThreadProcess
@@ -136,6 +138,18 @@ def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:
     figures = queue.statistics().figures()
     assert figures["rejected"] == {"novelty": 3} and figures["stages"] == {"gate": 3}
     queue.close()
+
+
+@pytest.mark.parametrize("layout", [VERSION - 1, VERSION + 1])
+def test_a_queue_of_another_version_is_refused(tmp_path: Path, layout: int) -> None:
+    SynthesisQueue(tmp_path / "q.sqlite").close()
+    with closing(sqlite3.connect(tmp_path / "q.sqlite")) as connection:
+        connection.execute(f"PRAGMA user_version={layout}")
+    said = (
+        rf"synthesis queue has layout {layout}, expected {VERSION}\. .* use that version, or start"
+    )
+    with pytest.raises(StoreError, match=said):
+        SynthesisQueue(tmp_path / "q.sqlite")
 
 
 def test_an_outcome_is_recorded_once(tmp_path: Path) -> None:

@@ -17,10 +17,8 @@ from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
 from rods.trajectory_codec import (
     from_json,
-    read_jsonl,
     read_parquet,
     to_json,
-    write_jsonl,
     write_parquet,
 )
 from rods.types import FinishReason, Message, ParseVerdict, StopReason, ToolCall, ToolResult
@@ -90,22 +88,14 @@ ONE = Trajectory("t", 0, 0, 1, (), (), (), 1, (Span((1,), None),), StopReason.DO
 @given(kept=st.lists(TRAJECTORY, max_size=3))
 def test_both_formats_are_exact(tmp_path: Path, kept: list[Trajectory]) -> None:
     assert [from_json(json.loads(json.dumps(to_json(t)))) for t in kept] == kept
-    assert write_jsonl(tmp_path / "t.jsonl", kept) == len(kept)
     assert write_parquet(tmp_path / "t.parquet", kept) == len(kept)
-    assert list(read_jsonl(tmp_path / "t.jsonl")) == kept
     assert list(read_parquet(tmp_path / "t.parquet")) == kept
 
 
-def test_a_broken_row_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    write_jsonl(path, [ONE, ONE])
-    lines = path.read_text().splitlines()
-    path.write_text(lines[0] + "\n" + lines[1][:40] + "\n")
-    with pytest.raises(StoreError, match=r"t\.jsonl:2: not JSON"):
-        list(read_jsonl(path))
-    path.write_text(lines[0].replace('"n_turns"', '"turns"') + "\n")
-    with pytest.raises(StoreError, match=r"t\.jsonl:1: not a trajectory: key 'n_turns' is missing"):
-        list(read_jsonl(path))
+def test_a_broken_row_is_named() -> None:
+    row = {("turns" if key == "n_turns" else key): value for key, value in to_json(ONE).items()}
+    with pytest.raises(StoreError, match="row 3: not a trajectory: key 'n_turns' is missing"):
+        from_json(row, "row 3")
 
 
 def test_files_of_version_1_say_one_policy_version_for_all_spans(tmp_path: Path) -> None:
@@ -141,12 +131,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         yield ONE
         raise OSError("disk full")
 
-    for name, write, read in (
-        ("t.jsonl", write_jsonl, read_jsonl),
-        ("t.parquet", write_parquet, read_parquet),
-    ):
-        write(tmp_path / name, [ONE])
-        with pytest.raises(OSError, match="disk full"):
-            write(tmp_path / name, rows())
-        assert list(read(tmp_path / name)) == [ONE]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["t.jsonl", "t.parquet"]
+    write_parquet(tmp_path / "t.parquet", [ONE])
+    with pytest.raises(OSError, match="disk full"):
+        write_parquet(tmp_path / "t.parquet", rows())
+    assert list(read_parquet(tmp_path / "t.parquet")) == [ONE]
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]

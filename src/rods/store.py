@@ -25,16 +25,16 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rods.config import RunConfig, Start, parse_config
 from rods.errors import StoreError
-from rods.infra.files import disk, sync_folder, text_of, write_atomic
+from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
+from rods.infra.files import disk, text_of, write_atomic
 from rods.infra.install import VERSION
 from rods.infra.origin import now, origin
 from rods.types import Json
@@ -42,13 +42,11 @@ from rods.types import Json
 if TYPE_CHECKING:
     from rods.trajectory import Trajectory
 
-MANIFEST, METRICS, LATEST = "manifest.json", "metrics.jsonl", "latest"
+MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
+FORMAT = 2
+"""Of run folders; raised when what a run has written would be misread. 1: those that name none."""
 TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
-MARK = "mark.json"
-"""File of a checkpoint that says its step and how long the log was."""
-KEPT = 2
-"""Checkpoints that are kept."""
 MAY_CHANGE = frozenset(
     {
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
@@ -91,22 +89,13 @@ def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
     return path
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A complete checkpoint."""
-
-    step: int
-    """Updates that it has seen."""
-    path: Path
-
-
 class RunDirectory:
     """One run's folder. One process writes it at a time."""
 
     def __init__(self, path: Path, manifest: dict[str, Json]) -> None:
         self.path = path
         self.manifest = manifest
-        self.checkpoints = path / "checkpoint"
+        self.checkpoints = Checkpoints(path / "checkpoint")
         self.trajectories = path / "trajectories"
 
     def _claim(self) -> None:
@@ -167,7 +156,8 @@ class RunDirectory:
             about: what the manifest says of it: `config` and `digest` at least.
             kind: the verb that makes it.
         """
-        run = cls(path, {"rods": VERSION, "kind": kind, "finished": None, **origin(), **about})
+        made: dict[str, Json] = {"format": FORMAT, "rods": VERSION, "kind": kind, "finished": None}
+        run = cls(path, {**made, **origin(), **about})
         run._claim()
         if (path / MANIFEST).exists():
             raise StoreError(f"{path}: a run is here already. Resume it, or choose a new folder.")
@@ -180,8 +170,9 @@ class RunDirectory:
         return run
 
     def _folder(self) -> None:
-        with disk(self.checkpoints, "making"):
-            self.checkpoints.mkdir(exist_ok=True)
+        folder = self.checkpoints.folder
+        with disk(folder, "making"):
+            folder.mkdir(exist_ok=True)
 
     def abandon(self, *, refused: bool = False) -> None:
         """Remove what a failed start left, so that the next one may have the folder.
@@ -270,13 +261,16 @@ class RunDirectory:
             )
 
     def require_version(self) -> None:
-        """Refuse to go on with a run of another version; raises `StoreError`."""
+        """Refuse to go on with a run of another version or format; raises `StoreError`."""
         theirs, ours = str(self.manifest["rods"]), VERSION
-        if theirs.split(".")[:2] != ours.split(".")[:2]:
-            raise StoreError(
-                f"{self.path}: this run was made by rods {theirs}, this is {ours}. Install "
-                f"rods {theirs} to go on with it, or start a new run."
-            )
+        form = self.manifest.get("format", 1)
+        if theirs.split(".")[:2] == ours.split(".")[:2] and form == FORMAT:
+            return
+        raise StoreError(
+            f"{self.path}: this run was made by rods {theirs} in format {form}, this is rods "
+            f"{ours}, which reads format {FORMAT}. Go on with it by the rods that made it, or "
+            "start a new run; `rods report` and `rods compare` read this one as it is."
+        )
 
     def _adopt(self, config: RunConfig, changes: Sequence[str], start: Start | None) -> None:
         before = cast("list[Json]", self.manifest.get("changes") or [])
@@ -293,6 +287,7 @@ class RunDirectory:
     def config(self) -> RunConfig:
         """Settings of the run, as the manifest holds them."""
         self._require_kind(TRAIN)
+        self.require_version()
         data = cast("Mapping[str, Any]", self.manifest["config"])
         return parse_config(data, str(self.path / MANIFEST))
 
@@ -363,23 +358,24 @@ class RunDirectory:
         checkpoint = self.latest_checkpoint()
         step, size = -1, 0
         if checkpoint:
-            step = checkpoint.step
-            mark = checkpoint.path / MARK
-            try:
-                size = int(json.loads(text_of(mark, "a checkpoint's mark", StoreError))["metrics"])
-            except (ValueError, KeyError, TypeError) as error:
+            step, mark = checkpoint.step, checkpoint.mark()
+            size = mark.get("metrics")
+            if not isinstance(size, int):
+                raise checkpoint.damaged("it does not say how long the log was")
+            if mark.get("format", 1) != FORMAT:
                 raise StoreError(
-                    f"{mark}: damaged ({error}). Remove the folder {checkpoint.path} to go on from "
-                    "the checkpoint before it."
-                ) from error
+                    f"{checkpoint.path}: this checkpoint has format {mark.get('format', 1)}, this "
+                    f"is rods {VERSION}, which reads format {FORMAT}. Go on with the rods that "
+                    "made it, or remove this folder to go on from the checkpoint before it."
+                )
         path = self.path / METRICS
         if path.is_file():
             with disk(path, "cutting"):
                 os.truncate(path, min(size, path.stat().st_size))
         for file in self.trajectories.glob("step-*.parquet"):
-            if _step_of(file.stem) > step:
+            if step_of(file.stem) > step:
                 file.unlink()
-        for left in (*self.trajectories.glob("*.part"), *self.checkpoints.glob(".*.part")):
+        for left in (*self.trajectories.glob("*.part"), *self.checkpoints.folder.glob(".*.part")):
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 
     # -- trajectories -----------------------------------------------------------------------
@@ -396,52 +392,17 @@ class RunDirectory:
 
     # -- checkpoints ------------------------------------------------------------------------
 
-    @contextmanager
-    def checkpoint(self, step: int) -> Generator[Path]:
-        """Write a checkpoint: fill the folder that is given; it counts when the block ends.
-
-        Raises:
-            StoreError: the disk is full; the checkpoints that were there stay.
-        """
-        final = self.checkpoints / f"step-{step:06d}"
-        part = self.checkpoints / f".step-{step:06d}.part"
-        with disk(final, "writing"):
-            shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-            try:
-                yield part
-                mark = {"step": step, "metrics": self._sync_metrics()}
-                (part / MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
-                for path in part.rglob("*"):
-                    if path.is_file():
-                        with path.open("rb") as done:
-                            os.fsync(done.fileno())
-                sync_folder(part)
-                shutil.rmtree(final, ignore_errors=True)
-                part.rename(final)
-            finally:
-                shutil.rmtree(part, ignore_errors=True)
-        write_atomic(self.checkpoints / LATEST, final.name + "\n")
-        for old in self._complete()[:-KEPT]:
-            shutil.rmtree(old.path, ignore_errors=True)
+    def checkpoint(self, step: int) -> AbstractContextManager[Path]:
+        """Write a checkpoint, as `Checkpoints.write` does; it remembers how long the log is."""
+        return self.checkpoints.write(
+            step, lambda: {"format": FORMAT, "metrics": self._sync_metrics()}
+        )
 
     def _sync_metrics(self) -> int:
         with (self.path / METRICS).open("ab") as out:
             os.fsync(out.fileno())
             return out.tell()
 
-    def _complete(self) -> list[Checkpoint]:
-        found = [Checkpoint(_step_of(p.name), p) for p in self.checkpoints.glob("step-*")]
-        return sorted(found, key=lambda c: c.step)
-
     def latest_checkpoint(self) -> Checkpoint | None:
         """The checkpoint to resume from; None before the first."""
-        complete = self._complete()
-        pointer = self.checkpoints / LATEST
-        name = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
-        named = [c for c in complete if c.path.name == name]
-        return named[0] if named else (complete[-1] if complete else None)
-
-
-def _step_of(stem: str) -> int:
-    return int(stem.removeprefix("step-"))
+        return self.checkpoints.latest()

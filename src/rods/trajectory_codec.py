@@ -1,6 +1,6 @@
-"""Trajectories as files: JSON lines and Parquet, exact in both directions.
+"""Trajectories as Parquet files and as plain JSON, exact in both directions.
 
-Owns the two formats and their version. Whole files are written by a temporary file and a rename.
+Owns the two forms and their version. Whole files are written by a temporary file and a rename.
 Never scores and never drops a row: what cannot be read stops with file and row.
 
     write_parquet(path, [t for group in groups for t in group.trajectories])
@@ -104,36 +104,6 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
         raise StoreError(f"{where}: not a trajectory: {what}.") from error
-
-
-def write_jsonl(path: Path, trajectories: Iterable[Trajectory]) -> int:
-    """Write JSON lines; returns how many."""
-    count = 0
-    with replacing(path) as part, part.open("w", encoding="utf-8") as out:
-        for trajectory in trajectories:
-            out.write(json.dumps(to_json(trajectory)) + "\n")
-            count += 1
-    return count
-
-
-def read_jsonl(path: Path) -> Iterator[Trajectory]:
-    """Read JSON lines.
-
-    Raises:
-        StoreError: no such file, or a row is broken; the message names file and line.
-    """
-    try:
-        lines = path.open(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise StoreError(f"{path}: there is no such file of trajectories.") from error
-    with lines:
-        for number, line in enumerate(lines, 1):
-            where = f"{path}:{number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise StoreError(f"{where}: not JSON: {error}. The line is damaged.") from error
-            yield from_json(row, where)
 
 
 def write_parquet(path: Path, trajectories: Iterable[Trajectory]) -> int:

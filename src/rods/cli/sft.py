@@ -186,7 +186,7 @@ def _learn(
     figures: list[dict[str, Any]] = list(run.metrics())
     trainer.finish(run.path, _card(chosen, trainer, examples, figures))
     run.finish()
-    shutil.rmtree(run.checkpoints)
+    shutil.rmtree(run.checkpoints.folder)
     first, last_loss = _loss(figures[:RECENT]), _loss(figures[-RECENT:])
     out().print(
         f"loss {first:.3f} -> {last_loss:.3f} in {trainer.total} updates; saved in {run.path}"

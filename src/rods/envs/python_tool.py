@@ -13,7 +13,6 @@ the curriculum asks of a question environment (`rods.env.QuestionSource`). Progr
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import random
 import threading
@@ -88,8 +87,8 @@ class PythonToolEnvironment(QuestionEnvironment):
         preload: Sequence[str] = ("numpy", "sympy"),
     ) -> None:
         super().__init__(questions)
-        self.keep_variables, self._url = keep_variables, sandbox
-        if self.keep_variables and self._url:
+        self.keep_variables = keep_variables
+        if keep_variables and sandbox:
             raise ConfigError(
                 "env.python_tool.keep_variables: a remote sandbox has no sessions. Leave "
                 "env.python_tool.sandbox empty, or let every program stand alone."
@@ -98,10 +97,7 @@ class PythonToolEnvironment(QuestionEnvironment):
         self._limits = limits or SandboxLimits(seconds, seconds, memory_mb * MIB)
         self._lock = threading.Lock()
         self._pools: dict[bool, SandboxPool] = {}
-        self._remote = self._make_remote() if self._url else None
-
-    def _make_remote(self) -> RemoteSandbox:
-        return RemoteSandbox(self._url, size=self._size or 16, limits=self._limits)
+        self._remote = RemoteSandbox(sandbox, size or 16, self._limits) if sandbox else None
 
     def warm_up(self) -> None:
         """Start the sandbox, which takes a second; else the first program does."""
@@ -142,15 +138,10 @@ class PythonToolEnvironment(QuestionEnvironment):
         """End the sandbox; the next program starts another."""
         with self._lock:
             pools, self._pools = self._pools, {}
-            remote, self._remote = self._remote, None
-            if remote is not None:
-                self._remote = self._make_remote()
         if pools:
             atexit.unregister(self.close)
         for pool in pools.values():
             pool.close()
-        if remote is not None:
-            asyncio.run(remote.aclose())
 
     def open(self, task: Task) -> PythonToolWorld:
         """A fresh world; raises `TaskError` for a task of another environment."""

@@ -10,16 +10,15 @@ page sets them as text, never as markup.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias
 
 from rods.errors import PrerequisiteError, StoreError
 from rods.report.run_data import Judged, RunData
 from rods.trajectory import Step, Trajectory
-from rods.trajectory_codec import read_jsonl, read_parquet
+from rods.trajectory_codec import read_parquet
 from rods.types import Json, Message
 
 Decode: TypeAlias = Callable[[Sequence[int]], str]
@@ -49,7 +48,7 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
     in_files = shown = 0
     for path in chosen:
         try:
-            found = _groups(_read(path))
+            found = _groups(read_parquet(path))
         except (StoreError, PrerequisiteError) as error:
             faults.append(f" {path.name} was left out: {error}")
             continue
@@ -68,7 +67,7 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
 
 def trajectory_files(path: Path) -> list[Path]:
     """Files of trajectories of a run directory, by name."""
-    return sorted(p for p in (path / FOLDER).glob("*") if p.suffix in (".parquet", ".jsonl"))
+    return sorted((path / FOLDER).glob("*.parquet"))
 
 
 def decoder_for(run: RunData) -> Decode | None:
@@ -85,29 +84,11 @@ def decoder_for(run: RunData) -> Decode | None:
     if not found:
         return None
     try:
-        library = cast("_Tokenizers", importlib.import_module("tokenizers"))
+        from tokenizers import Tokenizer
     except ImportError:
         return None
-    tokenizer = library.Tokenizer.from_file(str(found[0]))
+    tokenizer = Tokenizer.from_file(str(found[0]))
     return lambda ids: tokenizer.decode(list(ids), skip_special_tokens=False)
-
-
-class _Tokenizer(Protocol):
-    def decode(self, ids: list[int], skip_special_tokens: bool) -> str: ...
-
-
-class _TokenizerClass(Protocol):
-    def from_file(self, path: str) -> _Tokenizer: ...
-
-
-class _Tokenizers(Protocol):
-    """The part of the `tokenizers` package that is used here."""
-
-    Tokenizer: _TokenizerClass
-
-
-def _read(path: Path) -> Iterable[Trajectory]:
-    return read_parquet(path) if path.suffix == ".parquet" else read_jsonl(path)
 
 
 def _groups(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:

@@ -4,7 +4,7 @@ Owns the limits that are kept from outside (wall clock, output) and the classifi
 child says is trusted for its own result only. No program can say "the sandbox failed": that is
 decided by the byte that is written before the program is read.
 
-    execution = converse(child, "print(1)", "", limits, stateful=False, cancelled=lambda: False)
+    execution = converse(child, "print(1)", "", limits, stateful=False)
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -87,7 +86,6 @@ def converse(
     stdin: str,
     limits: SandboxLimits,
     stateful: bool,
-    cancelled: Callable[[], bool],
     locked: bool = False,
 ) -> Execution:
     """Run a program in a child and wait for its end (of a session: for its answer)."""
@@ -98,18 +96,12 @@ def converse(
     for descriptor in (child.out, child.err, child.status, child.ended):
         poll.register(descriptor, select.POLLIN)
     poll.register(child.request, select.POLLOUT)
-    looked = time.monotonic()
     while not talk.over:
         for descriptor, _ in poll.poll(1000 * LOOK_SECONDS):
             if not _attend(talk, descriptor):
                 poll.unregister(descriptor)
-        now = time.monotonic()
-        if now > talk.deadline:
+        if time.monotonic() > talk.deadline:
             _out_of_patience(talk)
-        if now > looked + LOOK_SECONDS and not talk.over:
-            looked = now
-            if cancelled():
-                talk.kill("time")
     if talk.end and talk.end[3] == Cause.AT_REST:
         raise Ended
     if talk.end is None and talk.verdict is None and not talk.failure:

@@ -2,7 +2,7 @@
 
 Owns `SandboxLimits` and `Execution`. It runs nothing.
 
-    execution = (await pool.run("print(1)")).checked()
+    execution = pool.execute("print(1)").checked()
     execution.stdout, execution.status      # "1\\n", "ok"
 """
 

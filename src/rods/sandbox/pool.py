@@ -5,21 +5,18 @@ what is run again, and sessions that keep their variables. It never runs a progr
 locked: where the locks cannot be put on, `SandboxPool` raises PrerequisiteError.
 
     with SandboxPool(size=2) as pool:
-        pool.execute("print(6 * 7)").stdout            # from any thread
-        await pool.run("print(6 * 7)")                 # from a coroutine
-        async with pool.session() as session:          # variables are kept
-            await session.run("x = 6")
-            await session.run("print(x * 7)")
+        pool.execute("print(6 * 7)").stdout            # from any thread, which waits
+        with pool.session() as session:                # variables are kept
+            session.execute("x = 6")
+            session.execute("print(x * 7)")
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Self
 
@@ -99,7 +96,6 @@ class SandboxPool:
         self._closed = False
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(self.size)
-        self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="sandbox")
         self._handle: ZygoteHandle | None = self._start()
 
     def _start(self) -> ZygoteHandle:
@@ -108,7 +104,7 @@ class SandboxPool:
         try:
             with handle.fork(stateful=False) as child:
                 limits = replace(self.limits, seconds=PROOF_SECONDS, output=1 << 16)
-                proof = converse(child, PROOF, "", limits, False, lambda: False)
+                proof = converse(child, PROOF, "", limits, False)
             if proof.status == "sandbox" or proof.stdout:
                 what = f"it still allowed {proof.stdout}" if proof.stdout else proof.detail
                 raise PrerequisiteError(
@@ -164,14 +160,12 @@ class SandboxPool:
         """What is held while a program runs, for `Session`."""
         return self._slots
 
-    def execute(
-        self, code: str, stdin: str = "", cancelled: Callable[[], bool] = lambda: False
-    ) -> Execution:
+    def execute(self, code: str, stdin: str = "") -> Execution:
         """Run a program to its end; blocks until it is its turn and while it runs."""
 
         def once() -> Execution:
             with self.fork(stateful=False) as child:
-                return converse(child, code, stdin, self.limits, False, cancelled)
+                return converse(child, code, stdin, self.limits, False)
 
         with self._slots:
             return self.persist(once)
@@ -198,22 +192,6 @@ class SandboxPool:
         attempts = self._retries + 1
         return Execution("", "", "sandbox", 0.0, detail=reason, returncode=1, attempts=attempts)
 
-    async def run(self, code: str, stdin: str = "") -> Execution:
-        """Run a program to its end; if the caller is cancelled, so is the program."""
-        return await self.in_thread(self.execute, code, stdin)
-
-    async def in_thread(
-        self, work: Callable[[str, str, Callable[[], bool]], Execution], code: str, stdin: str
-    ) -> Execution:
-        """Do blocking work in a thread of the pool; a cancelled caller cancels it."""
-        stop = threading.Event()
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._threads, work, code, stdin, stop.is_set)
-        except asyncio.CancelledError:
-            stop.set()
-            raise
-
     def session(self) -> Session:
         """An interpreter that keeps its variables, for one trajectory."""
         return Session(self)
@@ -225,11 +203,6 @@ class SandboxPool:
             handle, self._handle = self._handle, None
         if handle is not None:
             handle.close()
-        self._threads.shutdown(wait=True)
-
-    async def aclose(self) -> None:
-        """`close` from a coroutine."""
-        await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
         return self
@@ -250,18 +223,12 @@ class Session:
         self._child: Child | None = None
         self._lock = threading.Lock()
 
-    async def run(self, code: str, stdin: str = "") -> Execution:
+    def execute(self, code: str, stdin: str = "") -> Execution:
         """Run one more piece of the program."""
-        return await self.pool.in_thread(self.execute, code, stdin)
-
-    def execute(
-        self, code: str, stdin: str = "", cancelled: Callable[[], bool] = lambda: False
-    ) -> Execution:
-        """The same from a thread that may wait."""
         with self._lock, self.pool.turn():
-            return self.pool.persist(lambda: self._once(code, stdin, cancelled))
+            return self.pool.persist(lambda: self._once(code, stdin))
 
-    def _once(self, code: str, stdin: str, cancelled: Callable[[], bool]) -> Execution:
+    def _once(self, code: str, stdin: str) -> Execution:
         if self._child is not None and has_ended(self._child):
             self._forget()
         fresh = self._child is None
@@ -269,12 +236,12 @@ class Session:
         try:
             if not fresh:
                 child.zygote.tell(child, "resume")
-            done = converse(child, code, stdin, self.pool.limits, True, cancelled, not fresh)
+            done = converse(child, code, stdin, self.pool.limits, True, not fresh)
             if not child.gone:
                 child.zygote.tell(child, "stop")
         except Ended:
             self._forget()
-            return self._once(code, stdin, cancelled)
+            return self._once(code, stdin)
         except (OSError, EnvError):
             self._forget()
             raise
@@ -291,16 +258,6 @@ class Session:
         """End the interpreter."""
         with self._lock:
             self._forget()
-
-    async def aclose(self) -> None:
-        """`close` from a coroutine."""
-        await asyncio.to_thread(self.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     def __enter__(self) -> Self:
         return self

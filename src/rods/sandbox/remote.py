@@ -4,14 +4,12 @@ Owns the request and what an answer means. A service that is busy, broken or awa
 the sandbox, never of the program. It has no sessions: every execution is fresh.
 
     sandbox = RemoteSandbox("http://sandbox.example:8080", size=32)
-    execution = (await sandbox.run("print(1)")).checked()
+    execution = sandbox.execute("print(1)").checked()
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
@@ -56,15 +54,9 @@ class RemoteSandbox:
         self._service = Service(
             url, "/run_code", "env.python_tool.sandbox", wait, retries, patience, size
         )
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="remote-sandbox")
-
-    async def run(self, code: str, stdin: str = "") -> Execution:
-        """Run a program; a cancelled caller leaves the service to end it."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self.execute, code, stdin)
 
     def execute(self, code: str, stdin: str = "") -> Execution:
-        """The same from a thread that may wait."""
+        """Run a program; the thread waits for its turn and for the answer."""
         body = self._fixed | {"code": code} | ({"stdin": stdin} if stdin else {})
         began = time.monotonic()
         try:
@@ -112,10 +104,6 @@ class RemoteSandbox:
         detail = (last_line(stderr) or f"it ended with exit status {code}") if code else ""
         status = "error" if code else "ok"
         return Execution(stdout, stderr, status, seconds, detail=detail, returncode=code)
-
-    async def aclose(self) -> None:
-        """Wait for the requests under way and free the threads."""
-        await asyncio.to_thread(self._threads.shutdown)
 
 
 def _stage(answer: dict[str, Any], name: str) -> dict[str, Any]:

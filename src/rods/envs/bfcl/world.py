@@ -20,7 +20,7 @@ from pathlib import Path
 from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl.apis import Apis, has_call
 from rods.envs.bfcl.replay import PreparedWorld, plain
-from rods.envs.bfcl.tasks import load_tasks
+from rods.envs.bfcl.tasks import load_entries, load_tasks
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
 from rods.envs.turns import Turns
 from rods.errors import TaskError
@@ -55,6 +55,10 @@ class BfclEnvironment(Environment):
     def tasks(self, held_out: float) -> Sequence[Task]:
         """The benchmark's 800; its own share is held out."""
         return load_tasks(self._wheel)
+
+    def load(self, path: Path) -> list[Task]:
+        """The tasks of a file of ours, or of a folder in the benchmark's layout."""
+        return load_entries(path, self._wheel) if path.is_dir() else super().load(path)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
         """As `env.bfcl.split` says; a half of the benchmark's is held out."""

@@ -2,7 +2,7 @@
 
 Owns playing given calls turn by turn and asking the package's checker. Never evaluates text here.
 
-    [v.solved for v in judge_calls(task, [turn.ground_truth for turn in task.turns])]
+    [v.solved for v in judge_calls(task, [turn.ground_truth for turn in task.turns], environment)]
     official_verdicts([(task, calls_by_turn)])[0].valid
 """
 
@@ -15,6 +15,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.env import TurnVerdict
@@ -38,22 +39,11 @@ class OfficialVerdict(NamedTuple):
     """The package's type of error; empty where valid."""
 
 
-@functools.cache
-def _environment() -> BfclEnvironment:
-    return BfclEnvironment()
-
-
 def judge_calls(
-    task: Task, calls_by_turn: CallsByTurn, environment: BfclEnvironment | None = None
+    task: Task, calls_by_turn: CallsByTurn, environment: BfclEnvironment
 ) -> list[TurnVerdict]:
-    """Play calls in a fresh world and judge every turn.
-
-    Args:
-        task: The task.
-        calls_by_turn: One sequence of calls for each turn.
-        environment: Where to open the world; by default one that is kept for this function.
-    """
-    world = (environment or _environment()).open(task)
+    """Play calls in a fresh world and judge every turn."""
+    world = environment.open(task)
     verdicts: list[TurnVerdict] = []
     try:
         for index, (_, calls) in enumerate(zip(task.turns, calls_by_turn, strict=True)):
@@ -82,7 +72,7 @@ def official_verdicts(
     Args:
         cases: Tasks with the calls of a trajectory, by turn.
         wheel: Path of the benchmark's wheel; empty as in `assets.obtain`.
-        reset: Close the leaks of the package's classes between objects (`official.reset_leaks`).
+        reset: Close the leaks of the package's classes (`bfcl_official.reset_leaks`).
         timeout: Seconds for the whole batch.
 
     Raises:
@@ -91,7 +81,7 @@ def official_verdicts(
     batch = [_case(task, calls, wheel) for task, calls in cases]
     body = {"wheel": wheel, "reset": reset, "cases": batch}
     done = subprocess.run(
-        [sys.executable, "-m", "rods.envs.bfcl.official"],
+        [sys.executable, str(Path(__file__).with_name("bfcl_official.py"))],
         input=json.dumps(body),
         capture_output=True,
         text=True,

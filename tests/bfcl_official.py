@@ -1,10 +1,10 @@
 """A process of its own in which the benchmark's own checker judges trajectories.
 
 Owns the only place where the package's executor runs, which gives call strings to `eval`. It is fed
-by `judge.official_verdicts` with calls that were parsed and rendered again, never with a model's
-text, and it is started for one batch and then gone.
+by `bfcl_judges.official_verdicts` with calls that were parsed and rendered again, never with a
+model's text, and it is started for one batch and then gone.
 
-    python -m rods.envs.bfcl.official < batch.json      # one line of JSON a verdict
+    python bfcl_official.py < batch.json      # one line of JSON a verdict
 """
 
 from __future__ import annotations

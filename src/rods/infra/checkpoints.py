@@ -1,0 +1,117 @@
+"""A folder of checkpoints: each is whole or not there, and the last two are kept.
+
+    checkpoint/step-000012/   written beside, then renamed
+    checkpoint/latest         name of the one to go on from
+
+Owns their names and their safety: a kill, or a full disk, at any moment leaves what was there. What
+a checkpoint holds, and what its mark says, is its maker's business.
+
+    checkpoints = Checkpoints(folder)
+    with checkpoints.write(12, lambda: {"metrics": 4096}) as part: ...
+    checkpoints.latest().mark()["metrics"]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rods.errors import StoreError
+from rods.infra.files import disk, sync_folder, text_of, write_atomic
+from rods.types import Json
+
+LATEST = "latest"
+MARK = "mark.json"
+"""File of a checkpoint that says its step and whatever its maker wants to remember."""
+KEPT = 2
+"""Checkpoints that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A complete checkpoint."""
+
+    step: int
+    """Updates that it has seen."""
+    path: Path
+
+    def mark(self) -> dict[str, Json]:
+        """What its maker noted beside it; raises `StoreError` where that is damaged."""
+        path = self.path / MARK
+        try:
+            mark = json.loads(text_of(path, "a checkpoint's mark", StoreError))
+            if not isinstance(mark, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            raise self.damaged(str(error)) from error
+        return mark
+
+    def damaged(self, why: str) -> StoreError:
+        """The error that says so, and what to do."""
+        return StoreError(
+            f"{self.path / MARK}: damaged ({why}). Remove the folder {self.path} to go on from "
+            "the checkpoint before it."
+        )
+
+
+class Checkpoints:
+    """The checkpoints of one run. One process writes them at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: where they are, or are to be."""
+        self.folder = folder
+
+    @contextmanager
+    def write(self, step: int, mark: Callable[[], Mapping[str, Json]]) -> Generator[Path]:
+        """Write a checkpoint: fill the folder that is given; it counts when the block ends.
+
+        Args:
+            step: updates that it has seen.
+            mark: what is noted beside it, asked for when the block ends.
+
+        Raises:
+            StoreError: the disk is full; the checkpoints that were there stay.
+        """
+        final = self.folder / f"step-{step:06d}"
+        part = self.folder / f".step-{step:06d}.part"
+        with disk(final, "writing"):
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            try:
+                yield part
+                text = json.dumps({"step": step, **mark()})
+                (part / MARK).write_text(text + "\n", encoding="utf-8")
+                for path in part.rglob("*"):
+                    if path.is_file():
+                        with path.open("rb") as done:
+                            os.fsync(done.fileno())
+                sync_folder(part)
+                shutil.rmtree(final, ignore_errors=True)
+                part.rename(final)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        write_atomic(self.folder / LATEST, final.name + "\n")
+        for old in self._complete()[:-KEPT]:
+            shutil.rmtree(old.path, ignore_errors=True)
+
+    def _complete(self) -> list[Checkpoint]:
+        found = [Checkpoint(step_of(p.name), p) for p in self.folder.glob("step-*")]
+        return sorted(found, key=lambda c: c.step)
+
+    def latest(self) -> Checkpoint | None:
+        """The checkpoint to go on from; None before the first."""
+        complete = self._complete()
+        pointer = self.folder / LATEST
+        name = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+        named = [c for c in complete if c.path.name == name]
+        return named[0] if named else (complete[-1] if complete else None)
+
+
+def step_of(stem: str) -> int:
+    """The step that a file or folder is named after."""
+    return int(stem.removeprefix("step-"))
