@@ -1,0 +1,99 @@
+"""The mechanism in runs' logs: where the variance of rewards is, and where new variants land.
+
+    python benchmarks/mechanism.py RUN [RUN ...]
+
+Prints, over all judgements of the runs: the mean variance of rewards within a group inside the
+boundary against outside of it (paper: 2.0 to 2.2 times); mean rewards of new variants at their
+first judgement (paper: 0.25 to 0.75); by how much a task's mean reward moved until it was judged
+again, and how many updates later that was (paper: pass@16 less than 0.10 in about 13 steps);
+groups without variance in the first and the last quarter of the updates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+BETWEEN = (0.25, 0.75)
+"""Where the paper's accepted variants land."""
+
+
+def steps_of(run: Path) -> list[dict[str, Any]]:
+    """A run's updates."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == "step"]
+
+
+def variances(steps: Sequence[dict[str, Any]]) -> str:
+    """Inside against outside of the boundary."""
+    judged = [j for s in steps for j in s["judgements"]]
+    inside = [j["variance"] for j in judged if j["region"] == "boundary"]
+    outside = [j["variance"] for j in judged if j["region"] != "boundary"]
+    first, other = statistics.fmean(inside), statistics.fmean(outside)
+    return (
+        f"variance inside {first:.4f} ({len(inside)} groups), outside {other:.4f} "
+        f"({len(outside)}): {first / other:.2f} times"
+    )
+
+
+def landing(steps: Sequence[dict[str, Any]]) -> str:
+    """First judgements of variants."""
+    new = [j for s in steps for j in s["judgements"] if j["origin"] != "original"]
+    first = [j for j in new if j["first_visit"]]
+    if not first:
+        return "no variant was judged"
+    means = [j["rbar"] for j in first]
+    low, high = BETWEEN
+    between = statistics.fmean(low <= m <= high for m in means)
+    boundary = statistics.fmean(j["region"] == "boundary" for j in first)
+    return (
+        f"{len(first)} new variants judged: median mean reward {statistics.median(means):.2f}, "
+        f"{between:.0%} between {low} and {high}, {boundary:.0%} on the boundary"
+    )
+
+
+def movement(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """How a task's mean reward moves until it is judged again."""
+    moved, later = list[float](), list[int]()
+    for steps in runs:
+        seen: dict[str, tuple[int, float]] = {}
+        for step in steps:
+            for j in step["judgements"]:
+                if j["task_id"] in seen:
+                    when, before = seen[j["task_id"]]
+                    moved.append(j["rbar"] - before)
+                    later.append(step["step"] - when)
+                seen[j["task_id"]] = (step["step"], j["rbar"])
+    if not moved:
+        return "no task was judged twice"
+    return (
+        f"{len(moved)} second judgements, {statistics.median(later):.0f} updates later (median): "
+        f"mean reward {statistics.fmean(moved):+.3f} on average, "
+        f"{statistics.fmean(map(abs, moved)):.3f} in absolute value"
+    )
+
+
+def quarters(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """Groups without variance, first and last quarter of each run."""
+    shares = [[s["zero_variance"] for s in steps] for steps in runs]
+    first = [statistics.fmean(values[: max(1, len(values) // 4)]) for values in shares]
+    last = [statistics.fmean(values[-max(1, len(values) // 4) :]) for values in shares]
+    pairs = ", ".join(f"{a:.0%} to {b:.0%}" for a, b in zip(first, last, strict=True))
+    return f"groups without variance, first to last quarter, by run: {pairs}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("runs", nargs="+", type=Path)
+    runs = [steps_of(run) for run in parser.parse_args().runs]
+    together = [step for steps in runs for step in steps]
+    for line in (variances(together), landing(together), movement(runs), quarters(runs)):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
