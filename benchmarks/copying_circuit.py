@@ -19,6 +19,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 from rods.config import load_config
 from rods.engines.threads import set_threads
 from rods.envs.bfcl.tasks import load_tasks
+from rods.envs.bfcl.world import BfclEnvironment
 from rods.policies.conversations import Conversation, VariantGenerator, make_conversations
 from rods.policies.pretrain import PretrainSettings, build_model, measure, teach
 from rods.rollout.template import ChatTemplate
@@ -42,7 +43,7 @@ def main() -> None:
     template, sides = ChatTemplate(tokenizer), split(load_tasks())
     school = list(
         make_conversations(
-            VariantGenerator(sides.train, "", 0),
+            VariantGenerator(sides.train, BfclEnvironment(), 0),
             template,
             config.rollout,
             range(options.tokens // TYPICAL),
@@ -50,7 +51,7 @@ def main() -> None:
     )
     held_out = list(
         make_conversations(
-            VariantGenerator(sides.held_out, "", 1),
+            VariantGenerator(sides.held_out, BfclEnvironment(), 1),
             template,
             config.rollout,
             range(options.held_out),

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
-from rods.synthesis.gates.case import GATES, Facts
-from rods.synthesis.gates.keeper import TEXTUAL, Gatekeeper, gate_names
+from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.keeper import GATES, TEXTUAL
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.templates.phrases import CallRequest, phrases_of
 from rods.synthesis.writer import Writer
@@ -94,11 +94,8 @@ def _fails(task: Task) -> bool:
     return any(step.result.failed for step in keeper().facts(task).steps)
 
 
-@functools.cache
-def lenient() -> Gatekeeper:
-    """What looks at words and calls alone."""
-    names = [name for name in gate_names() if name not in UNASKED]
-    return Gatekeeper(ENVIRONMENT, sides().train, (), names=names)
+LENIENT = [name for name in GATES if name not in UNASKED]
+"""What looks at words and calls alone."""
 
 
 def without_trace(count: int, breaks: int, show: int, first: int) -> None:
@@ -141,21 +138,21 @@ def without_trace(count: int, breaks: int, show: int, first: int) -> None:
 def rejects(seed: Task, task: Task) -> set[str]:
     """Every gate that turns a task down."""
     free = task.provenance.recipe == "llm:model"
-    return set(caught_by(lenient() if free else keeper(), seed, task))
+    return set(caught_by(LENIENT if free else GATES, seed, task))
 
 
 def wrongly(task: Task) -> str | None:
     """What gates on words say of an original beside itself; failing calls are the benchmark's."""
-    case = lenient().case(task, task)
-    names = [n for n in lenient().names if n not in ("ancestry", "execution")]
+    case = keeper().case(task, task)
+    names = [n for n in LENIENT if n not in ("ancestry", "execution")]
     return next((f"{n}: {said}" for n in names if (said := GATES[n](case)) is not None), None)
 
 
-def caught_by(gates: Gatekeeper, seed: Task, broken: Task) -> list[str]:
+def caught_by(gates: Iterable[str], seed: Task, broken: Task) -> list[str]:
     """Every gate that is not passed; what cannot be opened or is not offered cannot be played."""
-    case = gates.case(seed, broken)
+    case = keeper().case(seed, broken)
     found: list[str] = []
-    for name in gates.names:
+    for name in gates:
         if ({"world", "offered"} & set(found) and name not in TEXTUAL) or "world" in found:
             continue
         if GATES[name](case) is not None:
@@ -186,7 +183,7 @@ def main() -> None:
             broken = mutants.break_it(subject, name, number)
             if broken is None:
                 continue
-            gates = caught_by(keeper(), subject.seed, broken)
+            gates = caught_by(GATES, subject.seed, broken)
             row.update(
                 ["broken", recipe, *gates, *(["caught", f"{recipe} caught"] if gates else [])]
             )
@@ -206,7 +203,7 @@ def main() -> None:
         )
     print("\ncaught by gate (every gate that rejects, in percent of the breaks)")
     for name, row in table.items():
-        gates = [f"{g} {row[g] / row['broken']:.0%}" for g in gate_names() if row[g]]
+        gates = [f"{g} {row[g] / row['broken']:.0%}" for g in GATES if row[g]]
         print(f"  {name:26} {', '.join(gates)}")
     for name, lines in missed.items():
         for line in lines[: args.show]:

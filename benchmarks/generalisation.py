@@ -20,6 +20,7 @@ import torch
 from rods.config import ModelSettings, load_config
 from rods.engines.threads import set_threads
 from rods.envs.bfcl.tasks import load_tasks
+from rods.envs.bfcl.world import BfclEnvironment
 from rods.policies import conversations as schooling
 from rods.rollout.template import ChatTemplate
 from rods.split import split
@@ -44,7 +45,7 @@ def main() -> None:
     for side, tasks in (("schooled", sides.train), ("tuning", sides.held_out)):
         for kind, shares in KINDS.items():
             schooling.RESAMPLED, schooling.ROAMING = shares
-            maker = schooling.VariantGenerator(tasks, "", options.seed)
+            maker = schooling.VariantGenerator(tasks, BfclEnvironment(), options.seed)
             numbers = range(options.number)
             rows = schooling.make_conversations(maker, template, config.rollout, numbers)
             found = [v for row in rows for v in verdicts(model, template, row)]

@@ -18,7 +18,7 @@ from collections import Counter
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
-from rods.synthesis.gates.keeper import Gatekeeper, gate_names
+from rods.synthesis.gates.keeper import GATES, Gatekeeper
 from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.structure.trace import trace
@@ -80,7 +80,7 @@ def main() -> None:
     table("category", by_category)
     table("class", by_class)
     print("\nrejected by gate")
-    for name in gate_names():
+    for name in GATES:
         print(f"  {name:28} {counted.rejected['gate', name]:6}")
     for (stage, reason), count in counted.rejected.most_common():
         if stage != "gate":

@@ -5,7 +5,7 @@ request's body. Which answers are broken depends on the seed, the body and how o
 not on the order of threads.
 
     with Loopback(lambda body: "hello", hostile=["http_500"], share=0.3) as server:
-        ChatClient(ChatSettings(url=server.url)).ask("plan", messages)
+        ChatClient(LlmWriterSettings(url=server.url)).ask("plan", messages)
 
 By hand: python tests/loopback.py --author module:attribute [--hostile MODE ...] prints its URL.
 """

@@ -52,7 +52,7 @@ def test_a_model_of_your_own_takes_the_full_setting(
         (["train", "--model.name", "no/such/folder", "--out", "x"], "no/such/folder"),
         (["train", "--model", "no/such/folder", "--out", "x"], "no/such/folder"),
         (["check", "--tasks", "absent.jsonl"], "absent.jsonl"),
-        (["check", "--wheel", "absent.whl"], "absent.whl"),
+        (["check", "--env.bfcl.wheel", "absent.whl"], "absent.whl"),
     ],
 )
 def test_a_mistake_is_one_message_and_status_2(

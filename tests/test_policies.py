@@ -11,8 +11,7 @@ from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.envs.judge import Replay, TurnReplay
-from rods.policies.conversations import Conversation, VariantGenerator, play
+from rods.policies.conversations import Conversation, VariantGenerator, play, results_of
 from rods.policies.habits import ORACLE, Habits, agent_texts, steps
 from rods.policies.muon import Muon, orthogonalise
 from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
@@ -84,7 +83,7 @@ def test_oracle_conversations_are_solved_and_masked(tokenizer) -> None:
         made = play(task, environment, dialect, template, rollout)
         assert made is not None, task.provenance.origin
         said = tokenizer.decode([i for i, m in zip(made.ids, made.mask, strict=True) if m])
-        texts = agent_texts(task, environment.replay(task), dialect, ORACLE, random.Random(0))
+        texts = agent_texts(task, results_of(environment, task), dialect, ORACLE, random.Random(0))
         assert said == "".join(f"{text}<|end|>" for text in texts)
 
 
@@ -98,8 +97,8 @@ CAREFUL_TURNS = (
 def habitual(habits: Habits, turns=CAREFUL_TURNS, replies=(("", "a.txt"), (), ("",)), seed=0):
     """What such an agent says."""
     task = Task("bfcl", "miss_param", turns, {})
-    played = tuple(TurnReplay(tuple(ToolResult(t) for t in row), {}, {}) for row in replies)
-    return agent_texts(task, Replay(played), get_dialect("compact"), habits, random.Random(seed))
+    played = [[ToolResult(text) for text in row] for row in replies]
+    return agent_texts(task, played, get_dialect("compact"), habits, random.Random(seed))
 
 
 def test_the_oracle_does_all_and_asks_for_what_is_missing() -> None:
@@ -133,9 +132,9 @@ def test_habits_are_taken_as_often_as_they_say() -> None:
 def test_variants_are_functions_of_seed_and_number() -> None:
     tasks = split(load_tasks()).train
     one, other, apart = (
-        VariantGenerator(tasks, "", 3),
-        VariantGenerator(tasks, "", 3),
-        VariantGenerator(tasks, "", 4),
+        VariantGenerator(tasks, BfclEnvironment(), 3),
+        VariantGenerator(tasks, BfclEnvironment(), 3),
+        VariantGenerator(tasks, BfclEnvironment(), 4),
     )
     assert one.variant(7) == other.variant(7) != apart.variant(7)
     made: Task = one.variant(7)

@@ -17,7 +17,8 @@ import pytest
 
 from loopback import MODES, Body, Loopback, broken
 from rods.errors import ConfigError, SynthesisError, WriterError
-from rods.synthesis.chat.client import ChatClient, ChatSettings, Usage, find_json
+from rods.settings.synthesis import LlmWriterSettings
+from rods.synthesis.chat.client import RETRIES, ChatClient, Usage, find_json
 from rods.synthesis.chat.json_text import strip_thinking
 from rods.synthesis.chat.request_error import (
     Again,
@@ -47,7 +48,9 @@ def as_json(body: Body) -> str:
 
 
 def client(server: Loopback, cache: Path | None = None, **settings: Any) -> ChatClient:
-    return ChatClient(ChatSettings(url=server.url, **{"timeout": 60.0, **settings}), cache)
+    retries = settings.pop("retries", RETRIES)
+    chosen = LlmWriterSettings(url=server.url, **{"timeout": 60.0, **settings})
+    return ChatClient(chosen, cache, retries)
 
 
 def failing(server: Loopback, **settings: Any) -> tuple[WriterError, Usage]:
@@ -190,7 +193,7 @@ def test_hostile_texts_differ_from_the_authors() -> None:
 def test_a_server_that_is_not_there_is_fatal() -> None:
     with Loopback(echo) as server:
         url = server.url
-    with ChatClient(ChatSettings(url=url, model="m", retries=2, timeout=2)) as chat:
+    with ChatClient(LlmWriterSettings(url=url, model="m", timeout=2), retries=2) as chat:
         with pytest.raises(WriterError, match=r"cannot be reached.*asked 3 times.*Start it") as one:
             chat.ask("plan", ASK)
         with pytest.raises(WriterError, match="cannot be reached") as two:
@@ -220,11 +223,11 @@ def test_a_wrong_key_is_fatal_and_never_shown(
 
 
 def test_the_key_is_sent_and_in_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("MY_KEY", f" {KEY}\n")
+    monkeypatch.setenv("RODS_WRITER_KEY", f" {KEY}\n")
     monkeypatch.setenv("OPENAI_API_KEY", "somebody-elses")
     monkeypatch.setenv("OPENAI_ORG_ID", "someone")
     with Loopback(lambda body: f"key {KEY}", key=KEY) as server:
-        with client(server, tmp_path / "c.sqlite", key_variable="MY_KEY") as chat:
+        with client(server, tmp_path / "c.sqlite") as chat:
             assert chat.ask("plan", ASK).text == "key ***"
             assert KEY not in repr(chat.settings)
         assert not any("organization" in name for name in server.headers[0])
@@ -238,7 +241,7 @@ def test_credentials_in_the_url_are_used_and_not_shown(caplog: pytest.LogCapture
     caplog.set_level(logging.DEBUG)
     with Loopback(echo, ["http_500"], share=0) as server:
         url = server.url.replace("//", "//ann:s3cret-word@")
-        with ChatClient(ChatSettings(url=url)) as chat:
+        with ChatClient(LlmWriterSettings(url=url)) as chat:
             chat.ask("plan", ASK)
             server.share = 1.0
             with pytest.raises(WriterError) as caught:
@@ -251,14 +254,14 @@ def test_credentials_in_the_url_are_used_and_not_shown(caplog: pytest.LogCapture
 @pytest.mark.parametrize("url", ["", "localhost:8000/v1", "ftp://u:p@host/v1", "http://h:port/v1"])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"synthesis\.llm\.url") as caught:
-        ChatClient(ChatSettings(url=url))
+        ChatClient(LlmWriterSettings(url=url))
     assert "u:p" not in str(caught.value)
 
 
 def test_a_key_that_no_header_can_carry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RODS_WRITER_KEY", "two words")
     with pytest.raises(ConfigError, match="RODS_WRITER_KEY") as caught:
-        ChatClient(ChatSettings(url="http://localhost/v1"))
+        ChatClient(LlmWriterSettings(url="http://localhost/v1"))
     assert "two words" not in str(caught.value)
 
 
@@ -275,7 +278,7 @@ def test_a_model_that_is_not_there_is_fatal_and_others_are_named() -> None:
 def test_an_address_without_v1_is_explained() -> None:
     with Loopback(echo) as server:
         for model in ("", "loopback"):
-            settings = ChatSettings(url=server.url.removesuffix("/v1"), model=model)
+            settings = LlmWriterSettings(url=server.url.removesuffix("/v1"), model=model)
             with ChatClient(settings) as chat, pytest.raises(WriterError, match="/v1") as caught:
                 chat.ask("plan", ASK)
             assert caught.value.fatal and "404" in str(caught.value)
@@ -551,7 +554,7 @@ def test_the_server_runs_as_a_program() -> None:
         try:
             assert program.stdout
             url = program.stdout.readline().strip()
-            with ChatClient(ChatSettings(url=url)) as chat:
+            with ChatClient(LlmWriterSettings(url=url)) as chat:
                 assert chat.check() == "loopback"
                 assert "Say it." in chat.ask("plan", ASK).text
         finally:

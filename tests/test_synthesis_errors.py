@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rods.errors import WriterError
+from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
@@ -18,7 +19,7 @@ from rods.synthesis.writers.graph.augment import missing_function
 from rods.synthesis.writers.llm import writer as llm
 from rods.synthesis.writers.llm.execute import planned_of
 from rods.synthesis.writers.llm.patching import MEANINGS
-from rods.synthesis.writers.llm.writer import LlmSettings, LlmWriter
+from rods.synthesis.writers.llm.writer import LlmWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from scripted_chat import Chat
@@ -86,7 +87,7 @@ BREAKS: dict[ErrorClass, Twist] = {
 def failing(reason: ErrorClass, critic: str) -> tuple[Chat, list[Rejection]]:
     """Two attempts that fail for this reason, with what the critic answers."""
     chat = Chat(lambda stage, text: critic if stage == "critic" else BREAKS[reason](stage, text))
-    made = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings())
+    made = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
     for number in range(20):
         outcome = synthesize(trader(), made, keeper(), number, 2)
         if [r.reason for r in outcome.rejections] == [reason, reason]:
@@ -138,7 +139,7 @@ def test_a_patch_frees_a_tool_until_it_fails_again() -> None:
 
 def proposed(twist: Twist, **settings: Any) -> list[Rejection]:
     """Rejections of some single attempts."""
-    made = LlmWriter(sides().train, ENVIRONMENT, Chat(twist), LlmSettings(**settings))
+    made = LlmWriter(sides().train, ENVIRONMENT, Chat(twist), LlmWriterSettings(**settings))
     seeds = random.Random(3).sample(list(sides().train), 5)
     return [r for s in seeds for r in synthesize(s, made, keeper(), 3, 1).rejections]
 

@@ -12,6 +12,7 @@ import pytest
 
 from rods.config import SynthesisSettings
 from rods.errors import ConfigError, WriterError
+from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
@@ -29,7 +30,7 @@ from rods.synthesis.writers.llm.patching import patched
 from rods.synthesis.writers.llm.plan import CallPlan, misfit, parse_plan
 from rods.synthesis.writers.llm.prompting import prompts_hash, render, shortened
 from rods.synthesis.writers.llm.rewrite import faults, leaked
-from rods.synthesis.writers.llm.writer import LlmSettings, LlmWriter
+from rods.synthesis.writers.llm.writer import LlmWriter
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolSpec
 from scripted_chat import Chat, Reply
@@ -43,7 +44,7 @@ def _one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(chat: Chat, count: int = 12, **settings: Any) -> list[Outcome]:
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings(**settings))
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings(**settings))
     seeds = random.Random(1).sample(list(sides().train), count)
     return [synthesize(seed, writer, keeper(), 3, 3) for seed in seeds]
 
@@ -98,7 +99,7 @@ def test_what_failed_is_blocked_and_hinted_in_the_next_attempt() -> None:
         return '{"arguments": {"folder": "nowhere_at_all"}}' if stage == "execute" else text
 
     chat = Chat(twist)
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings())
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
     outcome = synthesize(seed, writer, keeper(), 1, 3)
     assert outcome.variant is None
     blamed = [r.tool for r in outcome.rejections if r.tool]
@@ -121,7 +122,7 @@ def test_a_patch_of_the_configuration_reaches_the_next_attempt() -> None:
         return text
 
     chat = Chat(twist)
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings())
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
     outcome = synthesize(seed, writer, keeper(), 1, 3)
     states = [text for stage, text in chat.prompts if stage == "plan"]
     patches = [r for r in outcome.rejections if r.patch]
@@ -258,7 +259,7 @@ def test_the_judge_can_accept_repair_and_reject() -> None:
 def test_one_refinement_at_most() -> None:
     answers = iter([verdict(natural=False, problem="stiff", fault="message"), verdict()])
     chat = Chat(lambda stage, text: next(answers) if stage == "judge" else text)
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings(planner="graph"))
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings(planner="graph"))
     variant = on_the_graph()[1][0]
     refined = writer.review(sides().train[0], variant, random.Random(2))
     assert isinstance(refined, Task)
@@ -266,7 +267,7 @@ def test_one_refinement_at_most() -> None:
     assert [t.ground_truth for t in refined.turns] == [t.ground_truth for t in variant.turns]
     assert any("stiff" in text for stage, text in chat.prompts if stage == "rewrite")
     always = Chat(lambda s, t: verdict(natural=False, fault="message") if s == "judge" else t)
-    writer = LlmWriter(sides().train, ENVIRONMENT, always, LlmSettings(planner="graph"))
+    writer = LlmWriter(sides().train, ENVIRONMENT, always, LlmWriterSettings(planner="graph"))
     turned_down = writer.review(sides().train[0], variant, random.Random(2))
     assert isinstance(turned_down, Rejection)
     assert always.stages["judge"] == 2
@@ -307,13 +308,13 @@ def test_no_answer_of_a_model_breaks_the_pipeline(spoiled: str) -> None:
 
 
 def tried(chat: Chat, seed: Task, number: int, attempts: int) -> Outcome:
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmSettings())
+    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
     return synthesize(seed, writer, keeper(), number, attempts)
 
 
 def test_after_a_gate_turned_it_down_the_next_attempt_has_another_world() -> None:
     seed, _ = teachable()
-    writer = LlmWriter(sides().train, ENVIRONMENT, Chat(), LlmSettings())
+    writer = LlmWriter(sides().train, ENVIRONMENT, Chat(), LlmWriterSettings())
     turned_down = [Rejection("gate", "novelty")]
     made = [writer.propose(seed, random.Random(number), turned_down) for number in range(4)]
     worlds = [t.provenance.seed if isinstance(t, Task) else t.base for t in made]
@@ -351,7 +352,8 @@ def test_an_unusable_server_is_not_a_rejection_and_a_lost_request_is() -> None:
             raise WriterError("no server answers", fatal=self.fatal)
 
     for fatal in (True, False):
-        writer = LlmWriter(sides().train, ENVIRONMENT, Broken(fatal), LlmSettings(planner="graph"))
+        settings = LlmWriterSettings(planner="graph")
+        writer = LlmWriter(sides().train, ENVIRONMENT, Broken(fatal), settings)
         if fatal:
             with pytest.raises(WriterError):
                 synthesize(sides().train[0], writer, keeper(), 1, 1)

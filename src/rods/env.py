@@ -156,6 +156,10 @@ class Environment(Protocol):
         """Formats of its own in which its tasks can be written, by name: path and tasks."""
         return {}
 
+    def needs(self) -> str:
+        """What it has to fetch and whether that is here, in words for `rods doctor`; or nothing."""
+        return ""
+
     def warm_up(self) -> None:
         """Do now what takes long, instead of within the first trajectory's deadline."""
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,16 +9,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import EXTRA, out, overrides
+from rods.cli.common import AsJson, out, overrides
 from rods.errors import ConfigError, TaskError
 
 if TYPE_CHECKING:
     from rods.evaluation.check import CheckReport
-
-
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("check", context_settings=EXTRA)(check)
 
 
 def check(
@@ -28,7 +22,6 @@ def check(
         Path | None,
         typer.Option(help="JSON lines of tasks; default: those of env.tasks."),
     ] = None,
-    wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     template: Annotated[
         str, typer.Option(help="Check the chat template of this model instead (`tiny`, a folder).")
     ] = "",
@@ -36,7 +29,7 @@ def check(
         str, typer.Option(help="With --template: how the model writes calls. [default: hermes]")
     ] = "",
     every: Annotated[bool, typer.Option(help="List ambiguous tasks too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Replay every task's ground truth in a fresh world; exit 1 if any is at fault.
 
@@ -53,8 +46,7 @@ def check(
     from rods.evaluation.check import check_tasks
     from rods.task import read_tasks
 
-    asked = [f"env.bfcl.wheel={json.dumps(wheel)}"] if wheel else []
-    settings = load_config(overrides=[*overrides(context.args), *asked]).env
+    settings = load_config(overrides=overrides(context.args)).env
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
     if not rows:
         raise TaskError(f"{tasks}: holds no task.")

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from rods.config import SynthesisSettings
@@ -15,7 +17,13 @@ from rods.errors import ConfigError
 from rods.synthesis.writers import LOCAL, resampled
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""Typer's context settings of verbs that take `--section.key value`."""
+"""Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Profile = Annotated[str, typer.Option(help="Of the recipe; `small`: its first, `full`: none.")]
+Recipe = Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")]
+"""Options that several verbs have."""
 
 
 def out() -> Console:

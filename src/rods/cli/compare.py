@@ -10,11 +10,6 @@ import typer
 from rods.cli.common import out, say
 
 
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("compare")(compare)
-
-
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs.")],
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page here.")] = None,

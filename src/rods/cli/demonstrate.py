@@ -14,11 +14,6 @@ from rods.errors import ConfigError, StoreError
 SEARCH = "search_r1"
 
 
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("demonstrate")(demonstrate)
-
-
 def demonstrate(
     target: Annotated[Path, typer.Option("--out", help="JSON lines; must be new.")],
     number: Annotated[int, typer.Option("--n", min=1, help="Demonstrations.")] = 2_000,

@@ -6,19 +6,13 @@ import os
 import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import out
+from rods.cli.common import AsJson, out
 from rods.infra.install import CORE, VERSION, extras, install_line
-
-
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("doctor")(doctor)
 
 
 def installed(name: str) -> str | None:
@@ -34,7 +28,7 @@ def findings() -> dict[str, dict[str, str | None]]:
     return {extra: {name: installed(name) for name in names} for extra, names in extras().items()}
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(as_json: AsJson = False) -> None:
     """Say what is installed, which extras are missing, and the line that installs them."""
     found = findings()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -56,15 +50,13 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
         rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
         table.add_row(extra, ", ".join(rows), escape(line) if missing else "complete")
     console.print(table)
-    console.print(f"benchmark: {_benchmark()}")
+    from rods.envs import ENVIRONMENTS, make_environment
+
+    for name in ENVIRONMENTS:
+        if needs := make_environment(name).needs():
+            console.print(f"{name}: {needs}")
     console.print(f"GPU: {_gpu()}")
     console.print(f"free disk here: {shutil.disk_usage('.').free / 2**30:.0f} GiB")
-
-
-def _benchmark() -> str:
-    from rods.envs.bfcl.assets import WHEEL, ready
-
-    return f"{WHEEL} is {'here' if ready() else 'not here yet; the first `rods check` fetches it'}"
 
 
 def _gpu() -> str:

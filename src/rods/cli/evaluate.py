@@ -10,21 +10,14 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from rods.cli.common import EXTRA, out, overrides
+from rods.cli.common import Profile, Recipe, out, overrides
 from rods.config import SMALL, load_config, with_overrides
-
-
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("eval", context_settings=EXTRA)(evaluate)
 
 
 def evaluate(
     context: typer.Context,
-    recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
-    profile: Annotated[
-        str, typer.Option(help="A profile, `small` (first) or `full` (top).")
-    ] = SMALL,
+    recipe: Recipe = "rods",
+    profile: Profile = SMALL,
     run: Annotated[
         Path | None, typer.Option(help="Evaluate the last checkpoint of this run.")
     ] = None,

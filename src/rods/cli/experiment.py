@@ -12,18 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rods.cli.common import EXTRA, out, overrides, say
+from rods.cli.common import out, overrides, say
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
 
 if TYPE_CHECKING:
     from rods.evaluation.grid import Cell, Grid
 
 THREADS, VARIANTS = "model.threads", "static.variants"
-
-
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("experiment", context_settings=EXTRA)(experiment)
 
 
 def experiment(

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import EXTRA, out, overrides
+from rods.cli.common import AsJson, Profile, Recipe, out, overrides
 from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
 
@@ -42,11 +42,6 @@ class VariantFinding(NamedTuple):
         return {name: problem for name, problem in self.verdicts.items() if problem is not None}
 
 
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("inspect", context_settings=EXTRA)(inspect)
-
-
 def inspect(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="JSON lines of variants.")],
@@ -55,9 +50,9 @@ def inspect(
     seeds: Annotated[
         Path | None, typer.Option(help="JSON lines of their seeds, beside the training side.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    recipe: Annotated[str, typer.Option(help="Where the settings come from.")] = "rods",
-    profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = SMALL,
+    as_json: AsJson = False,
+    recipe: Recipe = "rods",
+    profile: Profile = SMALL,
 ) -> None:
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.envs import make_environment
@@ -107,8 +102,7 @@ def judged(
 def _judge(
     variant: Task, known: Mapping[str, Task], keeper: Gatekeeper, before: Sequence[Prints]
 ) -> VariantFinding:
-    from rods.synthesis.gates.case import GATES
-    from rods.synthesis.gates.keeper import TEXTUAL
+    from rods.synthesis.gates.keeper import GATES, TEXTUAL, gates_for
     from rods.synthesis.structure.profile import distance
 
     seed = _seed_of(variant, known)
@@ -117,11 +111,12 @@ def _judge(
     )
     case = keeper.case(seed or silent, variant, before)
     verdicts: dict[str, str | None] = {}
+    gates = gates_for(seed) if seed is not None else {name: GATES[name] for name in SEEDLESS}
     try:
-        for name in keeper.names if seed is not None else SEEDLESS:
+        for name, gate in gates.items():
             # What is not offered cannot be played.
             if name in TEXTUAL or not verdicts.get("offered"):
-                verdicts[name] = GATES[name](case)
+                verdicts[name] = gate(case)
     except (TaskError, EnvError) as error:
         return VariantFinding(variant, seed, None, {**verdicts, "world": str(error)})
     if seed is None:

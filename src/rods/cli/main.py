@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import os
 import sys
+from inspect import signature
 
 import typer
 
-from rods.cli import (
-    check,
-    compare,
-    demonstrate,
-    doctor,
-    evaluate,
-    experiment,
-    inspect,
-    pretrain,
-    profile,
-    report,
-    sft,
-    synth,
-    train,
-)
-from rods.cli.common import say
+from rods.cli.check import check
+from rods.cli.common import EXTRA, say
+from rods.cli.compare import compare
+from rods.cli.demonstrate import demonstrate
+from rods.cli.doctor import doctor
+from rods.cli.evaluate import evaluate
+from rods.cli.experiment import experiment
+from rods.cli.inspect import inspect
+from rods.cli.pretrain import pretrain
+from rods.cli.profile import profile
+from rods.cli.report import report
+from rods.cli.sft import sft
+from rods.cli.synth import synth
+from rods.cli.train import train
 from rods.errors import Interrupted, RodsError
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
@@ -42,22 +41,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _verb in (
-    train,
-    evaluate,
-    check,
-    synth,
-    inspect,
-    profile,
-    report,
-    compare,
-    experiment,
-    demonstrate,
-    sft,
-    pretrain,
-    doctor,
-):
-    _verb.add(app)
+_VERBS = {
+    "train": train,
+    "eval": evaluate,
+    "check": check,
+    "synth": synth,
+    "inspect": inspect,
+    "profile": profile,
+    "report": report,
+    "compare": compare,
+    "experiment": experiment,
+    "demonstrate": demonstrate,
+    "sft": sft,
+    "pretrain": pretrain,
+    "doctor": doctor,
+}
+for _name, _verb in _VERBS.items():
+    _more = EXTRA if "context" in signature(_verb).parameters else None
+    app.command(_name, context_settings=_more)(_verb)
 
 
 def main() -> None:

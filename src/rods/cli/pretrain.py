@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 from rich.console import Console
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 TOOLS, MATH, SEARCH = KINDS = "tools", "math", "search"
 
+ENVIRONMENT = "bfcl"
+"""What the policy tiny is schooled in; known by what every environment shows."""
 HELD_OUT = 120
 """Variants of held-out scenarios that the card's loss is measured on."""
 CORPUS = 2_000
@@ -62,11 +64,6 @@ class Pretraining(NamedTuple):
     """Of the held-out side, for the card's loss."""
     data: str
     limits: str
-
-
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("pretrain")(pretrain)
 
 
 def pretrain(
@@ -206,14 +203,14 @@ _generators: dict[str, Any] = {}
 
 
 def _start(wheel: str, seed: int) -> None:
-    from rods.envs.bfcl.tasks import load_tasks
+    from rods.envs import make_environment
     from rods.policies.conversations import VariantGenerator
-    from rods.split import split
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    tasks = load_tasks(wheel)
-    _generators["train"] = VariantGenerator(split(tasks, "tuning").train, wheel, seed)
-    _generators["held_out"] = VariantGenerator(split(tasks).held_out, wheel, seed + 1)
+    for side, split, rng_seed in (("train", "tuning", seed), ("held_out", "grouped", seed + 1)):
+        environment = make_environment(ENVIRONMENT, {"wheel": wheel, "split": split})
+        parted = environment.part(environment.tasks(0.0), None)
+        _generators[side] = VariantGenerator(getattr(parted, side), environment, rng_seed)
 
 
 def _texts(numbers: range) -> list[str]:
@@ -234,13 +231,12 @@ def _conversations(job: tuple[Path, RolloutSettings, str, range, Habits]) -> lis
 def _tool_lines(wheel: str) -> list[str]:
     """Every tool's line as prompts show it, often enough to become few tokens."""
     from rods.dialects import structured
-    from rods.envs.bfcl.tasks import load_tasks, specs
+    from rods.envs import make_environment
+    from rods.synthesis.structure.trace import all_tools
 
-    names = {str(n) for t in load_tasks(wheel) for n in _classes(t.world["classes"])}
-    text = structured("compact").describe(list(specs(sorted(names), wheel).values()))
+    environment = make_environment(ENVIRONMENT, {"wheel": wheel})
+    tasks = environment.tasks(0.0)
+    names = sorted({str(n) for t in tasks for n in cast("list[str]", t.world["classes"])})
+    whole = replace(tasks[0], world={"classes": names, "initial_config": {}})
+    text = structured("compact").describe(list(all_tools(environment, whole).values()))
     return [text] * 200
-
-
-def _classes(value: Any) -> Iterator[str]:
-    found: Sequence[str] = value
-    yield from found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -11,7 +10,7 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from rods.cli.common import EXTRA, out, overrides, say
+from rods.cli.common import AsJson, out, overrides, say
 
 if TYPE_CHECKING:
     from rods.synthesis.structure.profile import Profile
@@ -31,11 +30,6 @@ class Row(NamedTuple):
     task: Task
 
 
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("profile", context_settings=EXTRA)(profile)
-
-
 def profile(
     context: typer.Context,
     task: Annotated[
@@ -46,8 +40,7 @@ def profile(
     ] = None,
     svg: Annotated[Path | None, typer.Option(help="Also draw the graph in this new file.")] = None,
     state: Annotated[bool, typer.Option(help="State edges, by a run for each call.")] = True,
-    wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a task's API graph: calls by turn, where arguments come from, and what feeds what.
 
@@ -65,8 +58,7 @@ def profile(
 
     if svg is not None and svg.exists():
         raise StoreError(f"{svg}: exists. Choose another name; nothing was written.")
-    asked = [f"env.bfcl.wheel={json.dumps(wheel)}"] if wheel else []
-    settings = load_config(overrides=[*overrides(context.args), *asked]).env
+    settings = load_config(overrides=overrides(context.args)).env
     files = [tasks] if tasks else [Path(name) for name in settings.tasks]
     rows = [row for path in files for row in read_rows(path)]
     if not files:

@@ -10,11 +10,6 @@ import typer
 from rods.cli.common import out, say
 
 
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("report")(report)
-
-
 def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
     """Write report.html into a run's folder, and print its table."""
     from rods.report.build import build_report

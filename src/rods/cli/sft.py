@@ -30,11 +30,6 @@ RECENT = 50
 """Updates that the card's last loss is a mean of."""
 
 
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("sft")(sft)
-
-
 def sft(
     data: Annotated[
         list[Path] | None,

@@ -17,7 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from rods.cli.common import (
-    EXTRA,
+    Profile,
+    Recipe,
     out,
     overrides,
     say,
@@ -55,11 +56,6 @@ class Sources(NamedTuple):
     """Tasks that may be seeds."""
 
 
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("synth", context_settings=EXTRA)(synth)
-
-
 def synth(
     context: typer.Context,
     target: Annotated[Path, typer.Option("--out", help="Where the variants go; must be new.")],
@@ -91,8 +87,8 @@ def synth(
     task_key: Annotated[str, typer.Option(help="Its column of task ids.")] = "",
     reward_key: Annotated[str, typer.Option(help="Its column of rewards.")] = "",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
-    recipe: Annotated[str, typer.Option(help="Where the settings come from.")] = "rods",
-    profile: Annotated[str, typer.Option(help="A profile of the recipe.")] = SMALL,
+    recipe: Recipe = "rods",
+    profile: Profile = SMALL,
 ) -> None:
     """Make verified variants. Any setting: --section.key VALUE."""
     from rods.dialects import get_dialect

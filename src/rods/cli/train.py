@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from rods.cli.common import (
-    EXTRA,
     out,
     overrides,
     say,
@@ -19,11 +18,6 @@ from rods.cli.common import (
 )
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.errors import ConfigError
-
-
-def add(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command("train", context_settings=EXTRA)(train)
 
 
 def train(

@@ -15,16 +15,17 @@ from typing import NamedTuple
 
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, structured
-from rods.envs.bfcl.world import BfclEnvironment
+from rods.env import Environment
 from rods.policies.habits import ORACLE, Habits, agent_texts
 from rods.policy import ScriptedPolicy
 from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate
 from rods.synthesis.rejection import Rejection
+from rods.synthesis.structure.trace import trace
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
-from rods.types import StopReason
+from rods.types import StopReason, ToolResult
 
 DIALECT = "compact"
 RESAMPLED = 0.2
@@ -44,7 +45,7 @@ class Conversation(NamedTuple):
 
 def play(
     task: Task,
-    environment: BfclEnvironment,
+    environment: Environment,
     dialect: Dialect,
     template: ChatTemplate,
     settings: RolloutSettings,
@@ -58,7 +59,7 @@ def play(
     """
     end = template.end_id
     rng = random.Random(f"rods-habits-{seed}")
-    texts = agent_texts(task, environment.replay(task), dialect, habits, rng)
+    texts = agent_texts(task, results_of(environment, task), dialect, habits, rng)
     script = [[*template.encode(text), end] for text in texts]
     trajectory = asyncio.run(
         run_episode(task, environment, ScriptedPolicy(script), dialect, template, settings)
@@ -68,18 +69,23 @@ def play(
     return Conversation(trajectory.ledger.ids, trajectory.ledger.mask)
 
 
+def results_of(environment: Environment, task: Task) -> list[list[ToolResult]]:
+    """What the ground truth returns, by turn."""
+    steps = trace(environment, task).steps
+    return [[s.result for s in steps if s.turn == turn] for turn in range(len(task.turns))]
+
+
 class VariantGenerator:
     """Makes verified variants of one side of the split, and their conversations, by number.
 
     Variant `i` is a function of the seed and `i` alone, so processes can share the numbers.
     """
 
-    def __init__(self, tasks: Sequence[Task], wheel: str, seed: int) -> None:
-        self.tasks = tasks
-        self.environment = BfclEnvironment(wheel)
-        self._graph = GraphWriter(tasks, self.environment)
-        self._roaming = GraphWriter(tasks, self.environment, roam=True)
-        self._resample = ResampleWriter(tasks, self.environment)
+    def __init__(self, tasks: Sequence[Task], environment: Environment, seed: int) -> None:
+        self.tasks, self.environment = tasks, environment
+        self._graph = GraphWriter(tasks, environment)
+        self._roaming = GraphWriter(tasks, environment, roam=True)
+        self._resample = ResampleWriter(tasks, environment)
         self._seed = seed
 
     def variant(self, number: int) -> Task:
@@ -87,8 +93,11 @@ class VariantGenerator:
         rng = random.Random(f"rods-pretrain-{self._seed}-{number}")
         while True:
             made = self._propose(rng.choice(self.tasks), rng)
-            if isinstance(made, Task) and not self.environment.replay(made).failed:
+            if isinstance(made, Task) and not any(r.failed for r in self._results(made)):
                 return made
+
+    def _results(self, task: Task) -> list[ToolResult]:
+        return [step.result for step in trace(self.environment, task).steps]
 
     def _propose(self, seed: Task, rng: random.Random) -> Task | Rejection:
         kind = rng.random()
@@ -102,8 +111,7 @@ class VariantGenerator:
         task, dialect = self.variant(number), structured(DIALECT)
         said = [turn.user for turn in task.turns]
         said += [dialect.write(turn.ground_truth) for turn in task.turns if turn.ground_truth]
-        played = self.environment.replay(task).turns
-        return said + [r.content[:300] for turn in played for r in turn.results]
+        return said + [result.content[:300] for result in self._results(task)]
 
 
 def make_conversations(

@@ -12,13 +12,17 @@ plays nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rods.dialects import Dialect
-from rods.envs.judge import Replay, TurnReplay
+from rods.synthesis.structure.trace import leaves
 from rods.task import Task, Turn
-from rods.types import ToolCall, ToolResult, Value
+from rods.types import ToolCall, ToolResult
+
+Results: TypeAlias = Sequence[Sequence[ToolResult]]
+"""What the ground truth returns, by turn."""
 
 DONE = "Done."
 MISSING_TOOL = "I have no tool for that."
@@ -38,7 +42,7 @@ ORACLE = Habits()
 
 
 def agent_texts(
-    task: Task, replay: Replay, dialect: Dialect, habits: Habits, rng: random.Random
+    task: Task, played: Results, dialect: Dialect, habits: Habits, rng: random.Random
 ) -> list[str]:
     """What an agent of these habits says on each of its generations.
 
@@ -47,26 +51,26 @@ def agent_texts(
 
     Args:
         task: whose ground truth is played, as far as it goes.
-        replay: results of the ground truth.
+        played: results of the ground truth, by turn.
         dialect: how calls are written.
         habits: shares of the worse ways.
         rng: decides at each choice.
     """
     texts: list[str] = []
     known = ""
-    for index, (turn, played) in enumerate(zip(task.turns, replay.turns, strict=True)):
+    for index, (turn, results) in enumerate(zip(task.turns, played, strict=True)):
         known += "\n" + turn.user
         if not turn.ground_truth:
             texts.append(_abstention(task, index))
             continue
         kept = len(turn.ground_truth)
         if rng.random() < habits.stop:
-            kept = _stop(task, index, played, known, rng)
+            kept = _stop(task, index, results, known, rng)
         left = kept
-        for step in steps(turn, played.results, known):
+        for step in steps(turn, results, known):
             texts += [dialect.write(step[:left])] if left > 0 else []
             left -= len(step)
-        known += "".join("\n" + result.content for result in played.results[:kept])
+        known += "".join("\n" + result.content for result in results[:kept])
         texts.append(DONE)
     return texts
 
@@ -77,24 +81,26 @@ def _abstention(task: Task, index: int) -> str:
     return MISSING_VALUE if later.user else MISSING_TOOL
 
 
-def _stop(task: Task, index: int, played: TurnReplay, known: str, rng: random.Random) -> int:
+def _stop(
+    task: Task, index: int, results: Sequence[ToolResult], known: str, rng: random.Random
+) -> int:
     """After how many calls the turn ends: before the last, unless a later turn needs its result.
 
     Else the agent would be shown to say what it never read.
     """
     calls = task.turns[index].ground_truth
     kept = rng.randrange(1, len(calls)) if len(calls) > 1 else 0
-    heard = known + "".join("\n" + r.content for r in played.results[:kept])
-    unheard = "".join("\n" + r.content for r in played.results[kept:])
+    heard = known + "".join("\n" + r.content for r in results[:kept])
+    unheard = "".join("\n" + r.content for r in results[kept:])
     for turn in task.turns[index + 1 :]:
         heard += "\n" + turn.user
-        words = [str(v) for c in turn.ground_truth for v in _scalars(list(c.arguments.values()))]
+        words = [word for call in turn.ground_truth for word in _words(call)]
         if any(len(w) > 1 and w in unheard and w not in heard for w in words):
             return len(calls)
     return kept
 
 
-def steps(turn: Turn, results: tuple[ToolResult, ...], known: str) -> Iterator[list[ToolCall]]:
+def steps(turn: Turn, results: Sequence[ToolResult], known: str) -> Iterator[list[ToolCall]]:
     """A turn's calls, parted where a call needs what an earlier one of the turn returned.
 
     Args:
@@ -105,8 +111,7 @@ def steps(turn: Turn, results: tuple[ToolResult, ...], known: str) -> Iterator[l
     step: list[ToolCall] = []
     unread = ""
     for call, result in zip(turn.ground_truth, results, strict=True):
-        words = [str(v) for v in _scalars(list(call.arguments.values()))]
-        if step and any(w not in known and len(w) > 1 and w in unread for w in words):
+        if step and any(w not in known and len(w) > 1 and w in unread for w in _words(call)):
             yield step
             step, known, unread = [], known + unread, ""
         step.append(call)
@@ -114,12 +119,7 @@ def steps(turn: Turn, results: tuple[ToolResult, ...], known: str) -> Iterator[l
     yield step
 
 
-def _scalars(value: Value) -> Iterator[str | int | float]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _scalars(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _scalars(item)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield value
+def _words(call: ToolCall) -> list[str]:
+    """Texts and numbers among the arguments."""
+    values = (leaf.value for leaf in leaves(dict(call.arguments)))
+    return [str(v) for v in values if isinstance(v, str | int | float) and not isinstance(v, bool)]

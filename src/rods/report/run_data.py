@@ -171,6 +171,11 @@ class RunData:
             value = value.get(part) if isinstance(value, dict) else None
         return value
 
+    @property
+    def split(self) -> Json:
+        """How the environment parts its tasks, where its section of the settings says so."""
+        return self.setting(f"env.{self.setting('env.name')}.split")
+
     def total(self, key: str) -> float:
         """Sum of one number over all steps."""
         return math.fsum(row.numbers.get(key, 0.0) for row in self.steps)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
 from rods.env import Environment, TurnVerdict
+from rods.envs.bfcl import assets
 from rods.envs.bfcl.apis import Apis, has_call
 from rods.envs.bfcl.replay import PreparedWorld, plain
 from rods.envs.bfcl.tasks import load_entries, load_tasks
@@ -55,6 +56,11 @@ class BfclEnvironment(Environment):
     def tasks(self, held_out: float) -> Sequence[Task]:
         """The benchmark's 800; its own share is held out."""
         return load_tasks(self._wheel)
+
+    def needs(self) -> str:
+        """The benchmark's wheel."""
+        here = "here" if assets.ready() else "not here yet; the first `rods check` fetches it"
+        return f"{assets.WHEEL} is {here}"
 
     def load(self, path: Path) -> list[Task]:
         """The tasks of a file of ours, or of a folder in the benchmark's layout."""

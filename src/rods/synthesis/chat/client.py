@@ -4,7 +4,7 @@ Owns the questions: their limit of concurrency, cache and accounts, and what is 
 another seed or without a field. Repetitions after a failure, their pauses and `Retry-After` are the
 `openai` package's. It never decides whether an answer is good, and never shows the key.
 
-    with ChatClient(ChatSettings(url="http://localhost:8000/v1"), folder / "chat.sqlite") as chat:
+    with ChatClient(LlmWriterSettings(url="http://localhost:8000/v1"), cache) as chat:
         chat.ask("plan", [{"role": "user", "content": "Plan a trip."}], seed=7).text
 """
 
@@ -21,6 +21,7 @@ from typing import Any, Self
 import openai
 
 from rods.errors import WriterError
+from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.cache import Answer, ResponseCache, digest
 from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.chat.request_error import (
@@ -31,12 +32,13 @@ from rods.synthesis.chat.request_error import (
     read_answer,
     read_models,
 )
-from rods.synthesis.chat.settings import ChatSettings, Reply, Usage, read_key, split_address
+from rods.synthesis.chat.settings import Reply, Usage, read_key, split_address
 from rods.synthesis.chat.watch import Watch
 from rods.types import Json
 
-__all__ = ["ChatClient", "ChatSettings", "Reply", "Usage", "find_json"]
+__all__ = ["ChatClient", "Reply", "Usage", "find_json"]
 
+RETRIES = 4
 RESEEDS = 2
 """How often an answer of no use (refused, empty, malformed) is asked for with another seed."""
 SEED_STEP, SEED_LIMIT = 1_000_003, 2**31
@@ -48,32 +50,35 @@ SECRET_LENGTH = 12
 class ChatClient:
     """Asks one server. Threads may share it; `close` it, or use `with`."""
 
-    def __init__(self, settings: ChatSettings, cache: Path | None = None) -> None:
+    def __init__(
+        self, settings: LlmWriterSettings, cache: Path | None = None, retries: int = RETRIES
+    ) -> None:
         """Prepare; nothing is sent yet.
 
         Args:
             settings: the server and the limits.
             cache: SQLite file of earlier answers, made where it is missing.
+            retries: repetitions after a timeout, a broken connection, HTTP 429 or 5xx.
 
         Raises:
             ConfigError: the URL or the key cannot be used.
             StoreError: the cache is damaged.
         """
         self.settings = settings
-        self._key = read_key(settings.key_variable)
+        self._key = read_key()
         self._url, self._login = split_address(settings.url)
         self._cache = ResponseCache(cache) if cache else None
         self._watch = Watch(settings.timeout)
         self._api = openai.OpenAI(
             base_url=self._url,
             api_key=self._key or "none",  # else the package would send another service's key
-            max_retries=settings.retries,
+            max_retries=retries,
             timeout=settings.timeout,
             default_headers={"Authorization": f"Basic {self._login}"} if self._login else None,
             http_client=self._watch,
         )
         self._api.organization = self._api.project = None  # nor that service's account
-        self._slots = threading.BoundedSemaphore(max(1, settings.concurrency))
+        self._slots = threading.BoundedSemaphore(settings.concurrency)
         self._listing, self._lock = threading.Lock(), threading.Lock()
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
@@ -163,7 +168,7 @@ class ChatClient:
             yield
         except RequestError as error:
             tries = f" (asked {error.tries} times)" if error.tries > 1 else ""
-            advice = error.advice.replace("{key_variable}", self.settings.key_variable)
+            advice = error.advice
             text = f"writer stage {stage!r}, {self._url}: {error.what}{tries}. {advice}"
             raise WriterError(self._hidden(text), error.fatal, error.down) from None
 

@@ -19,6 +19,7 @@ import openai
 
 from rods.synthesis.chat.cache import Answer
 from rods.synthesis.chat.json_text import strip_thinking
+from rods.synthesis.chat.settings import KEY_VARIABLE
 
 QUOTE = 300
 """Characters of a server's own words that a message repeats."""
@@ -127,7 +128,7 @@ def of_status(status: int, words: str, sent: AbstractSet[str]) -> RequestError:
     """What an HTTP state other than success means."""
     what = f"HTTP {status}: {_quoted(words)}"
     if status in (401, 403):
-        return RequestError(what, "Put a valid key into the variable {key_variable}.", fatal=True)
+        return RequestError(what, f"Put a valid key into the variable {KEY_VARIABLE}.", fatal=True)
     if "insufficient_quota" in words:
         return RequestError(what, "Pay the server's bill, or use another one.", fatal=True)
     if status in (408, 409, 425, 429) or status >= 500:

@@ -1,9 +1,9 @@
-"""Values around the chat client: its settings, its answers, its accounts, the server's address.
+"""Values around the chat client: its answers, its accounts, the key and the server's address.
 
 Owns the reading of the key and of the URL; both fail before anything is sent. Never imports the
 `openai` package, so a configuration can be checked without it.
 
-    ChatSettings(url="http://localhost:8000/v1", temperatures={"judge": 0.0})
+    url, login = split_address("http://me:secret@localhost:8000/v1")
 """
 
 from __future__ import annotations
@@ -11,42 +11,14 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from rods.errors import ConfigError
 from rods.types import Json
 
-
-@dataclass(frozen=True)
-class ChatSettings:
-    """Which server is asked, and how."""
-
-    url: str
-    """Base URL, up to and with /v1."""
-    model: str = ""
-    """Empty: the first one that the server lists."""
-    models: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Stage to model, where it is not `model`."""
-    temperatures: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Stage to temperature, where it is not `temperature`."""
-    temperature: float = 1.0
-    top_p: float = 0.7
-    max_tokens: int = 2048
-    """Longest answer."""
-    concurrency: int = 8
-    """Requests in flight."""
-    timeout: float = 120.0
-    """Seconds that a server may be silent while it is asked."""
-    retries: int = 4
-    """Repetitions after a timeout, a broken connection, HTTP 429 or 5xx."""
-    key_variable: str = "RODS_WRITER_KEY"
-    """Environment variable that holds the key."""
-    price_in: float = 0.0
-    """Of a million prompt tokens."""
-    price_out: float = 0.0
-    """Of a million answer tokens."""
+KEY_VARIABLE = "RODS_WRITER_KEY"
+"""Environment variable that holds the server's key."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +52,17 @@ class Usage:
     cost: float = 0.0
 
 
-def read_key(variable: str) -> str:
-    """The key that an environment variable holds; empty where it is not set.
+def read_key() -> str:
+    """The key that `KEY_VARIABLE` holds; empty where it is not set.
 
     Raises:
         ConfigError: no HTTP header can carry it.
     """
-    key = os.environ.get(variable, "").strip()
+    key = os.environ.get(KEY_VARIABLE, "").strip()
     if not all("!" <= letter <= "~" for letter in key):
         raise ConfigError(
-            f"environment variable {variable}: the key holds a space or a character that no HTTP "
-            "header can carry. Set it again, without quotes."
+            f"environment variable {KEY_VARIABLE}: the key holds a space or a character that no "
+            "HTTP header can carry. Set it again, without quotes."
         )
     return key
 

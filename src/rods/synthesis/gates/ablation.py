@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from rods.env import TurnVerdict
-from rods.synthesis.gates.case import Case, Facts, SourceTurn, gate
+from rods.synthesis.gates.case import Case, Facts, SourceTurn
 from rods.synthesis.structure.sources import Shown
 from rods.task import MISS_PARAM
 
@@ -66,7 +66,6 @@ def superfluous(facts: Facts) -> list[int]:
     return found
 
 
-@gate("minimal")
 def every_call_is_needed(case: Case) -> str | None:
     """Dropping any one call changes a state or loses a result that no other call gives.
 
@@ -91,7 +90,6 @@ def _has(source_turn: SourceTurn, name: str) -> bool:
     return any(step.turn == source_turn.place and step.call.name == name for step in theirs)
 
 
-@gate("gap")
 def gaps_are_real(case: Case) -> str | None:
     """What a missing value's turn leaves open is told by nothing before, but by the next message.
 
@@ -146,7 +144,6 @@ def opens(facts: Facts, gap: int) -> bool:
     )
 
 
-@gate("withheld")
 def withheld_is_needed(case: Case) -> str | None:
     """Withheld functions are given back, called then, and the turn fails without them.
 

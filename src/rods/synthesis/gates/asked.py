@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rods.synthesis.gates.case import Case, SourceTurn, gate
+from rods.synthesis.gates.case import Case, SourceTurn
 from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import DONE, END, foreign, pattern, pieces
 from rods.types import ToolCall
 
 
-@gate("asked")
 def calls_are_asked_for(case: Case) -> str | None:
     """A turn calls what its message asks for: no call more, none less, in this order.
 

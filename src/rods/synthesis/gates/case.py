@@ -281,16 +281,3 @@ def _following(source_turn: SourceTurn | None) -> SourceTurn | None:
 
 Gate: TypeAlias = Callable[[Case], "str | None"]
 """Says what is wrong, or None."""
-
-GATES: dict[str, Gate] = {}
-"""Every gate by its name; `rods.synthesis.gates.keeper` says in which order they are asked."""
-
-
-def gate(name: str) -> Callable[[Gate], Gate]:
-    """Register a gate."""
-
-    def register(function: Gate) -> Gate:
-        GATES[name] = function
-        return function
-
-    return register

@@ -10,56 +10,49 @@ of their own (`question.py`). Never changes a proposal, never asks a model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rods.env import Environment
-from rods.errors import ConfigError
 from rods.synthesis.gates import ablation, asked, request, structure, text, worded
-from rods.synthesis.gates.case import GATES, Case, Facts
+from rods.synthesis.gates.case import Case, Facts, Gate
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
-from rods.synthesis.gates.question import QUESTION_ORDER, is_question
+from rods.synthesis.gates.question import QUESTION_GATES, is_question
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import distance
 from rods.task import Task
 
-__all__ = ["Case", "Facts", "GateVerdict", "Gatekeeper", "gate_names"]
+__all__ = ["GATES", "Case", "Facts", "GateVerdict", "Gatekeeper"]
 
-SUBJECTS = (structure, text, request, asked, worded, ablation)
-"""Where gates are registered."""
-ORDER = (
-    "ancestry",
-    "held_out_scenario",
-    "structure",
-    "world",
-    "offered",
-    "sizes",
-    "typed",
-    "literals",
-    "leaks",
-    "novelty",
-    "held_out_overlap",
-    "execution",
-    "request",
-    "asked",
-    "outcome",
-    "replay",
-    "provenance",
-    "gap",
-    "contradiction",
-    "units",
-    "worded",
-    "withheld",
-    "minimal",
-    "distance",
-)
-"""All gates, cheapest first: text, then one run, then runs without one call."""
-
-
-def gate_names() -> tuple[str, ...]:
-    """All gates, in order."""
-    return ORDER
+GATES: Mapping[str, Gate] = {
+    "ancestry": structure.names_its_ancestors,
+    "held_out_scenario": structure.no_held_out_scenario,
+    "structure": structure.structure_holds,
+    "world": structure.world_opens,
+    "offered": structure.calls_are_offered,
+    "sizes": structure.arguments_are_small,
+    "typed": structure.arguments_have_their_types,
+    "literals": text.reads_like_a_message,
+    "leaks": text.nothing_leaks,
+    "novelty": structure.is_new,
+    "held_out_overlap": structure.no_held_out_overlap,
+    "execution": structure.nothing_fails,
+    "request": request.wants_something,
+    "asked": asked.calls_are_asked_for,
+    "outcome": structure.outcomes_are_alike,
+    "replay": structure.replays,
+    "provenance": structure.arguments_can_be_found,
+    "gap": ablation.gaps_are_real,
+    "contradiction": text.nothing_contradicts,
+    "units": text.units_agree,
+    "worded": worded.worded_as_promised,
+    "withheld": ablation.withheld_is_needed,
+    "minimal": ablation.every_call_is_needed,
+    "distance": structure.profile_is_near,
+}
+"""All gates of tasks with calls, cheapest first: text, then one run, then runs without one call."""
 
 
 class GateVerdict(NamedTuple):
@@ -79,12 +72,8 @@ class Gatekeeper:
     """Originals of the training side."""
     held_out: Sequence[Task] = ()
     max_distance: float = 0.25
-    names: Sequence[str] = field(default_factory=gate_names)
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.names) - set(GATES))
-        if unknown:
-            raise ConfigError(f"unknown gates {unknown}; known: {', '.join(ORDER)}.")
         self._corpus = Corpus(self.training, self.held_out)
         self._pool = Neighbours(self.training)
         self._by_id = {task.id: task for task in self.training}
@@ -115,8 +104,8 @@ class Gatekeeper:
     def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> GateVerdict:
         """Ask every gate; the first that is not passed rejects."""
         case = self.case(seed, variant, seen)
-        for name in self._asked(seed):
-            problem = GATES[name](case)
+        for name, gate in gates_for(seed).items():
+            problem = gate(case)
             if problem is not None:
                 recipe = variant.provenance.recipe
                 return GateVerdict(Rejection("gate", name, problem, recipe), 1.0)
@@ -124,16 +113,16 @@ class Gatekeeper:
             return GateVerdict(None, 0.0)
         return GateVerdict(None, distance(case.seed.profile, case.variant.profile))
 
-    def _asked(self, seed: Task) -> Sequence[str]:
-        return QUESTION_ORDER if is_question(seed) else self.names
-
-    def each(
-        self, seed: Task, variant: Task, seen: Sequence[Prints] = ()
-    ) -> Iterator[tuple[str, str | None]]:
+    def each(self, seed: Task, variant: Task) -> Iterator[tuple[str, str | None]]:
         """Ask every gate, whatever the others say: its name, and what is wrong or None."""
-        case = self.case(seed, variant, seen)
-        return ((name, GATES[name](case)) for name in self._asked(seed))
+        case = self.case(seed, variant)
+        return ((name, gate(case)) for name, gate in gates_for(seed).items())
 
 
-TEXTUAL = frozenset(ORDER[: ORDER.index("execution")])
+def gates_for(seed: Task) -> Mapping[str, Gate]:
+    """The gates that variants of a seed have to pass, in order."""
+    return QUESTION_GATES if is_question(seed) else GATES
+
+
+TEXTUAL = frozenset(itertools.takewhile(lambda name: name != "execution", GATES))
 """Gates that need no run."""

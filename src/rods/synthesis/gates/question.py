@@ -3,26 +3,18 @@
 Owns the conditions for tasks that have an answer instead of ground-truth calls, and which tasks
 those are. Never makes a question: the environment does, if it is a `QuestionSource`.
 
-    is_question(seed)                                       # then `QUESTION_ORDER` is asked
+    is_question(seed)                                       # then `QUESTION_GATES` are asked
     answer_replays(case)                                    # None, or what is wrong
 """
 
 from __future__ import annotations
 
-from rods.env import QuestionSource
-from rods.synthesis.gates.case import Case, gate
-from rods.task import Task
+from collections.abc import Mapping
 
-QUESTION_ORDER = (
-    "ancestry",
-    "held_out_scenario",
-    "question_form",
-    "question_kind",
-    "question_new",
-    "question_side",
-    "question_replay",
-)
-"""Gates of question tasks, cheapest first."""
+from rods.env import QuestionSource
+from rods.synthesis.gates import structure
+from rods.synthesis.gates.case import Case, Gate
+from rods.task import Task
 
 
 def is_question(task: Task) -> bool:
@@ -31,7 +23,6 @@ def is_question(task: Task) -> bool:
     return len(task.turns) == 1 and not task.turns[0].ground_truth and isinstance(answer, str)
 
 
-@gate("question_form")
 def is_asked_alike(case: Case) -> str | None:
     """It is a question with an answer, of the seed's environment and category."""
     seed, variant = case.seed.task, case.variant.task
@@ -42,7 +33,6 @@ def is_asked_alike(case: Case) -> str | None:
     return None
 
 
-@gate("question_kind")
 def is_as_hard(case: Case) -> str | None:
     """Family and difficulty are the seed's: the distance is 0."""
     mine, theirs = (
@@ -52,7 +42,6 @@ def is_as_hard(case: Case) -> str | None:
     return None if mine == theirs else f"{mine[0]} at {mine[1]} is not the seed's {theirs}"
 
 
-@gate("question_new")
 def is_not_asked_yet(case: Case) -> str | None:
     """Its text is not a seed's, an original's or an earlier variant's."""
     text = case.variant.prints.text
@@ -63,7 +52,6 @@ def is_not_asked_yet(case: Case) -> str | None:
     return None
 
 
-@gate("question_side")
 def is_on_its_side(case: Case) -> str | None:
     """No held-out task has its text, and its seed is of the side of the seed task's."""
     if case.variant.prints.text in case.corpus.texts:
@@ -76,10 +64,21 @@ def is_on_its_side(case: Case) -> str | None:
     return None
 
 
-@gate("question_replay")
 def answer_replays(case: Case) -> str | None:
     """Its answer comes out again where the environment can work it out."""
     environment = case.variant.environment
     if not isinstance(environment, QuestionSource):
         return f"the environment {environment.name} cannot work out answers"
     return environment.replay(case.variant.task)
+
+
+QUESTION_GATES: Mapping[str, Gate] = {
+    "ancestry": structure.names_its_ancestors,
+    "held_out_scenario": structure.no_held_out_scenario,
+    "question_form": is_asked_alike,
+    "question_kind": is_as_hard,
+    "question_new": is_not_asked_yet,
+    "question_side": is_on_its_side,
+    "question_replay": answer_replays,
+}
+"""The gates of question tasks, in order."""

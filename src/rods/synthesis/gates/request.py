@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 
-from rods.synthesis.gates.case import Case, gate
+from rods.synthesis.gates.case import Case
 from rods.synthesis.structure.trace import leaves
 from rods.synthesis.templates.phrases import Phrases, from_description, phrases_of
 from rods.types import ToolSpec
@@ -74,7 +74,6 @@ _BEGINS = re.compile(
 """The first word of a sentence or a clause."""
 
 
-@gate("request")
 def wants_something(case: Case) -> str | None:
     """A message that calls answer asks for something; none says that it is not to be done.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rods.errors import TaskError
-from rods.synthesis.gates.case import Case, gate
+from rods.synthesis.gates.case import Case
 from rods.synthesis.gates.overlap import Neighbours
 from rods.synthesis.structure.profile import distance
 from rods.synthesis.structure.sources import Argument, Source
@@ -28,7 +28,6 @@ SLACK = 1.25
 """How much longer than its seed's a string beyond the limit may be (other words, same text)."""
 
 
-@gate("ancestry")
 def names_its_ancestors(case: Case) -> str | None:
     """It names the seed, a recipe and a scenario."""
     origin = case.variant.task.provenance
@@ -39,7 +38,6 @@ def names_its_ancestors(case: Case) -> str | None:
     return None
 
 
-@gate("held_out_scenario")
 def no_held_out_scenario(case: Case) -> str | None:
     """Every scenario that gave a turn is on the training side."""
     origin = case.variant.task.provenance
@@ -47,7 +45,6 @@ def no_held_out_scenario(case: Case) -> str | None:
     return f"scenarios {sorted(held)} are held out" if held else None
 
 
-@gate("structure")
 def structure_holds(case: Case) -> str | None:
     """Category and number of deliberate gaps are the seed's; each gap is followed up on."""
     seed, variant = case.seed.task, case.variant.task
@@ -71,7 +68,6 @@ def _loose_gaps(task: Task) -> int:
     )
 
 
-@gate("world")
 def world_opens(case: Case) -> str | None:
     """Its world can be made from its configuration."""
     try:
@@ -81,7 +77,6 @@ def world_opens(case: Case) -> str | None:
     return None
 
 
-@gate("offered")
 def calls_are_offered(case: Case) -> str | None:
     """Every called function is offered in its turn, and withheld ones are given back."""
     task = case.variant.task
@@ -99,7 +94,6 @@ def calls_are_offered(case: Case) -> str | None:
     return None
 
 
-@gate("sizes")
 def arguments_are_small(case: Case) -> str | None:
     """Strings of at most 200 characters and lists of at most 5, or as long as the seed's."""
     string, items = _sizes(case.variant.calls)
@@ -109,7 +103,6 @@ def arguments_are_small(case: Case) -> str | None:
     return f"a list of {items}" if items > max(MAX_LIST, seed_items) else None
 
 
-@gate("typed")
 def arguments_have_their_types(case: Case) -> str | None:
     """Every argument has the form that its documentation asks for: types, options, dates, codes.
 
@@ -124,7 +117,6 @@ def arguments_have_their_types(case: Case) -> str | None:
     return None
 
 
-@gate("novelty")
 def is_new(case: Case) -> str | None:
     """It repeats no seed and no earlier variant: neither calls with their values nor the words."""
     mine = case.variant.prints
@@ -136,13 +128,11 @@ def is_new(case: Case) -> str | None:
     return f"repeats an earlier variant: {found}" if found is not None else None
 
 
-@gate("held_out_overlap")
 def no_held_out_overlap(case: Case) -> str | None:
     """No text or call sequence that only held-out tasks have."""
     return case.corpus.overlap(case.variant.prints)
 
 
-@gate("execution")
 def nothing_fails(case: Case) -> str | None:
     """No ground-truth call fails, unless the same call fails in the seed."""
     for index, step in enumerate(case.variant.steps):
@@ -152,7 +142,6 @@ def nothing_fails(case: Case) -> str | None:
     return None
 
 
-@gate("outcome")
 def outcomes_are_alike(case: Case) -> str | None:
     """With the seed's calls, every result has the seed's booleans: conditions go the same way."""
     if not case.aligned:
@@ -163,7 +152,6 @@ def outcomes_are_alike(case: Case) -> str | None:
     return None
 
 
-@gate("replay")
 def replays(case: Case) -> str | None:
     """Two fresh worlds agree turn by turn: results and states are equal, the judge is content."""
     for index, verdict in enumerate(case.variant.trace.verdicts):
@@ -172,7 +160,6 @@ def replays(case: Case) -> str | None:
     return None
 
 
-@gate("provenance")
 def arguments_can_be_found(case: Case) -> str | None:
     """Every argument is found at least as directly as in the seed (or in a task that gave turns).
 
@@ -193,7 +180,6 @@ def arguments_can_be_found(case: Case) -> str | None:
     return None
 
 
-@gate("distance")
 def profile_is_near(case: Case) -> str | None:
     """The complexity profile is near the seed's."""
     far = distance(case.seed.profile, case.variant.profile)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.synthesis.gates.case import Case, Facts, SourceTurn, gate
+from rods.synthesis.gates.case import Case, Facts, SourceTurn
 from rods.synthesis.structure.sources import Argument, Source
 from rods.synthesis.structure.trace import leaves
 from rods.types import ToolCall, ToolSpec
@@ -52,7 +52,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z]+\d*(?:_\w+)+|[a-z]+\d*(?:[A-Z][a-z0-9]*)+")
 _WORD = re.compile(r"\w+")
 
 
-@gate("literals")
 def reads_like_a_message(case: Case) -> str | None:
     """No placeholder, None, role tag, code fence, talk of tool calls, unless humans say it."""
     for index, turn in enumerate(case.variant.task.turns):
@@ -63,7 +62,6 @@ def reads_like_a_message(case: Case) -> str | None:
     return None
 
 
-@gate("leaks")
 def nothing_leaks(case: Case) -> str | None:
     """No message names a function or a parameter by its identifier."""
     names = _identifiers(case.variant.specs)
@@ -103,7 +101,6 @@ def _identifiers(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     return known[1]
 
 
-@gate("contradiction")
 def nothing_contradicts(case: Case) -> str | None:
     """Numbers, quoted texts and codes in a message stand in calls, results or configuration.
 
@@ -195,7 +192,6 @@ _SIGNS = {"$": _Unit("money", "dollar"), "€": _Unit("money", "euro"), "£": _U
 _PRICE = re.compile(r"([$€£]) ?(\d[\d,]*(?:\.\d+)?)")
 
 
-@gate("units")
 def units_agree(case: Case) -> str | None:
     """A number said in one unit is not given to a parameter of another one as it is."""
     for index in range(len(case.variant.task.turns)):

@@ -10,7 +10,7 @@ to its last word. Other wording is a language model's. Never reads what a messag
 from __future__ import annotations
 
 from rods.synthesis.gates.alignment import Pairs, Retelling
-from rods.synthesis.gates.case import Case, Facts, SourceTurn, gate
+from rods.synthesis.gates.case import Case, Facts, SourceTurn
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import Strict, foreign, read
@@ -19,7 +19,6 @@ CANDIDATES = 3
 """Human turns that are looked at for one message: those that share the most words."""
 
 
-@gate("worded")
 def worded_as_promised(case: Case) -> str | None:
     """Every message is what its writer can have said: a retold turn, or templates."""
     recipe = case.variant.task.provenance.recipe

@@ -3,7 +3,7 @@
 Owns the request for a plan, its parsing and the refusal of plans that cannot match the seed's
 profile, before anything is executed. Never fills in arguments.
 
-    plan = make_plan(chat, base, PlanSettings(), history, seed=7)      # CallPlan, or a Rejection
+    plan = make_plan(chat, base, state, history, seed=7)      # CallPlan, or a Rejection
 """
 
 from __future__ import annotations
@@ -64,14 +64,6 @@ class CallPlan:
     """Functions of each turn that has calls, in order."""
 
 
-@dataclass(frozen=True)
-class PlanSettings:
-    """Limits of a plan."""
-
-    max_distance: float = 0.25
-    narrative: bool = True
-
-
 SCHEMA = schema(
     {
         "narrative": {"type": "string"},
@@ -87,9 +79,11 @@ def make_plan(
     chat: Chat,
     base: Base,
     state: object,
-    settings: PlanSettings,
     history: Sequence[Rejection],
     seed: int,
+    *,
+    max_distance: float = 0.25,
+    narrative: bool = True,
 ) -> CallPlan | Rejection:
     """Ask for a plan until one can be parsed and fits.
 
@@ -97,10 +91,11 @@ def make_plan(
         chat: the writer model.
         base: structure and tools.
         state: of the world at the start.
-        settings: limits.
         history: earlier attempts: their tools are blocked unless a patch fixes them, their details
             are hints.
         seed: of the sampling.
+        max_distance: of its profile from the seed's.
+        narrative: whether it tells a story.
     """
     blocked = sorted(blocked_by(history))
     hints = [failure.detail for failure in history if failure.detail][-3:]
@@ -120,7 +115,7 @@ def make_plan(
         blocked=blocked,
         hints=hints,
         state=shortened(state),
-        narrative=settings.narrative,
+        narrative=narrative,
     )
     problem = Rejection("plan", ErrorClass.DECOMPOSE_FAILED, UNPARSED)
     for number in range(PARSES):
@@ -128,9 +123,9 @@ def make_plan(
         plan = parse_plan(answer.data)
         if plan is None:
             continue
-        fault = misfit(plan, base, frozenset(blocked), settings.max_distance)
+        fault = misfit(plan, base, frozenset(blocked), max_distance)
         if fault is None:
-            return plan if settings.narrative else CallPlan("", plan.turns)
+            return plan if narrative else CallPlan("", plan.turns)
         problem = fault
     return problem
 

@@ -4,7 +4,7 @@ Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis) and wha
 from the ones before: blocked functions, hints, a patched initial configuration. The stages are
 files of their own. Never decides over the deterministic gates.
 
-    writer = LlmWriter(training_tasks, environment, chat, LlmSettings())
+    writer = LlmWriter(training_tasks, environment, chat, config.synthesis.llm)
     variant = writer.propose(seed, random.Random(7))
 """
 
@@ -13,12 +13,12 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError, WriterError
-from rods.synthesis.chat.client import ChatClient, ChatSettings, Usage
+from rods.settings.synthesis import LlmWriterSettings
+from rods.synthesis.chat.client import ChatClient, Usage
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer, WriterOptions
 from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble, gap_of, with_gap
@@ -27,25 +27,12 @@ from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.llm.critique import judge, repairable
 from rods.synthesis.writers.llm.execute import execute, planned_of
 from rods.synthesis.writers.llm.patching import learnt, patched
-from rods.synthesis.writers.llm.plan import UNPARSED, Answer, Chat, PlanSettings, make_plan
+from rods.synthesis.writers.llm.plan import UNPARSED, Answer, Chat, make_plan
 from rods.synthesis.writers.llm.prompting import prompts_hash
 from rods.synthesis.writers.llm.rewrite import cohere, write
 from rods.synthesis.writers.llm.world_lock import WorldLock
 from rods.task import Task, Turn
 from rods.types import Json
-
-
-@dataclass(frozen=True)
-class LlmSettings:
-    """What of the configuration decides the variants."""
-
-    planner: Literal["model", "graph"] = "model"
-    narrative: bool = True
-    coherence: bool = True
-    feedback: bool = True
-    max_distance: float = 0.25
-    parallel: int = 8
-    """Proposals that may be under way at once."""
 
 
 class LlmWriter(Writer):
@@ -54,7 +41,12 @@ class LlmWriter(Writer):
     name = "llm"
 
     def __init__(
-        self, pool: Sequence[Task], environment: Environment, chat: Chat, settings: LlmSettings
+        self,
+        pool: Sequence[Task],
+        environment: Environment,
+        chat: Chat,
+        settings: LlmWriterSettings,
+        max_distance: float = 0.25,
     ):
         """Prepare.
 
@@ -62,12 +54,14 @@ class LlmWriter(Writer):
             pool: originals of the training side.
             environment: opens their worlds; they can be read (`walk.Readable`).
             chat: the server; asked from several threads at once.
-            settings: ablations and limits.
+            settings: planner, ablations, and how many proposals may be under way at once.
+            max_distance: of a plan's profile from the seed's.
         """
         self.worlds = WorldLock()
         """Held while worlds are at work; released while the server is awaited."""
-        self.parallel = settings.parallel
-        self._graph = GraphWriter(pool, environment, max_distance=settings.max_distance)
+        self.parallel = settings.concurrency
+        self._graph = GraphWriter(pool, environment, max_distance=max_distance)
+        self._max_distance = max_distance
         self._environment = environment
         self._server = chat
         self._chat: Chat = _Releasing(chat, self.worlds)
@@ -158,9 +152,16 @@ class LlmWriter(Writer):
         world = cast("Readable", self._environment.open(stage))
         try:
             world.begin_turn(0)
-            limits = PlanSettings(self._settings.max_distance, self._settings.narrative)
             state = world.public_state()
-            plan = make_plan(self._chat, base, state, limits, history, sampling)
+            plan = make_plan(
+                self._chat,
+                base,
+                state,
+                history,
+                sampling,
+                max_distance=self._max_distance,
+                narrative=self._settings.narrative,
+            )
             if isinstance(plan, Rejection):
                 return plan
             planned = execute(self._chat, base, world, plan, sampling)
@@ -236,31 +237,8 @@ def make_llm_writer(
             "synthesis.llm.url is empty: the writer `llm` needs the base URL of an "
             "OpenAI-compatible chat server, for example --writer-url http://localhost:8000/v1."
         )
-    chat = ChatClient(
-        ChatSettings(
-            url=chosen.url,
-            model=chosen.model,
-            models=chosen.models,
-            temperatures=chosen.temperatures,
-            temperature=chosen.temperature,
-            top_p=chosen.top_p,
-            max_tokens=chosen.max_tokens,
-            concurrency=chosen.concurrency,
-            timeout=chosen.timeout,
-            price_in=chosen.price_in,
-            price_out=chosen.price_out,
-        ),
-        options.cache,
-    )
-    settings = LlmSettings(
-        planner=chosen.planner,
-        narrative=chosen.narrative,
-        coherence=chosen.coherence,
-        feedback=chosen.feedback,
-        max_distance=options.settings.max_distance,
-        parallel=chosen.concurrency,
-    )
-    return LlmWriter(pool, environment, chat, settings)
+    chat = ChatClient(chosen, options.cache)
+    return LlmWriter(pool, environment, chat, chosen, options.settings.max_distance)
 
 
 class _Releasing:
