@@ -44,7 +44,7 @@ def task_of(number: int) -> Task:
 class Learner(Engine):
     """Does what the last message asks, the more often the more updates it has seen."""
 
-    capabilities = Capabilities("handed")
+    capabilities = Capabilities("handed", beside_updates=True)
     version = 0
 
     def __init__(self) -> None:
@@ -244,7 +244,7 @@ def start(path: Path, config: RunConfig) -> RunDirectory:
 
 def played(path: Path) -> list[dict[str, Any]]:
     """What must be the same however often a run was killed."""
-    dropped = {"seconds_rollout", "tokens_per_s", "trajectories_per_s", "synthesis"}
+    dropped = {"seconds_rollout", "tokens_per_s", "trajectories_per_s", "synthesis", "schedule"}
     rows = RunDirectory.open(path).metrics()
     return [{k: v for k, v in row.items() if k not in dropped} for row in rows]
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from rods.config import load_config, parse_config, with_overrides
+from rods.config import load_config, parse_config
 from rods.errors import ConfigError, TrainError
-from rods.loop import _scored
 from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.trainers.gae import token_advantages
@@ -127,34 +124,6 @@ def test_unlikely_samples_are_masked_and_counted(limit, masked, monkeypatch):
     scores = [[Score(float(i % 2), right) for i in range(4)] for _ in groups]
     row = trainer.update(groups, scores).metrics()
     assert (row["masked_perplexity"] > 0) is masked
-
-
-@pytest.mark.parametrize(("rounds", "asked"), [(0, [4]), (1, [4, 2]), (5, [4, 2, 1])])
-def test_groups_that_a_filter_drops_are_drawn_anew(rounds, asked, monkeypatch):
-    config = load_config("zerotir", "smoke", [f"train.filtering.redraw={rounds}"])
-    config = with_overrides(config, ["rollout.tasks_per_step=4"])
-    left, seen = list(range(100, 110)), []
-    trains = [False, True, False, True, True, False, True]  # by the order of being drawn
-
-    def next_tasks(n):
-        seen.append(n)
-        taken, left[:n] = left[:n], []
-        return taken
-
-    async def roll_out(parts, config, tasks, display):
-        return list(tasks)
-
-    monkeypatch.setattr("rods.loop._roll_out", roll_out)
-    parts = SimpleNamespace(
-        trainer=SimpleNamespace(step=1),
-        trains=lambda row: trains[int(row[0].value) - 100],
-        rewards=SimpleNamespace(score_group=lambda name, task: [Score(float(task))]),
-    )
-    stage = SimpleNamespace(reward="zerotir")
-    curriculum = SimpleNamespace(next_tasks=next_tasks, stage=stage)
-    groups, scores = asyncio.run(_scored(parts, config, None, curriculum))
-    assert seen == asked and groups == list(range(100, 100 + sum(asked)))
-    assert len(scores) == len(groups)
 
 
 def test_constants_of_otc_are_settings():

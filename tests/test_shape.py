@@ -30,7 +30,7 @@ ROWS: list[set[str]] = [
     {"reward"},
     {"curriculum"},
     {"synthesis"},
-    {"loop", "store", "parts", "records"},
+    {"loop", "store", "parts", "records", "feed"},
     {"rewards", "sandbox", "engines"},
     {"envs", "trainers", "evaluation"},
     {"report", "policies"},

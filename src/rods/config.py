@@ -63,6 +63,7 @@ OWN = (
     *("env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
     *("train.gae", "train.filtering", "train.local", "static"),
+    *("rollout.pipeline", "rollout.worlds"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""

@@ -1,4 +1,4 @@
-"""The five budgets of a trajectory, checked in one place and in one order.
+"""The budgets of a trajectory, checked in one place and in one order.
 
 A budget of N allows exactly N: a trajectory stops when the *next* use would exceed it, so one that
 spends a budget to the last unit and then ends is done, not cut. The order of the checks is
@@ -13,6 +13,7 @@ and the first budget that does not allow what is needed names the `StopReason`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from rods.config import RolloutSettings
@@ -25,6 +26,8 @@ class Usage:
 
     seconds: float = 0.0
     """Those of the world's calls; waiting for the policy does not count."""
+    turn_seconds: float = 0.0
+    """Those of the current turn."""
     turns: int = 0
     """Turns begun."""
     calls: int = 0
@@ -37,7 +40,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Five budgets of a trajectory and two bounds within it."""
+    """Five budgets of a trajectory and bounds within it."""
 
     seconds: float
     turns: int
@@ -48,6 +51,10 @@ class Limits:
     """Generations in one turn; then the turn is closed by force and the next one begins."""
     step_tokens: int
     """Tokens of one generation at most; a longer one is truncated and not executed."""
+    turn_seconds: float = math.inf
+    """Seconds of the world's calls in one turn."""
+    call_seconds: float = math.inf
+    """Seconds of one call of a world that has a thread or a process."""
 
     @classmethod
     def from_settings(cls, settings: RolloutSettings) -> Limits:
@@ -60,6 +67,8 @@ class Limits:
             context=settings.context_tokens,
             steps_per_turn=settings.steps_per_turn,
             step_tokens=settings.step_tokens,
+            turn_seconds=settings.worlds.turn_seconds or math.inf,
+            call_seconds=settings.worlds.call_seconds or math.inf,
         )
 
     def exceeded(
@@ -74,7 +83,7 @@ class Limits:
             tokens: tokens that are to be sampled at least.
             context: tokens that are to be added to the context at least.
         """
-        if usage.seconds >= self.seconds:
+        if usage.seconds >= self.seconds or usage.turn_seconds >= self.turn_seconds:
             return StopReason.SECONDS
         if turns and usage.turns + turns > self.turns:
             return StopReason.TURNS

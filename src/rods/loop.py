@@ -6,8 +6,9 @@
       +---- replay buffer <--------+              the data follows the policy
 
 Owns the order of things and what is written when. It knows no model, environment or writer: those
-come in as `Parts` (`parts.py`). A step ends with a checkpoint; a kill anywhere repeats
-at most the steps since then, with the same draws and the same samples.
+come in as `Parts` (`parts.py`). When groups are drawn and played is a schedule's business
+(`feed.py`, `rollout/schedule.py`). A step ends with a checkpoint; a kill anywhere repeats at most
+the steps since then, with the same draws and, but for bounded staleness, the same samples.
 
     train(parts, run, display)
 """
@@ -16,23 +17,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from rods.config import RunConfig
-from rods.curriculum.journal import EpochReport
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import Interrupted
+from rods.feed import schedule_of
 from rods.infra.interrupt import ctrl_c
 from rods.parts import Display, Parts, Trainer
-from rods.records import epoch_figures, judgement_figures, rollout_figures
+from rods.records import judgement_figures, rollout_figures
 from rods.reward import Score
-from rods.rollout.groups import run_groups
 from rods.rollout.preflight import preflight
+from rods.rollout.schedule import Batch, Schedule
 from rods.store import RunDirectory
-from rods.task import Task
-from rods.trajectory import Group, Trajectory
 from rods.types import Json
 
 
@@ -55,21 +53,23 @@ async def _train(
     async with _curriculum(parts, run, config) as curriculum:
         if run.latest_checkpoint() is None:
             await _evaluate(parts, run, display, "before", step=0)
-            _checkpoint(parts, run, curriculum, force=True)
+            _checkpoint(parts, run, curriculum, parts.rewards.state_dict(), force=True)
         sampled = sum(_sampled(record) for record in run.metrics())
-        while not _finished(config, curriculum, parts.trainer, sampled):
-            if (done := parts.trainer.step) and every and done % every == 0:
-                await _evaluate(parts, run, display, f"update {done}", step=done + 1)
-            if curriculum.epoch_done:
-                _log_epoch(parts, run, display, curriculum, curriculum.start_epoch())
-            record = await _step(parts, run, display, curriculum)
-            run.log(record)
-            display.step(record)
-            sampled += _sampled(record)
-            _checkpoint(parts, run, curriculum, force=stopped())
-            if stopped():
-                raise Interrupted(f"stopped after update {parts.trainer.step}.")
-        _checkpoint(parts, run, curriculum, force=True)
+        async with schedule_of(parts, run, display, curriculum) as schedule:
+            while not _finished(config, curriculum, parts.trainer, sampled):
+                if (done := parts.trainer.step) and every and done % every == 0:
+                    await _evaluate(parts, run, display, f"update {done}", step=done + 1)
+                batch = await schedule.batch()
+                if batch is None:
+                    break
+                record = await _step(parts, run, curriculum, schedule, batch)
+                run.log(record)
+                display.step(record)
+                sampled += _sampled(record)
+                over = stopped() or _finished(config, curriculum, parts.trainer, sampled)
+                _checkpoint(parts, run, curriculum, batch.remembered, force=over)
+                if stopped():
+                    raise Interrupted(f"stopped after update {parts.trainer.step}.")
         await _evaluate(parts, run, display, "after", step=parts.trainer.step + 1)
 
 
@@ -85,105 +85,44 @@ def _sampled(record: Mapping[str, Json]) -> int:
 
 
 async def _step(
-    parts: Parts, run: RunDirectory, display: Display, curriculum: OnlineCurriculum
+    parts: Parts,
+    run: RunDirectory,
+    curriculum: OnlineCurriculum,
+    schedule: Schedule[list[Score]],
+    batch: Batch[list[Score]],
 ) -> dict[str, Json]:
-    """Draw tasks, roll out, score, judge, update: one line of the log."""
-    config, stage, epoch = run.config, curriculum.stage, curriculum.epoch
-    started = time.perf_counter()
-    groups, scores = await _scored(parts, config, display, curriculum)
-    rolled = time.perf_counter()
-    judged = [curriculum.observe(group, s) for group, s in zip(groups, scores, strict=True)]
-    await parts.policy.sleep()
-    report = parts.trainer.update(groups, scores)
-    await parts.policy.wake()
-    await parts.policy.sync(parts.trainer.weights(), parts.trainer.version)
+    """Judge a batch and update: one line of the log."""
+    groups, scores = [p.group for p in batch.played], [p.scores for p in batch.played]
+    if parts.trainer.step == 0:
+        preflight(groups)
+    judged = [curriculum.observe(p.group, p.scores, p.drawn.epoch) for p in batch.played]
+    epoch = batch.played[0].drawn.epoch
+
+    async def hand_over() -> None:
+        if not schedule.beside:
+            await parts.policy.wake()
+        await parts.policy.sync(parts.trainer.weights(), parts.trainer.version)
+
+    if not schedule.beside:
+        await parts.policy.sleep()
+    report = await schedule.update(lambda: parts.trainer.update(groups, scores), hand_over)
     run.write_trajectories(parts.trainer.step, [t for g in groups for t in g.trajectories])
     return {
         **report.metrics(),
-        **rollout_figures(groups, scores, rolled - started),
+        **rollout_figures(groups, scores, batch.seconds),
         **parts.meters(groups, scores),
         **judgement_figures(curriculum, [j for j in judged if j is not None]),
         "kind": "step",
         "step": parts.trainer.step,
         "epoch": epoch,
-        "stage": stage.name,
+        "stage": curriculum.stage_of(epoch).name,
         "seconds_update": report.seconds,
         "informative_groups": report.informative,
-        "buffer": {**curriculum.metrics()},
+        "schedule": batch.meters,
+        "buffer": {**curriculum.metrics(epoch)},
         "synthesis": dict(parts.synthesis.state()) if parts.synthesis else {},
-        "total_steps": config.updates,
+        "total_steps": run.config.updates,
     }
-
-
-async def _scored(
-    parts: Parts, config: RunConfig, display: Display, curriculum: OnlineCurriculum
-) -> tuple[list[Group], list[list[Score]]]:
-    """A step's groups with their scores; for those that a filter drops, tasks are drawn anew."""
-    groups: list[Group] = []
-    scores: list[list[Score]] = []
-    for _ in range(1 + config.train.filtering.redraw):
-        missing = config.rollout.tasks_per_step - sum(parts.trains(row) for row in scores)
-        tasks = curriculum.next_tasks(missing) if missing else []
-        if not tasks:
-            break
-        new = await _roll_out(parts, config, tasks, display)
-        if parts.trainer.step == 0 and not groups:
-            preflight(new)
-        groups += new
-        scores += [parts.rewards.score_group(curriculum.stage.reward, group) for group in new]
-    return groups, scores
-
-
-async def _roll_out(
-    parts: Parts, config: RunConfig, tasks: Sequence[Task], display: Display
-) -> list[Group]:
-    done, total = 0, len(tasks) * config.rollout.k
-
-    def count(_: Trajectory) -> None:
-        nonlocal done
-        done += 1
-        display.rollout(done, total)
-
-    groups = run_groups(
-        tasks,
-        parts.environment,
-        parts.policy,
-        parts.dialect,
-        parts.template,
-        config.rollout,
-        seed=config.seed,
-        on_trajectory=count,
-    )
-    return [group async for group in groups]
-
-
-def _log_epoch(
-    parts: Parts,
-    run: RunDirectory,
-    display: Display,
-    curriculum: OnlineCurriculum,
-    report: EpochReport,
-) -> None:
-    # An epoch's record counts to its first update: a resume before that update starts it anew.
-    state = dict(parts.synthesis.state()) if parts.synthesis else {}
-    record: dict[str, Json] = {
-        **epoch_figures(curriculum, report),
-        "seconds_waited": round(curriculum.waited, 3),
-        "late_requests": curriculum.late,
-        "step": parts.trainer.step + 1,
-        "synthesis": state,
-    }
-    run.log(record)
-    display.epoch(record)
-    if state.get("suspended"):
-        display.message(f"synthesis pauses, training goes on without it: {state['suspended']}")
-    limit = run.config.synthesis.drain_seconds
-    if limit and curriculum.late:
-        display.message(
-            f"epoch {curriculum.epoch} waited {curriculum.waited:.1f} s for synthesis, and "
-            f"{curriculum.late} requests were not ready: this run cannot be repeated exactly. "
-            f"Raise synthesis.drain_seconds ({limit:g}), or set it to 0: then nothing waits."
-        )
 
 
 async def _evaluate(
@@ -198,7 +137,9 @@ async def _evaluate(
 # -- checkpoints ---------------------------------------------------------------------------------
 
 
-def _checkpoint(parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, force: bool) -> None:
+def _checkpoint(
+    parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, remembered: Json, force: bool
+) -> None:
     step = parts.trainer.step
     latest = run.latest_checkpoint()
     due = force or step % run.config.train.local.checkpoint_steps == 0
@@ -209,7 +150,7 @@ def _checkpoint(parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, f
         curriculum.buffer.snapshot(folder / "buffer.sqlite")
         text = json.dumps(curriculum.state_dict())
         (folder / "curriculum.json").write_text(text, encoding="utf-8")
-        text = json.dumps(parts.rewards.state_dict())
+        text = json.dumps(remembered)
         (folder / "rewards.json").write_text(text, encoding="utf-8")
 
 

@@ -121,6 +121,8 @@ class Capabilities:
     weights: Literal["shared", "handed", "fixed"]
     """`shared`: it computes with the trainer's own model. `handed`: `sync` brings it copies.
     `fixed`: they never change, so it serves evaluation alone."""
+    beside_updates: bool = False
+    """Whether it may generate while the trainer changes its model: it has a copy of the weights."""
 
 
 class Weights(Protocol):
@@ -204,7 +206,7 @@ class ScriptedPolicy(Engine):
             decode: text of ids, needed where stop strings are asked for. What stands in the script
                 after a stop string is played by the next generation.
         """
-        self.capabilities = Capabilities("shared")
+        self.capabilities = Capabilities("shared", beside_updates=True)
         self._version = 0
         self._script = script
         self._logprob = logprob

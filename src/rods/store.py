@@ -51,6 +51,7 @@ MAY_CHANGE = frozenset(
     {
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
         *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
+        *("rollout.worlds.call_seconds", "rollout.worlds.turn_seconds", "rollout.worlds.processes"),
         *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
         *("synthesis.drain_seconds", "synthesis.llm.price_in", "synthesis.llm.price_out"),
         *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),

@@ -246,9 +246,12 @@ class OnlineCurriculum:
         self._submit(requests)
         return judgement
 
-    def metrics(self) -> dict[str, float]:
-        """The meters of the current epoch and the state of the pool, as numbers for the log."""
-        meters = self.buffer.journal.meters(self.epoch)
+    def metrics(self, epoch: int | None = None) -> dict[str, float]:
+        """The meters of an epoch and the state of the pool, as numbers for the log; None: of the
+        current epoch.
+        """
+        epoch = self.epoch if epoch is None else epoch
+        meters = self.buffer.journal.meters(epoch)
         out: dict[str, float] = {name: float(meters.get(name, 0)) for name in METERS}
         judged = max(1, meters.get("judged", 0))
         out["boundary_rate"] = meters.get("boundary", 0) / judged
@@ -257,8 +260,8 @@ class OnlineCurriculum:
         out |= {"originals": counts.originals, "active": counts.active, "pending": counts.pending}
         out["requests_open"] = len(self.buffer.journal.open_requests())
         out["never_solved"] = len(self.buffer.visits.never_solved())
-        if self.epoch >= 0:
-            report = self.buffer.journal.report(self.epoch)
+        if epoch >= 0:
+            report = self.buffer.journal.report(epoch)
             out |= {"ingested": report.injected, "deferred": report.deferred}
             out |= {"priority_pruned": report.pruned}
             out |= {"retired_stale": report.retired.get("stale", 0)}

@@ -23,6 +23,8 @@ class Backend(Protocol):
     """Short name for people: `kv` or `transformers`."""
     lengths: list[int]
     """Cached tokens of each row; read only."""
+    copied: bool
+    """Whether it computes with a copy of the weights, so that the model may change meanwhile."""
 
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
         """Append a chunk of at least one id to each row (all different).

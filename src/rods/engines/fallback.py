@@ -27,6 +27,7 @@ class TransformersCache:
     """Rows that each own a `transformers` cache of batch size 1."""
 
     name = "transformers"
+    copied = False
 
     def __init__(self, model: nn.Module, rows: int) -> None:
         """Make the rows.

@@ -83,11 +83,11 @@ class HFPolicy(Engine):
             )
         if threads is not None:
             torch.set_num_threads(threads)
-        self.capabilities = Capabilities("shared")
         self.max_context = max_context
         embedding: Any = base_of(model).get_input_embeddings()
         self._vocabulary = int(embedding.weight.shape[0])
         self._backend = _backend(model, rows, max_context, torch.device(device), dtype, fast)
+        self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
         self._scheduler = Scheduler(self._backend, _stop_ids(model, stop))
         self._stops = Stops(decode)
 

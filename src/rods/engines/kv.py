@@ -47,6 +47,7 @@ class StaticKV:
     """Fused decoder with a cache of shape (rows, kv heads, max_context + 1, head dim) a layer."""
 
     name = "kv"
+    copied = True
 
     def __init__(
         self,

@@ -6,24 +6,24 @@ deadline. Never scores and never shows the ground truth: of a task only the user
 Worlds are synchronous. They are called inline, which is right for in-process worlds that take
 microseconds; the deadline is looked at between calls. An environment that waits for something sets
 `blocking = True`: each of its worlds then gets one owner thread, as many as there are trajectories
-in flight (`rollout.concurrency`), and the event loop goes on meanwhile.
+in flight (`rollout.concurrency`), and the event loop goes on meanwhile (`owner.py`).
 
-The deadline counts what the world takes, never what the policy takes or the judge of its answer: on
-a busy machine these are slow for all trajectories alike, and none of them is at fault.
+Deadlines count what the world takes, never what the policy takes or the judge of its answer: on a
+busy machine these are slow for all trajectories alike, and none of them is at fault. A call that
+takes too long is a failure of infrastructure, so it is tried once more in a fresh world; a turn or
+a trajectory whose seconds are spent is not.
 
     trajectory = await Episode(context, task, member=0, noise=0).play()
 """
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ParamSpec, TypeVar
 
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, Dialect, Parsed, structured
@@ -32,6 +32,8 @@ from rods.env import AnswerJudge, Environment, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
+from rods.rollout.lockstep import Lockstep
+from rods.rollout.owner import Late, Owner
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.tokens import Ledger
@@ -45,9 +47,6 @@ from rods.types import (
     ToolResult,
     ToolSpec,
 )
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 ABORTS = 16
 """How often one generation may be broken off and gone on with."""
@@ -68,59 +67,10 @@ class RolloutContext:
     temperature: float
     noise_version: int | None = None
     """Policy version of which the noise is made; None: the policy's own."""
+    lockstep: Lockstep | None = None
+    """Where tools run one by one, after all have generated; None: each trajectory goes on."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     """Ids of each task's first prompt: equal for a group, so rendered once."""
-
-
-class _Late(Exception):
-    """The world has used up its seconds in a call that goes on."""
-
-
-class _Owner:
-    """Calls into one world: inline, or on the one thread that owns it. Counts their seconds."""
-
-    def __init__(self, blocking: bool, seconds: float) -> None:
-        self._thread = ThreadPoolExecutor(1, "world") if blocking else None
-        self._seconds = seconds
-        self.spent = 0.0
-        """Seconds that ended calls took."""
-
-    async def __call__(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        def timed() -> T:
-            started = time.perf_counter()
-            try:
-                return method(*args, **kwargs)
-            finally:
-                self.spent += time.perf_counter() - started
-
-        if self._thread is None:
-            return timed()
-        call = asyncio.get_running_loop().run_in_executor(self._thread, timed)
-        try:
-            # `asyncio.timeout` would cancel a call that ended while the engine held the loop.
-            await asyncio.wait({call}, timeout=max(0.0, self._seconds - self.spent))
-            if not call.done():
-                raise _Late
-            return call.result()
-        finally:
-            call.cancel()  # nobody waits for it any more, if it still runs
-
-    async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same, not counted: this world is not at fault where others keep a judge busy."""
-        if self._thread is None:
-            return method(*args, **kwargs)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: method(*args, **kwargs))
-
-    def close(self, world: World | None) -> None:
-        """Close the world on its own thread without waiting for a call that hangs."""
-        if self._thread is None:
-            if world is not None:
-                world.close()
-            return
-        if world is not None:
-            self._thread.submit(world.close)
-        self._thread.shutdown(wait=False)
 
 
 class Episode:
@@ -133,8 +83,7 @@ class Episode:
         self._version = context.policy.version
         noisy = self._version if context.noise_version is None else context.noise_version
         self._seed = episode_seed(context.seed, task.id, noise, noisy)
-        blocking = context.environment.blocking
-        self._owner = _Owner(blocking, self._limits.seconds)
+        self._owner = Owner(context.environment.blocking, self._limits)
         self._world: World | None = None
         self._session: Session | None = None
         self._ledger = Ledger()
@@ -157,8 +106,9 @@ class Episode:
         failure = None
         try:
             try:
-                stop = await self._turns()
-            except _Late:
+                async with self._place():
+                    stop = await self._turns()
+            except Late:
                 stop = StopReason.SECONDS
             finally:
                 if self._session is not None:
@@ -167,8 +117,22 @@ class Episode:
         except (EnvError, PolicyError, OSError) as error:
             stop, failure = StopReason.FAILURE, _root(error)
         if stop is StopReason.SECONDS:
-            failure = f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
+            failure = self._late()
         return self._trajectory(stop, failure)
+
+    def _place(self) -> AbstractAsyncContextManager[None]:
+        """Its place among those who go in lockstep."""
+        lockstep = self._context.lockstep
+        return nullcontext() if lockstep is None else lockstep.member()
+
+    def _late(self) -> str:
+        limits, owner = self._limits, self._owner
+        if limits.seconds - owner.spent <= limits.turn_seconds - owner.turn_spent:
+            return f"its world took more than rollout.seconds = {limits.seconds:g} seconds"
+        return (
+            "its world took more than rollout.worlds.turn_seconds = "
+            f"{limits.turn_seconds:g} seconds in one turn"
+        )
 
     async def _turns(self) -> StopReason:
         self._world = await self._owner(self._context.environment.open, self._task)
@@ -199,6 +163,7 @@ class Episode:
 
     async def _begin(self, world: World, index: int) -> None:
         """Enter a turn: its user message is pending from now on."""
+        self._owner.begin_turn()
         await self._owner(world.begin_turn, index)
         self._usage.turns += 1
         offered = await self._owner(world.offered)
@@ -268,6 +233,8 @@ class Episode:
         budget = self._limits.step_budget(self._usage)
         context = self._context
         parts: list[Completion] = []
+        if context.lockstep is not None:
+            await context.lockstep.generating()
         while not parts or parts[-1].finish is FinishReason.ABORT:
             if len(parts) == ABORTS:
                 raise PolicyError(f"the engine broke one generation off {ABORTS} times.")
@@ -278,6 +245,8 @@ class Episode:
             self._ledger.add_sampled(part.ids, part.logprobs, part.version)
             parts.append(part)
             ids = []
+        if self._context.lockstep is not None:
+            await self._context.lockstep.working()
         completion = joined(parts)
         self._usage.context = len(self._ledger)
         self._usage.generated += len(completion.ids)
@@ -338,6 +307,7 @@ class Episode:
         self, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
     ) -> StopReason | None:
         self._usage.seconds = self._owner.spent
+        self._usage.turn_seconds = self._owner.turn_spent
         return self._limits.exceeded(
             self._usage, turns=turns, calls=calls, tokens=tokens, context=context
         )

@@ -6,7 +6,8 @@ updates.
 
 A failure of infrastructure (`EnvError`, `PolicyError`, an operating-system error, the deadline)
 makes a trajectory invalid; it is not worth 0. It is tried once more in a fresh world, except after
-the deadline. Any other exception is a bug and stops the run, with the task's id noted on it.
+the deadline of a turn or of the whole trajectory. Any other exception is a bug and stops the run,
+with the task's id noted on it.
 
     async for group in run_groups(tasks, env, policy, dialect, template, settings, seed=0):
         group.trajectories
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from rods.config import RolloutSettings
@@ -106,57 +107,100 @@ async def run_groups(
     context = RolloutContext(
         environment, policy, dialect, template, settings, seed, degrees, noise_version
     )
-    gate = asyncio.Semaphore(settings.concurrency)
-    invalid = _Invalid(settings.max_invalid, len(tasks) * size)
+    player = Player(context, size, len(tasks) * size, on_trajectory)
     visits: Counter[str] = Counter()
-    version = policy.version
-
-    async def one(task: Task, member: int, noise: int) -> Trajectory:
-        async with gate:
-            trajectory = await _episode(context, task, member, noise)
-        invalid.count(trajectory)
-        if on_trajectory is not None:
-            on_trajectory(trajectory)
-        return trajectory
-
-    members: list[list[asyncio.Task[Trajectory]]] = []
+    playing: list[asyncio.Task[Group]] = []
     for task in tasks:
-        first = visits[task.id] * size
+        playing.append(asyncio.create_task(player.group(task, visits[task.id])))
         visits[task.id] += 1
-        members.append([asyncio.create_task(one(task, m, first + m)) for m in range(size)])
-    running = _TaskGroup([t for group in members for t in group])
+    running = _TaskGroup(playing)
     try:
-        for task, group in zip(tasks, members, strict=True):
-            yield Group(task, tuple(await running.results(group)), version)
+        for group in playing:
+            yield await running.result(group)
     finally:
         await running.stop()
 
 
-class _TaskGroup:
-    """Concurrent trajectories of a step; the first exception of any of them is raised at once."""
+class Player:
+    """Plays groups; what is played at the same time shares a bound and a share of failures."""
 
-    def __init__(self, running: Sequence[asyncio.Task[Trajectory]]) -> None:
+    def __init__(
+        self,
+        context: RolloutContext,
+        size: int,
+        window: int,
+        on_trajectory: Callable[[Trajectory], None] | None = None,
+    ) -> None:
+        """Play nothing yet.
+
+        Args:
+            context: what all trajectories share.
+            size: trajectories of a group.
+            window: the last trajectories among which `rollout.max_invalid` counts.
+            on_trajectory: called once for each finished trajectory, in the order of finishing.
+        """
+        self._context, self._size = context, size
+        bound, most = context.settings.concurrency, context.environment.capacity
+        self._gate = asyncio.Semaphore(min(bound, most) if most else bound)
+        self._invalid = _Invalid(context.settings.max_invalid, window)
+        self._on_trajectory = on_trajectory
+
+    @property
+    def version(self) -> int:
+        """Policy version that is played."""
+        return self._context.policy.version
+
+    async def group(self, task: Task, visit: int = 0) -> Group:
+        """A group of a task.
+
+        Args:
+            task: what is played.
+            visit: makes other noise for a task that is played again by the same policy version.
+
+        Raises:
+            EnvError: too many of the last trajectories are invalid.
+            TaskError: the task's world cannot be loaded.
+        """
+        first = visit * self._size
+        members = [asyncio.create_task(self._member(task, m, first + m)) for m in range(self._size)]
+        try:
+            played = await asyncio.gather(*members)
+        finally:
+            for member in members:
+                member.cancel()
+            await asyncio.gather(*members, return_exceptions=True)
+        versions = [t.policy_version for t in played]
+        return Group(task, tuple(played), min(versions, default=self.version))
+
+    async def _member(self, task: Task, member: int, noise: int) -> Trajectory:
+        async with self._gate:
+            trajectory = await _episode(self._context, task, member, noise)
+        self._invalid.count(trajectory)
+        if self._on_trajectory is not None:
+            self._on_trajectory(trajectory)
+        return trajectory
+
+
+class _TaskGroup:
+    """Concurrent groups of a step; the first exception of any of them is raised at once."""
+
+    def __init__(self, running: Sequence[asyncio.Task[Group]]) -> None:
         self._running = running
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for task in running:
             task.add_done_callback(self._watch)
 
-    def _watch(self, task: asyncio.Task[Trajectory]) -> None:
+    def _watch(self, task: asyncio.Task[Group]) -> None:
         if not task.cancelled() and task.exception() is not None and not self._crash.done():
             self._crash.set_result(None)
 
-    async def results(self, group: Sequence[asyncio.Task[Trajectory]]) -> list[Trajectory]:
-        waiting = set(group)
-        while waiting:
-            done, _ = await asyncio.wait(
-                {*waiting, self._crash}, return_when=asyncio.FIRST_COMPLETED
-            )
-            waiting -= done  # type: ignore[arg-type]
-            if self._crash.done():
-                for task in self._running:
-                    if task.done() and not task.cancelled() and (error := task.exception()):
-                        raise error
-        return [task.result() for task in group]
+    async def result(self, group: asyncio.Task[Group]) -> Group:
+        await asyncio.wait({group, self._crash}, return_when=asyncio.FIRST_COMPLETED)
+        if self._crash.done():
+            for task in self._running:
+                if task.done() and not task.cancelled() and (error := task.exception()):
+                    raise error
+        return group.result()
 
     async def stop(self) -> None:
         for task in self._running:
@@ -166,19 +210,20 @@ class _TaskGroup:
 
 
 class _Invalid:
-    """Counts invalid trajectories of a step and stops it when they are too many."""
+    """Counts invalid ones among the last trajectories and stops the run when they are too many."""
 
     def __init__(self, share: float, total: int) -> None:
         self._share, self._total = share, total
-        self._reasons: Counter[str] = Counter()
+        self._last: deque[str | None] = deque(maxlen=total)
 
     def count(self, trajectory: Trajectory) -> None:
+        self._last.append(trajectory.failure)
         if trajectory.failure is None:
             return
-        self._reasons[trajectory.failure] += 1
-        failed = self._reasons.total()
+        reasons = Counter(reason for reason in self._last if reason is not None)
+        failed = reasons.total()
         if failed > self._share * self._total:
-            reason, times = self._reasons.most_common(1)[0]
+            reason, times = reasons.most_common(1)[0]
             raise EnvError(
                 f"{failed} of the {self._total} trajectories of this step are invalid, more than "
                 f"rollout.max_invalid = {self._share} allows. Most often ({times}): {reason} "

@@ -42,6 +42,7 @@ class InlineEpisode(Episode):
                 f"task {self._task.id} has {len(self._task.turns)} turns; an inline dialect plays "
                 "tasks with one question. Set model.dialect to one with structured calls."
             )
+        self._owner.begin_turn()
         await self._owner(world.begin_turn, index)
         self._usage.turns += 1
         self._tools = {spec.name: spec for spec in await self._owner(world.offered)}

@@ -31,6 +31,31 @@ class ModelSettings(Settings):
     changes the last digits of sums: runs that are to repeat bit by bit set it."""
 
 
+class PipelineSettings(Settings):
+    """`rollout.schedule = "pipelined"`."""
+
+    staleness: int = Field(default=1, ge=0)
+    """Updates that may happen between a group's start and its own. 0: exactly on-policy, an update
+    waits for all that is in flight. 1: the next groups are played while an update runs, and go on
+    under its weights."""
+    adaptive: bool = True
+    """Draw the more groups at once the fewer pass `train.filter`, up to `rollout.concurrency`
+    trajectories; groups beyond `rollout.tasks_per_step` that pass are trained on too."""
+
+
+class WorldSettings(Settings):
+    """Worlds that wait for something, such as tools on another machine."""
+
+    call_seconds: float = Field(default=0.0, ge=0)
+    """A call that takes longer is given up, and the trajectory tried once more in a fresh world;
+    0: only the trajectory's own seconds count. Worlds that only compute are not interrupted."""
+    turn_seconds: float = Field(default=0.0, ge=0)
+    """Budget of what a trajectory's world takes in one turn; beyond it, it is invalid; 0: none."""
+    processes: int = Field(default=0, ge=0)
+    """Play each world in a process, so many at once: one that hangs is ended, and a crash takes no
+    other world along. 0: in this process."""
+
+
 class RolloutSettings(Settings):
     """How trajectories are sampled."""
 
@@ -64,6 +89,12 @@ class RolloutSettings(Settings):
     """Longer tool results are shortened with a visible notice, and counted; 0: never."""
     concurrency: int = Field(default=256, ge=1)
     """Trajectories in flight at once."""
+    schedule: Literal["synchronous", "asynchronous", "pipelined"] = "asynchronous"
+    """`asynchronous`: each trajectory goes on by itself, an update waits for the whole step.
+    `pipelined`: groups are played while updates run. `synchronous`: all generate, then all tools
+    run one by one; for comparison. docs/schedules.md says what holds in which."""
+    pipeline: PipelineSettings = PipelineSettings()
+    worlds: WorldSettings = WorldSettings()
     max_invalid: float = Field(default=0.25, ge=0, le=1)
     """Largest share of invalid trajectories in a step; above it the run stops."""
 

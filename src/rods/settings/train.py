@@ -37,7 +37,8 @@ class FilterSettings(Settings):
     """Samples whose perplexity under the frozen start is higher carry no loss; 0: not looked at."""
     redraw: int = Field(default=0, ge=0)
     """Rounds in which a step draws further tasks for groups that the filter dropped, until
-    `rollout.tasks_per_step` of them train or the epoch has no more."""
+    `rollout.tasks_per_step` of them train or the epoch has no more. `pipelined` draws them at once:
+    an update takes at most `tasks_per_step` groups times one more than this."""
 
 
 class LocalSettings(Settings):

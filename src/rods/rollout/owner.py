@@ -1,0 +1,163 @@
+"""Who calls into a world: inline, or the one thread that owns it. Deadlines and what hangs.
+
+Owns the seconds that a world takes, the deadlines of call, turn and episode, and the threads of
+worlds that block. A thread cannot be ended: one whose call goes on after its deadline is left
+alone, counted, and gone when the call ends. It never holds up the other worlds nor the end of the
+program. Worlds in processes of their own are ended instead (`rollout.worlds.processes`).
+
+    owner = Owner(environment.blocking, limits)
+    world = await owner(environment.open, task)
+    owner.close(world)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
+
+from rods.env import World
+from rods.errors import EnvError
+from rods.limits import Limits
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MOST_HANGING = 1024
+"""Threads that may be left alone in calls that do not end; one more stops the run."""
+
+
+class Late(Exception):
+    """The world has used up its seconds in a call that goes on."""
+
+
+class _Thread:
+    """Runs functions in order on one thread, which holds up nothing at the program's end."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        threading.Thread(target=self._run, name="world", daemon=True).start()
+
+    def submit(self, function: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        self._work.put((function, future))
+        return future
+
+    def end(self) -> None:
+        """End after what was submitted."""
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            function, future = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001 (handed over to whoever waits)
+                future.set_exception(error)
+            del item, function, future  # a world must not outlive its trajectory here
+
+
+_hanging: set[Future[Any]] = set()
+
+
+def hanging() -> int:
+    """Calls of worlds that nobody waits for any more and that have not ended."""
+    return len(_hanging)
+
+
+class Owner:
+    """Calls into one world and counts their seconds."""
+
+    def __init__(self, blocking: bool, limits: Limits) -> None:
+        """Make the thread of a world that blocks.
+
+        Raises:
+            EnvError: too many worlds hang already.
+        """
+        if blocking and len(_hanging) >= MOST_HANGING:
+            raise EnvError(
+                f"{len(_hanging)} calls of worlds hang and cannot be ended, because they run in "
+                "threads of this process. Give the environment's own calls a timeout, or play its "
+                "worlds in processes, which are ended: rollout.worlds.processes."
+            )
+        self._thread = _Thread() if blocking else None
+        self._limits = limits
+        self.spent = 0.0
+        """Seconds that ended calls took."""
+        self._turn = 0.0
+        """Those of them before the current turn."""
+
+    def begin_turn(self) -> None:
+        """The seconds of a turn are counted from here."""
+        self._turn = self.spent
+
+    @property
+    def turn_spent(self) -> float:
+        """Seconds that ended calls of the current turn took."""
+        return self.spent - self._turn
+
+    async def __call__(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a call gives.
+
+        Raises:
+            EnvError: the call took longer than one may.
+            Late: turn or episode have no seconds left, and the call goes on.
+        """
+
+        def timed() -> T:
+            started = time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.spent += time.perf_counter() - started
+
+        if self._thread is None:
+            return timed()
+        limits = self._limits
+        left = min(limits.seconds - self.spent, limits.turn_seconds - self.turn_spent)
+        call = self._thread.submit(timed)
+        done = asyncio.wrap_future(call)
+        try:
+            # `asyncio.timeout` would cancel a call that ended while the engine held the loop.
+            await asyncio.wait({done}, timeout=max(0.0, min(left, limits.call_seconds)))
+            if done.done():
+                return done.result()
+        finally:
+            if not call.done():
+                self._leave(call, done)
+        if limits.call_seconds < left:
+            raise EnvError(
+                "a call of its world took more than rollout.worlds.call_seconds = "
+                f"{limits.call_seconds:g} seconds"
+            )
+        raise Late
+
+    def _leave(self, call: Future[Any], done: asyncio.Future[Any]) -> None:
+        """Nobody waits for a call any more; if it runs, it is counted until it ends."""
+        done.cancel()
+        if call.cancel() or call.done():
+            return
+        _hanging.add(call)
+        call.add_done_callback(_hanging.discard)
+
+    async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same, not counted: this world is not at fault where others keep a judge busy."""
+        if self._thread is None:
+            return method(*args, **kwargs)
+        return await asyncio.wrap_future(self._thread.submit(lambda: method(*args, **kwargs)))
+
+    def close(self, world: World | None) -> None:
+        """Close the world on its own thread without waiting for a call that hangs."""
+        if self._thread is None:
+            if world is not None:
+                world.close()
+            return
+        if world is not None:
+            self._thread.submit(world.close)
+        self._thread.end()

@@ -1,0 +1,130 @@
+"""Deadlines of worlds, and worlds that hang."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from rods.errors import EnvError
+from rods.limits import Limits
+from rods.rollout import owner
+from rods.rollout.owner import Owner, hanging
+from rods.types import StopReason, ToolCall
+from rollout_cases import play, play_groups, script
+from worlds import NotesEnvironment, notes_task
+
+TASK = notes_task([("add two", [ToolCall("add", {"amount": 2})]), ("and more", [])])
+
+
+class Hanging(NotesEnvironment):
+    """The first worlds hang in a call until they are let go."""
+
+    def __init__(self, first: int) -> None:
+        self.let_go = threading.Event()
+
+        def broken(task: object, number: int) -> None:
+            if number < first:
+                self.let_go.wait(30)
+
+        super().__init__(broken, blocking=True)  # type: ignore[arg-type]
+
+
+def test_a_call_that_hangs_is_given_up_and_tried_in_a_fresh_world() -> None:
+    environment = Hanging(1)
+    started, before = time.perf_counter(), hanging()
+    trajectory = play(
+        TASK, script("[add(amount=2)]", "ok", "ok"), environment, worlds={"call_seconds": 0.1}
+    )
+    assert time.perf_counter() - started < 5
+    assert trajectory.stop is StopReason.DONE and trajectory.valid
+    assert environment.opened[TASK.id] == 2 and hanging() == before + 1
+    environment.let_go.set()
+    for _ in range(200):
+        if hanging() == before:
+            break
+        time.sleep(0.01)
+    assert hanging() == before, "a call that ends is not counted any more"
+    for _ in range(200):
+        if environment.worlds[0].closed:
+            break
+        time.sleep(0.01)
+    assert environment.worlds[0].closed == 1, "its world is closed by its own thread"
+
+
+def test_worlds_that_hang_hold_up_neither_the_others_nor_the_end() -> None:
+    environment = Hanging(6)
+    policy = script("[add(amount=2)]", "ok", "ok")
+    started = time.perf_counter()
+    [group] = play_groups([TASK], policy, environment, k=8, worlds={"call_seconds": 0.2})
+    assert time.perf_counter() - started < 5
+    assert all(t.valid for t in group.trajectories)  # all were tried again
+    environment.let_go.set()
+
+
+def test_a_call_that_hangs_twice_is_invalid_and_says_so() -> None:
+    environment = Hanging(2)
+    trajectory = play(TASK, script("[total()]"), environment, worlds={"call_seconds": 0.05})
+    assert (trajectory.stop, trajectory.valid) == (StopReason.FAILURE, False)
+    assert "rollout.worlds.call_seconds = 0.05" in str(trajectory.failure)
+    environment.let_go.set()
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_the_deadline_of_a_turn(blocking: bool) -> None:
+    environment = NotesEnvironment(delay=0.03, blocking=blocking)
+    texts = ["[total()]", "ok", *["[total(), total()]"] * 5]
+    late = play(TASK, script(*texts), environment, worlds={"turn_seconds": 0.08})
+    assert (late.stop, late.valid) == (StopReason.SECONDS, False)
+    assert "rollout.worlds.turn_seconds = 0.08" in str(late.failure)
+    assert {step.turn for step in late.steps} == {0, 1}, "each turn has seconds of its own"
+    assert environment.opened[TASK.id] == 1  # not tried again
+
+
+def test_too_many_that_hang_stop_the_run(monkeypatch: Any) -> None:
+    environment = Hanging(2)
+    monkeypatch.setattr(owner, "MOST_HANGING", 1)
+    monkeypatch.setattr(owner, "_hanging", set())
+    with pytest.raises(EnvError, match=r"rollout\.worlds\.processes"):
+        play(TASK, script("[total()]"), environment, worlds={"call_seconds": 0.05})
+    environment.let_go.set()
+
+
+def test_a_call_that_hangs_does_not_hold_up_the_end_of_the_program() -> None:
+    code = """
+import asyncio, time
+from rods.config import RolloutSettings
+from rods.errors import EnvError
+from rods.limits import Limits
+from rods.rollout.owner import Late, Owner
+
+async def run():
+    owner = Owner(True, Limits.from_settings(RolloutSettings(seconds=0.1)))
+    try:
+        await owner(time.sleep, 60)
+    except Late:
+        print("late")
+    owner.close(None)
+
+asyncio.run(run())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "late\n"
+
+
+def test_errors_of_a_world_are_its_callers() -> None:
+    async def run() -> None:
+        world = Owner(True, Limits(9.0, 1, 1, 1, 1, 1, 1))
+        with pytest.raises(ZeroDivisionError):
+            await world(divmod, 1, 0)
+        assert await world(divmod, 7, 2) == (3, 1)
+        world.close(None)
+
+    asyncio.run(run())
