@@ -12,6 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from rods.cli import sft
 from rods.config import ModelSettings, RunConfig
 from rods.env import TurnVerdict
 from rods.errors import StoreError
@@ -283,6 +284,22 @@ def test_a_start_that_fails_leaves_no_folder(
     file, out = rows(tmp_path / "d.jsonl", "{"), tmp_path / "out"
     assert rods(*arguments(policy, file, out), monkeypatch=monkeypatch) == 2
     assert not out.exists()
+
+
+def test_of_two_that_start_at_once_one_learns(
+    tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    file, out = rows(tmp_path / "d.jsonl", PIECES[0]), tmp_path / "out"
+
+    def slow_open(chosen: dict[str, Any]) -> Any:  # the other one is faster
+        RunDirectory.create(new_run_dir(tmp_path, "out"), RunConfig(seed=5))
+        return open_(chosen)
+
+    open_ = sft._open  # pyright: ignore
+    monkeypatch.setattr(sft, "_open", slow_open)
+    assert rods(*arguments(policy, file, out), monkeypatch=monkeypatch) == 2
+    assert "this run exists already" in capsys.readouterr().err
+    assert RunDirectory.open(out).config.seed == 5
 
 
 def test_each_verb_resumes_its_own_runs(

@@ -2,6 +2,7 @@ import errno
 import json
 import multiprocessing
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_manifest_says_what_ran_and_names_no_folder(tmp_path):
     assert saved["finished"] is None
     run.finish()
     assert RunDirectory.open(path).manifest["finished"]
-    with pytest.raises(StoreError, match="a run is here already"):
+    with pytest.raises(StoreError, match="this run exists already"):
         RunDirectory.create(path, RunConfig())
 
 
@@ -146,11 +147,50 @@ def test_a_failed_start_gives_its_folder_back(tmp_path, monkeypatch):
         new_run_dir(tmp_path, "mine")
 
 
-def test_a_start_beside_another_process_leaves_its_folder(run, monkeypatch):
-    monkeypatch.setattr("fcntl.lockf", full_disk)
-    with pytest.raises(StoreError, match="another process"):
-        RunDirectory.create(run.path, RunConfig())
-    assert RunDirectory.open(run.path).config == RunConfig()
+def test_a_start_beside_another_process_leaves_its_folder(tmp_path, monkeypatch):
+    path = new_run_dir(tmp_path, "mine")
+    (path / ".lock").touch()
+    (path / "manifest.json.part").write_text("{")
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="another process"):
+        patch.setattr("fcntl.lockf", full_disk)
+        RunDirectory.create(new_run_dir(tmp_path, "mine"), RunConfig())
+    assert len(list(path.iterdir())) == 2
+    # what a start leaves that was killed before its manifest does not block the next one
+    RunDirectory.create(new_run_dir(tmp_path, "mine"), RunConfig(seed=3))
+    assert RunDirectory.open(path).config.seed == 3
+
+
+def _start_all(paths, barrier, answers):
+    runs, said = [], []
+    for path in paths:
+        barrier.wait(60)
+        try:
+            folder = new_run_dir(path.parent, path.name)
+            runs.append(RunDirectory.create(folder, RunConfig(seed=os.getpid())))
+            said.append("")
+        except StoreError as error:
+            said.append(str(error))
+    answers.put((os.getpid(), said))
+    barrier.wait(60)
+
+
+def test_of_two_starts_into_one_folder_one_runs(tmp_path):
+    paths = [tmp_path / str(n) for n in range(60)]
+    for path in paths[::2]:
+        path.mkdir()
+    context = multiprocessing.get_context("spawn")
+    barrier, answers = context.Barrier(2), context.Queue()
+    players = [context.Process(target=_start_all, args=(paths, barrier, answers)) for _ in "ab"]
+    for player in players:
+        player.start()
+    (first, one), (second, two) = answers.get(timeout=60), answers.get(timeout=60)
+    for player in players:
+        player.join()
+    for path, mine, theirs in zip(paths, one, two, strict=True):
+        assert (mine == "") != (theirs == "")
+        assert re.search("another process is training|run exists already", mine or theirs)
+        assert RunDirectory.open(path).config.seed == (second if mine else first)
+    assert all(set(said) != {""} for said in (one, two)), "they never met"
 
 
 @pytest.mark.parametrize(("version", "fine"), [("0.1.9", True), ("0.2.0", False), ("1.1.0", False)])
@@ -339,6 +379,8 @@ def _try_resume(path, answers):
 
 
 def test_two_processes_do_not_share_a_run(run):
+    with pytest.raises(StoreError, match="exists already"):
+        RunDirectory.create(run.path, RunConfig())  # in vain, and the claim is still held
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
     other = context.Process(target=_try_resume, args=(run.path, answers))

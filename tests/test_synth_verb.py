@@ -249,6 +249,26 @@ def test_an_unfinished_data_set_of_the_old_version_is_refused_and_left_alone(
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_of_two_that_start_at_once_one_makes_the_data_set(
+    resume: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from rods.cli import synth
+
+    words = ["synth", "--seeds", SEED_FILE, "--n", "2", *SMALL, "--writer", "resample"]
+    beside = folder / "v.jsonl.synthesis"
+    with synth._claimed(beside):  # pyright: ignore
+        if resume:
+            (beside / synth.QUEUE).write_bytes(b"the other's")
+        before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
+        assert rods(*words, "--out", "v.jsonl", *resume, monkeypatch=monkeypatch) == 2
+        assert "another process is making this data set" in capsys.readouterr().err
+        assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
+
+
 def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,6 @@ a step first, then make its checkpoint; a resume cuts what was logged later and 
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -28,13 +27,14 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rods.config import RunConfig, Start, parse_config
 from rods.errors import StoreError
 from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
-from rods.infra.files import disk, text_of, write_atomic
+from rods.infra.files import disk, locked, text_of, write_atomic
 from rods.infra.install import VERSION
 from rods.infra.origin import now, origin
 from rods.types import Json
@@ -42,11 +42,13 @@ from rods.types import Json
 if TYPE_CHECKING:
     from rods.trajectory import Trajectory
 
-MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
+MANIFEST, METRICS, LOCK = "manifest.json", "metrics.jsonl", ".lock"
 FORMAT = 2
 """Of run folders; raised when what a run has written would be misread. 1: those that name none."""
 TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
+BEFORE_MANIFEST = {LOCK, f"{MANIFEST}.part"}
+"""All that a folder holds until its manifest is there."""
 MAY_CHANGE = frozenset(
     {
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
@@ -68,26 +70,33 @@ def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
     Raises:
         StoreError: there is something in `name`, or the folder cannot be made.
     """
-    stem = name or datetime.now().strftime("%Y%m%d-%H%M%S")
-    path, number = Path(base) / stem, 1
-    while not name and path.exists():
-        number += 1
-        path = Path(base) / f"{stem}-{number}"
-    with disk(path, "making"):
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError as error:
-            if (path / MANIFEST).exists():
-                raise StoreError(
-                    f"{path}: this run exists already. Choose another name, or go on with it by "
-                    f"`rods train --resume {path}`."
-                ) from error
-            if not path.is_dir() or any(path.iterdir()):
-                raise StoreError(
-                    f"{path}: exists already, and is not a run of rods. Choose another name; "
-                    "nothing was written."
-                ) from error
+    path = first = Path(base) / (name or datetime.now().strftime("%Y%m%d-%H%M%S"))
+    for number in count(2):
+        with disk(path, "making"):
+            try:
+                path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                if name:
+                    require_free(path)
+                    break
+        path = first.with_name(f"{first.name}-{number}")
     return path
+
+
+def require_free(path: Path) -> None:
+    """Refuse a folder that holds more than what a start leaves that was killed at once.
+
+    Raises:
+        StoreError: a run is there, or something else.
+    """
+    held = {p.name for p in path.iterdir()} if path.is_dir() else set[str]()
+    if (path / MANIFEST).exists():  # looked for last: it is there before anything else is
+        how = f"Choose another name, or go on with it by `rods train --resume {path}`."
+        raise StoreError(f"{path}: this run exists already. {how}")
+    if held - BEFORE_MANIFEST or path.is_file():
+        how = "Choose another name; nothing was written."
+        raise StoreError(f"{path}: exists already, and is not a run of rods. {how}")
 
 
 class RunDirectory:
@@ -101,16 +110,9 @@ class RunDirectory:
 
     def _claim(self) -> None:
         """Refuse to write beside another process; a process that died holds nothing."""
-        path = self.path / ".lock"
-        with disk(path, "opening"):
-            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        weakref.finalize(self, os.close, lock)
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StoreError(
-                f"{self.path}: another process is training in this run. Stop it first, or wait."
-            ) from error
+        how = "Stop it first, wait, or choose another folder; nothing was changed."
+        busy = f"{self.path}: another process is training in this run. {how}"
+        weakref.finalize(self, os.close, locked(self.path / LOCK, busy))
 
     # -- making and opening -----------------------------------------------------------------
 
@@ -159,12 +161,12 @@ class RunDirectory:
         """
         made: dict[str, Json] = {"format": FORMAT, "rods": VERSION, "kind": kind, "finished": None}
         run = cls(path, {**made, **origin(), **about})
+        require_free(path)  # a claim in vain would give up this process's own, where it has one
         run._claim()
-        if (path / MANIFEST).exists():
-            raise StoreError(f"{path}: a run is here already. Resume it, or choose a new folder.")
+        require_free(path)
         try:
-            run._folder()
             run.update_manifest()
+            run._folder()
         except BaseException:
             run.abandon()
             raise

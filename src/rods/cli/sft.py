@@ -17,7 +17,7 @@ from rods.cli.common import out, say
 from rods.config import ModelSettings
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.interrupt import ctrl_c
-from rods.store import RunDirectory, new_run_dir
+from rods.store import RunDirectory, new_run_dir, require_free
 
 if TYPE_CHECKING:
     from rods.trainers.examples import Examples
@@ -97,21 +97,17 @@ def sft(
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:
     """Make the folder and learn from the beginning; a start that fails leaves nothing."""
-    folder = new_run_dir(target.parent, target.name)
-    try:
-        trainer, examples = _open(chosen)
-        run = RunDirectory.begin(
-            folder,
-            {
-                "config": chosen,
-                "digest": examples.digest(),
-                "examples": len(examples.samples),
-            },
-            KIND,
-        )
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    require_free(target)  # before the model is loaded; two that start at once meet at the claim
+    trainer, examples = _open(chosen)
+    run = RunDirectory.begin(
+        new_run_dir(target.parent, target.name),
+        {
+            "config": chosen,
+            "digest": examples.digest(),
+            "examples": len(examples.samples),
+        },
+        KIND,
+    )
     _learn(run, chosen, trainer, examples)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import time
 from collections import Counter
@@ -109,9 +111,10 @@ def synth(
     if log is not None:
         chosen = _boundary_seeds(log, task_key, reward_key, sources.given, config, seed)
     chosen = _not_held_out(chosen, sources)
-    made = _make(config, sources, chosen, number, seed, folder, target)
-    export(made, target, form, sources.environment, dialect=dialect)
-    _clear(folder)
+    with _claimed(folder):
+        made = _make(config, sources, chosen, number, seed, folder, target)
+        export(made, target, form, sources.environment, dialect=dialect)
+        _clear(folder)
     say(f"{len(made)} variants in {target}")
 
 
@@ -134,6 +137,28 @@ def _free(target: Path, resume: bool) -> Path:
             "remove it."
         )
     return folder
+
+
+@contextmanager
+def _claimed(folder: Path) -> Generator[None]:
+    """Hold the folder of the queue; one that another process holds is left as it is."""
+    with disk(folder, "making"):
+        folder.mkdir(exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = not os.fstat(handle).st_nlink  # by the process that held it
+        except BlockingIOError:
+            taken = True
+        if taken:
+            raise StoreError(
+                f"{folder}: another process is making this data set. Wait for it, or choose "
+                "another name; nothing was changed."
+            )
+        yield
+    finally:
+        os.close(handle)
 
 
 def _clear(folder: Path) -> None:
@@ -238,8 +263,6 @@ def _make(
     settings = WorkerSettings.of(config, address, sources.training, sources.held_out)
     settings = replace(settings, rng_seed=seed)
     keep = (folder / QUEUE).exists()
-    with disk(folder, "making"):
-        folder.mkdir(exist_ok=True)
     try:
         with SynthesisWorker(folder / QUEUE, settings, {"seeds": ids(chosen)}) as worker:
             collection = Collection(worker, chosen, number)

@@ -10,6 +10,7 @@ Owns the way to the disk and what its errors say. Never knows what is in a file.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -48,6 +49,26 @@ def disk(path: Path, doing: str) -> Generator[None]:
                 "free some space and start it again (a run goes on by `rods train --resume`)."
             ) from error
         raise StoreError(f"{path}: {doing} it failed: {error.strerror or error}.") from error
+
+
+def locked(path: Path, busy: str) -> int:
+    """Lock a file for this process, until the handle that is returned is closed or it dies.
+
+    Args:
+        path: the file; it is made where it is missing.
+        busy: what to say where another process holds it.
+
+    Raises:
+        StoreError: another process holds it, or it cannot be opened.
+    """
+    with disk(path, "opening"):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        raise StoreError(busy) from error
+    return handle
 
 
 def text_of(path: Path, what: str, error: type[RodsError]) -> str:
