@@ -425,11 +425,33 @@ def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
         "different budgets of trajectories: 8192, 5120",
         "seed differs: 0, 3",
         "split hash differs",
-        "have no evaluated task in common",
+        "A: finished and B: other have no evaluated task in common",
+        "A: finished alone has 80 held-out original tasks (original-0, original-1, original-10, "
+        "...) and 120 held-out variants",
+        "B: other alone has 80 held-out original tasks (w-0, w-1, w-10, ...) and 120 held-out",
     ):
         assert part in warnings, part
     with pytest.raises(StoreError, match="two runs or more"):
         compare_runs([finished])
+
+
+def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other")
+    text = (other / "metrics.jsonl").read_text(encoding="utf-8")
+    (other / "metrics.jsonl").write_text(re.sub(r'"variant-(\d)"', r'"other-\1"', text))
+    comparison = compare_runs([finished, other])
+    (said,) = comparison.warnings
+    assert (
+        "A: finished and B: other have 190 evaluated tasks in common, so differences are of" in said
+    )
+    assert (
+        "A: finished alone has 10 held-out variants (variant-0, variant-1, variant-2, ...)" in said
+    )
+    assert "B: other alone has 10 held-out variants (other-0, other-1, other-2, ...)" in said
+    row = next(r for r in comparison.rows if r.part == Part("variant"))
+    assert row.cells[1].paired == 110
+    assert "finished alone has 10" in " ".join(read(comparison.write(tmp_path / "p.html")).words)
+    assert compare_runs([other, other]).warnings == ()
 
 
 @pytest.mark.parametrize("after", [True, False])

@@ -11,7 +11,7 @@ that both runs evaluated; without common tasks there is no difference, and the r
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,17 @@ from rods.evaluation.stats import Difference, Interval
 from rods.report.build import details, identity, render, write_page
 from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
 from rods.report.frame import Axes
-from rods.report.heldout import LEADING, METRICS, SETS, Part, ResultRow, measured, result_rows
+from rods.report.heldout import (
+    LEADING,
+    METRICS,
+    SETS,
+    Key,
+    Part,
+    ResultRow,
+    by_key,
+    measured,
+    result_rows,
+)
 from rods.report.panels import first_visits
 from rods.report.results import change, mean
 from rods.report.run_data import RunData, load_run
@@ -43,6 +53,8 @@ BUDGET = (
 """Settings that decide how much a run may spend."""
 FAIR = 0.05
 """Runs whose trajectories or tokens differ by a larger share are said to differ in budget."""
+SHOWN = 3
+"""Ids that are named of tasks which only one run has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +120,7 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
         labels,
         rows,
         tuple(_facts(runs)),
-        tuple(_warnings(runs, labels, rows, dict(differing))),
+        tuple(_warnings(runs, labels, dict(differing))),
         differing,
     )
 
@@ -266,7 +278,6 @@ def _object(value: Json) -> Mapping[str, Json]:
 def _warnings(
     runs: Sequence[RunData],
     labels: Sequence[str],
-    rows: Sequence[ComparisonRow],
     differing: Mapping[str, Sequence[str]],
 ) -> list[str]:
     found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
@@ -283,13 +294,41 @@ def _warnings(
             found.append(f"{name.replace('_', ' ')} differs: {', '.join(values)}.")
     if any(key.startswith("evaluation.") for key in differing):
         found.append("the runs were evaluated differently.")
-    for i, label in enumerate(labels[1:], 1):
-        paired = [r.cells[i].paired for r in rows if not r.part.by]
-        if not any(paired):
-            found.append(f"{label} and {labels[0]} have no evaluated task in common.")
+    found += _not_shared(runs, labels)
     for run, label in zip(runs, labels, strict=True):
         found += [f"{label}: {note}" for note in run.notes]
     return found
+
+
+def _not_shared(runs: Sequence[RunData], labels: Sequence[str]) -> list[str]:
+    """Which run has which held-out tasks, where they are not those of the first run."""
+    first, found = by_key(runs[0].last_evaluation), list[str]()
+    for run, label in zip(runs[1:], labels[1:], strict=True):
+        theirs = by_key(run.last_evaluation)
+        if not first or not theirs or first.keys() == theirs.keys():
+            continue  # one that was not evaluated says so itself
+        common = len(first.keys() & theirs.keys())
+        alone = (
+            f"{name} alone has {_named(mine.keys() - other.keys())}"
+            for name, mine, other in ((labels[0], first, theirs), (label, theirs, first))
+        )
+        so = "differences are of those" if common else "there is no difference to show"
+        found.append(
+            f"{labels[0]} and {label} have {common or 'no'} evaluated "
+            f"task{'s' if common > 1 else ''} in common, so {so}; {'; '.join(alone)}."
+        )
+    return found
+
+
+def _named(keys: Set[Key]) -> str:
+    """How many tasks of each set, with the first ids."""
+    sets = {name: sorted(task for kind, task in keys if kind == name) for name, _ in keys}
+    listed = [
+        f"{len(ids)} {SETS.get(name, name).lower()} ({', '.join(ids[:SHOWN])}"
+        f"{', ...' if len(ids) > SHOWN else ''})"
+        for name, ids in sorted(sets.items())
+    ]
+    return " and ".join(listed) or "none"
 
 
 def _letter(index: int) -> str:

@@ -94,7 +94,7 @@ class ResultRow:
 
 def result_rows(before: Evaluation | None, after: Evaluation | None) -> list[ResultRow]:
     """All rows: for each set first all tasks, then each writer, then each category."""
-    first, last = _by_key(before), _by_key(after)
+    first, last = by_key(before), by_key(after)
     everything = {**first, **last}
     rows: list[ResultRow] = []
     for part in parts_of(list(everything.values())):
@@ -128,13 +128,15 @@ def unpaired(before: Evaluation | None, after: Evaluation | None) -> int:
     """Tasks that only one of two evaluations holds; 0 unless both exist."""
     if before is None or after is None:
         return 0
-    return len(_by_key(before).keys() ^ _by_key(after).keys())
+    return len(by_key(before).keys() ^ by_key(after).keys())
 
 
 Key = tuple[str, str]
+"""What says that two runs evaluated the same task: its set and its id."""
 
 
-def _by_key(evaluation: Evaluation | None) -> dict[Key, EvalRow]:
+def by_key(evaluation: Evaluation | None) -> dict[Key, EvalRow]:
+    """The rows of an evaluation; none where there was none."""
     return {(r.set, r.task_id): r for r in evaluation.rows} if evaluation else {}
 
 
