@@ -16,8 +16,16 @@ from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.trace import all_tools, owners
 from rods.synthesis.templates import phrases as phrasing
-from rods.synthesis.templates.phrases import NO_PHRASES, CallRequest, from_description, noun, said
+from rods.synthesis.templates.phrases import (
+    NO_PHRASES,
+    CallRequest,
+    from_description,
+    noun,
+    phrases_of,
+    said,
+)
 from rods.synthesis.writer import Writer
+from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.mixed import MixedWriter
 from rods.task import Task
@@ -145,6 +153,19 @@ def test_every_tool_of_the_benchmark_has_wording_with_all_its_arguments() -> Non
         for argument, forms in rows[name].get("with", {}).items():
             assert argument in spec.parameters["properties"]  # type: ignore[operator]
             assert all(re.findall(r"\{(\w+)\}", form) == [argument] for form in forms)
+
+
+def test_nobody_adds_nothing_or_one_gallons(writer: GraphWriter) -> None:
+    planner = writer.planner
+    grounder = Grounder(planner.domains, {}, planner.graph, planner.materials)
+    drawn = [grounder._number("fuel", "number", random.Random(n)) for n in range(400)]  # pyright: ignore
+    assert min(float(str(value)) for value in drawn) >= 2
+
+
+def test_a_ticket_is_described_whatever_its_title_is_said_with() -> None:
+    ticket = phrases_of(ENVIRONMENT).wordings["create_ticket"]
+    ends = {form.partition(" {")[0] for form in ticket.optional["description"]}
+    assert "and the description" not in ends  # "titled 'Late' and the description ..."
 
 
 def test_weights_follow_the_pool() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import random
 import re
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -195,6 +197,70 @@ def test_enumerations_stay_in_values_and_in_texts() -> None:
             if call.name == "purchase_insurance"
         }
         assert any(str(kind) in turn.user for turn in variant.turns)
+
+
+def proposals(origin: str) -> list[dict[str, list[dict[str, Any]]]]:
+    """Arguments by function of some variants that are not recombined."""
+    found: list[dict[str, list[dict[str, Any]]]] = []
+    for number in range(12):
+        made = writer().propose(named(origin), random.Random(number))
+        if isinstance(made, Task) and made.provenance.recipe == "resample:rename":
+            calls: dict[str, list[dict[str, Any]]] = {}
+            for call in (call for turn in made.turns for call in turn.ground_truth):
+                calls.setdefault(call.name, []).append(dict(call.arguments))
+            found.append(calls)
+    assert len(found) >= 4
+    return found
+
+
+@pytest.mark.parametrize(
+    ("origin", "tool", "name", "words"),
+    [
+        (
+            "multi_turn_base_24",
+            "diff",
+            "file_name1",
+            ("draft", "report"),
+        ),  # "draft and final"
+        ("multi_turn_base_6", "cat", "file_name", ("annual", "report")),  # "in the annual report"
+        ("multi_turn_miss_func_0", "sort", "file_name", ("final", "report")),
+        ("multi_turn_miss_func_48", "wc", "file_name", ("test",)),  # "'test' in their names"
+        ("multi_turn_long_context_26", "cd", "folder", ("tmp",)),  # "the temporary directory"
+    ],
+)
+def test_what_people_call_a_file_without_naming_it_stays_its_name(
+    origin: str, tool: str, name: str, words: Sequence[str]
+) -> None:
+    for calls in proposals(origin):
+        assert all(word in calls[tool][-1][name].lower() for word in words), calls[tool]
+
+
+def test_a_file_in_another_format_keeps_its_name_or_is_turned_down() -> None:
+    """`Create a docx file with the same name`: file3.docx beside file3.txt."""
+    seed, kept = named("multi_turn_miss_param_26"), 0
+    for number in range(12):
+        made = synthesize(seed, writer(), keeper(), number, 1).variant
+        calls = {c.name: c.arguments for t in made.turns for c in t.ground_truth} if made else {}
+        if calls:
+            source, copy = (str(calls[tool]["file_name"]) for tool in ("cat", "touch"))
+            assert source.rpartition(".")[0] == copy.rpartition(".")[0]
+            kept += 1
+    assert kept > 3
+
+
+def test_the_name_of_a_function_is_no_name() -> None:
+    """`What's the mean of the quarterly revenue?`, beside MeanRevenue.txt."""
+    for number in range(8):
+        made = writer().propose(named("multi_turn_miss_func_44"), random.Random(number))
+        assert isinstance(made, Task) and "the mean of" in made.turns[1].user
+        written = str(made.turns[-1].ground_truth[-1].arguments["content"])
+        assert written.isdigit(), "only the answer, rounded to the nearest integer"
+
+
+def test_a_day_of_the_week_fits_its_date() -> None:
+    for calls in proposals("multi_turn_miss_param_158"):
+        travel = datetime.date.fromisoformat(calls["book_flight"][0]["travel_date"])
+        assert f"{travel:%A}" == "Thursday"
 
 
 def test_politeness_reads_like_politeness() -> None:

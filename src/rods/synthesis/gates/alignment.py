@@ -40,6 +40,7 @@ MASKS, PHRASES = 0xE000, 0xF000
 """Private characters that stand for values, and for phrases that mean the same."""
 _TOKEN = re.compile("[\ue000-\uf8ff]|[\\w@#$€£%&+/\u2019'-]+(?:\\.[\\w/]+)*")
 _MASK = re.compile("[\ue000-\uefff]")
+_FILE = re.compile(r"[\w-]+\.[A-Za-z]\w{1,4}")
 _NEGATIONS = "not no never don't doesn't won't can't cannot nothing none without neither nor"
 _NEGATION = frozenset(_NEGATIONS.split())
 
@@ -130,11 +131,31 @@ class Retelling:
         first = _began(self._human, self._place)
         for role, old in self._old.items():
             new = self._new[role]
-            if role in said or normal(old) == normal(new):
+            if role in said:
                 continue
-            if (first + role.call, role.name) in fixed or not self._follows(role, old, new):
+            sibling = self._sibling(role, old, new)
+            if sibling or (sibling is None and normal(old) == normal(new)):
+                continue
+            if (
+                sibling is False
+                or (first + role.call, role.name) in fixed
+                or not self._follows(role, old, new)
+            ):
                 return f"{role.name}={new!r} does not come from where the model's {old!r} does"
         return None
+
+    def _sibling(self, role: Role, old: Scalar, new: Scalar) -> bool | None:
+        """Whether a file is still called as the one of which it is another format.
+
+        None: there is no such file, or the model names it somewhere itself.
+        """
+        if not isinstance(old, str) or not isinstance(new, str) or not _FILE.fullmatch(old):
+            return None
+        pairs = {(a, b) for a, b in self._pairs(role) if isinstance(a, str) and isinstance(b, str)}
+        stems = {_stem(b) for a, b in pairs if _FILE.fullmatch(a) and _stem(a) == _stem(old)}
+        if not stems or any(a == old for a, _ in pairs):
+            return None
+        return _stem(new) in stems
 
     def _apart(self) -> str | None:
         """Arguments that are equal in the model and not here: a call was given another's value."""
@@ -230,6 +251,10 @@ class Retelling:
                 if set(orders) == {True, False}:
                     return f"it says {one.name} and {two.name} the other way round than its model"
         return None
+
+
+def _stem(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _order(text: str, one: str, two: str) -> bool | None:

@@ -34,6 +34,8 @@ JITTER = 0.7
 """How often a number without a kind differs from those that training tasks give."""
 FROM_STATE = 0.7
 """How often a text without a kind is taken from the state's field of that name."""
+PLURAL = 2.0
+"""Smallest number of what is counted: nobody adds 0 gallons, or `1 gallons`."""
 MOSTLY = 0.7
 """How often a number of a kind that is mostly whole is whole."""
 FROM_TEXT = 0.8
@@ -193,6 +195,7 @@ class Grounder:
         low, high = known.range
         high = min(high, 20 * low + 400)
         value = rng.uniform(low, high)
+        value = max(value, PLURAL) if known.whole else value
         if declared == "integer" or (known.whole and rng.random() < MOSTLY):
             return int(value) if declared == "integer" else float(int(value))
         return round(value, 2)

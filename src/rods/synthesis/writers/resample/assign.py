@@ -172,7 +172,7 @@ def _name_run(state: _State, run: str) -> str:
             if short
             else _word(state, "word", lower)
         )
-    return _cased(state.words[lower], run)
+    return run if lower in state.sketch.found.referring else _cased(state.words[lower], run)
 
 
 def _extension(state: _State, extension: str) -> str:
@@ -273,8 +273,11 @@ def _assign_dates(state: _State, values: list[New]) -> None:
         if kind != "date":
             continue
         old = datetime.date.fromisoformat(key)
+        weekday = f"{old:%A}".lower() in sketch.found.prose.lower()
         for _ in range(10):
             new = _date(old, shift, rng)
+            if weekday:  # "Thursday October 15th" stays a Thursday
+                new += datetime.timedelta(days=(old.weekday() - new.weekday()) % 7)
             if new not in taken:
                 taken.add(new)
                 values[index] = new

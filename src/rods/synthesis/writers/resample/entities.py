@@ -19,7 +19,7 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import NUMBER
 from rods.synthesis.structure.trace import Scalar, leaves
 from rods.synthesis.templates.vocabulary import word_lists
-from rods.synthesis.writers.resample.usage import is_name
+from rods.synthesis.writers.resample.usage import is_name, says
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value
 
@@ -28,6 +28,10 @@ RUNS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 WORD = re.compile(r"[A-Za-z]+")
 MONTHS = frozenset(name.lower() for name in calendar.month_name if name)
 SPECIAL = frozenset({"", ".", "..", "/"})
+NEAR = 4
+"""Words within which two of a name are said together."""
+SHORT = 4
+"""Letters of a name that may be an abbreviation."""
 
 LeafMap = Callable[[str, Scalar], Scalar]
 KeyMap = Callable[[str, str], str]
@@ -52,6 +56,8 @@ class Entities:
     numbers: dict[float, set[str]] = field(default_factory=dict[float, set[str]])
     """Numbers to their kinds."""
     kept_words: set[str] = field(default_factory=set[str])
+    referring: set[str] = field(default_factory=set[str])
+    """Words that stay in names as in what people say: "annual report" means annual_report.pdf."""
 
 
 def kind_map(
@@ -122,6 +128,8 @@ class _Collector:
     def run(self) -> Entities:
         for turn in self._task.turns:
             for call in turn.ground_truth:
+                asked = WORD.findall(call.name.lower())  # "the mean" is asked for: no name
+                self._protected.update(w for w in asked if says(w, self.found.prose))
                 call_map(call, self._domains, self._protect)
         for owner, node in configurations(self._task).items():
             kind_map(node, owner, owner, self._domains, self._configured, self._key)
@@ -192,12 +200,23 @@ class _Collector:
         if kind == "date" or kind in self._domains.listed:
             return True
         needle = value.lower().lstrip("#@")
-        return needle in self._lower or value.lower() in self._in_config or kind == "pattern"
+        known = needle in self._lower or value.lower() in self._in_config or kind == "pattern"
+        return known or (kind == "name" and self._sibling(needle))
+
+    def _sibling(self, name: str) -> bool:
+        """Whether it is a file's name with another ending: "the same name in another format"."""
+        stem, dot, _ = name.rpartition(".")
+        return bool(dot) and any(
+            known == "name" and text.lower().rpartition(".")[0] == stem
+            for text, known in self.found.compounds.items()
+        )
 
     def _name(self, value: str) -> None:
         if self._task.category == LONG_CONTEXT and value in self._domains.padded_names:
             return
         runs = RUNS.findall(value)
+        if self._abbreviates(value.lower()):
+            return
         if len(runs) == 1 and value.isalpha():
             if value.lower() in self._domains.keep or len(value) < 3:
                 self.found.compounds.setdefault(value, "ident")
@@ -208,6 +227,13 @@ class _Collector:
         for run in runs[: -1 if "." in value else None]:
             self._word(run)
 
+    def _abbreviates(self, name: str) -> bool:
+        """Whether a short name that nobody says stands for a word: `tmp` for "temporary"."""
+        if len(name) > SHORT or not name.isalpha() or name in self._lower:
+            return False
+        letters = re.compile(rf"\b{name[0]}" + "".join(rf"\w*{char}" for char in name[1:]))
+        return letters.search(self._lower) is not None
+
     def _word(self, run: str) -> None:
         kept = run.lower() in self._domains.keep or run.lower() in word_lists().extensions
         if run.isalpha() and len(run) >= 3 and not kept:
@@ -217,6 +243,21 @@ class _Collector:
         """A name's word that people also say as a verb or a modifier: it stays everywhere."""
         texts = (self.found.prose, *self.found.bodies)
         return not all(is_name(word, text) for text in texts)
+
+    def _referring(self) -> set[str]:
+        """Words of names of which people say two together, or one in quotes, without the name."""
+        names = sorted((t for t, kind in self.found.compounds.items() if kind == "name"), key=len)
+        lower = self._lower
+        for name in reversed(names):
+            lower = lower.replace(name.lower(), "|")
+        said = [w.lower() for w in WORD.findall(lower)]
+        windows = [set(said[at : at + NEAR]) for at in range(len(said))]
+        found: set[str] = set()
+        for name in names:
+            words = {run.lower() for run in RUNS.findall(name) if run.isalpha() and len(run) > 2}
+            found |= {word for word in words if f"'{word}'" in lower}
+            found.update(*(hit for window in windows if len(hit := words & window) > 1))
+        return found
 
     def _sign(self, kind: str, value: str, *, argument: bool) -> None:
         """A tag or mention: with its sign, unless people say an argument without it."""
@@ -244,6 +285,7 @@ class _Collector:
         found.local -= self._domains.keep
         found.local -= MONTHS
         verbs = {w for w, kind in found.words.items() if kind == "word" and self._verb(w)}
+        found.referring = verbs & self._referring()
         found.kept_words |= verbs
         for word in self._protected | verbs:
             found.words.pop(word, None)

@@ -133,7 +133,10 @@ class _Player:
         if not shown or any(normal(leaf) == normal(current) for _, leaf in shown):
             return current
         named = [leaf for link, leaf in shown if link.path[-1:] == (place[0],)]
-        return typed_like((named or [leaf for _, leaf in shown])[-1], current)
+        new = (named or [leaf for _, leaf in shown])[-1]
+        if isinstance(new, float) and isinstance(current, str) and current.isdigit():
+            new = round(new)  # "6500" was written of 6500.0: the answer alone, to the integer
+        return typed_like(new, current)
 
     def _tokens(self, current: str, links: Sequence[Link]) -> str:
         """Exchange the n-th standing number for what the linked results show now."""
