@@ -215,6 +215,7 @@ def test_tasks_that_do_not_fit_the_settings(tmp_path: Path, seeds: list[Task]) -
         original_tasks(EnvSettings(name=NAME, tasks=(str(one),)))
 
 
+@pytest.mark.usefixtures("worker_thread")
 def test_check_and_synth_take_it_by_settings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

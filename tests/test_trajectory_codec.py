@@ -81,7 +81,7 @@ ONE = Trajectory("t", 0, 0, 1, (), (), (), 1, (Span((1,), None),), StopReason.DO
 
 
 @settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
