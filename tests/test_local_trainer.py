@@ -88,10 +88,10 @@ def test_shared_prefixes_give_the_gradients_of_padded_rows(checkpointing):
     assert trainer.model.config._attn_implementation == "sdpa"
 
 
-@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("flash", [True, False])
 @pytest.mark.parametrize("family", [LlamaConfig, Qwen2Config])
-def test_shared_prefixes_in_other_families(family, grouped, monkeypatch):
-    monkeypatch.setattr("rods.trainers.tree_attention._groups_heads", lambda _: grouped)
+def test_shared_prefixes_in_other_families(family, flash, monkeypatch):
+    monkeypatch.setattr("rods.trainers.tree_attention.flashes", lambda _: flash)
     torch.manual_seed(0)
     config = family(
         vocab_size=VOCABULARY, hidden_size=16, intermediate_size=32, num_hidden_layers=2,

@@ -1,8 +1,8 @@
 """What the scheduler asks of a model with a cache: the seam between batching and architecture.
 
-A backend holds a fixed number of rows. Each row caches the keys and values of one context; tokens
-are only ever appended. `kv.py` is the fast one, `fallback.py` takes any architecture. A backend
-never samples and knows nothing of sessions.
+A backend holds a number of rows, fewer where contexts are long and memory is short. Each row
+caches the keys and values of one context; tokens are only ever appended. `kv.py` is the fast one,
+`fallback.py` takes any architecture. A backend never samples and knows nothing of sessions.
 
     logits = backend.prefill([0, 3], [[5, 6, 7], [8]])   # append, logits after the last token
     logits = backend.decode([0, 3], [9, 9])              # append one token each
@@ -47,6 +47,17 @@ class Backend(Protocol):
             False if this cache cannot be cut there; `source` is then as it was, and another
             `target` is empty.
         """
+        ...
+
+    def limit(self, length: int | None = None) -> int:
+        """Rows that memory allows if one has `length` tokens (None: a whole context), at least 1.
+
+        Rows beyond must be empty before a longer one is filled.
+        """
+        ...
+
+    def release(self) -> None:
+        """Empty every row and give its memory back until it is needed."""
         ...
 
     def clear(self, row: int) -> None:

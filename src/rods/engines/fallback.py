@@ -1,10 +1,13 @@
-"""The general path: transformers' own cache, one for each row, for any causal language model.
+"""The general path: any causal language model of transformers, with its own code.
 
-It is right for every architecture that transformers can generate with (sliding windows, mixtures of
-experts, state-space layers) and slow: rows are computed one after the other. It reads the model's
+Models whose layers all take keys and values from a cache are batched: rows of one store
+(`storage.py`) stand behind transformers' cache, and masks say what each row sees, also where layers
+look back through a window only. Others (state-space layers, positions that follow from a mask) get
+a cache of transformers' own for each row and are computed row by row. Which of both is right for a
+model is tried out at the start, on a few random tokens, not looked up by name. It reads the model's
 live weights and never samples.
 
-    cache = TransformersCache(model, rows=8)
+    cache = general_cache(model, rows=8, max_context=1024)
     logits = cache.prefill([0], [[5, 6, 7]])
 """
 
@@ -12,29 +15,78 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
+from rods.engines.storage import KeyValues
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
 
+_CLOSE = {True: 0.02, False: 1e-3}
+"""Relative difference of log-probabilities up to which batched and single rows say the same, in
+half and in full precision."""
+_KINDS = {"full_attention", "sliding_attention"}
+"""Layers whose masks are known here."""
+_GROWING_ROPE = {"dynamic", "longrope"}
+"""Rotary embeddings that depend on the longest row of a batch."""
 
-class TransformersCache:
-    """Rows that each own a `transformers` cache of batch size 1."""
 
-    name = "transformers"
+def general_cache(
+    model: nn.Module, rows: int, max_context: int, budget: int | None = None
+) -> BatchedCache | SingleCache:
+    """The cache that is right for this model.
+
+    Args:
+        model: any causal language model of transformers.
+        rows: contexts that are cached at once.
+        max_context: most tokens of one.
+        budget: bytes that a batched cache may grow to.
+
+    Raises:
+        PolicyError: the model keeps no key-value cache.
+    """
+    single = SingleCache(model, rows)
+    single.cost = _why_single(model)
+    return single if single.cost else BatchedCache(model, rows, max_context, budget)
+
+
+def _why_single(model: nn.Module) -> str:
+    """Why rows cannot be batched, by its config and by trial; empty: they can."""
+    text: Any = base_of(model).config.get_text_config()
+    if others := set(getattr(text, "layer_types", None) or []) - _KINDS:
+        return f"one row at a time, because it has layers of kind {', '.join(sorted(others))}"
+    rope: Any = getattr(text, "rope_parameters", None) or {}
+    if rope.get("rope_type") in _GROWING_ROPE:
+        return "one row at a time, because its rotary embedding changes with the length"
+    chunks = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], [3, 1, 2]]
+    half = next(model.parameters()).dtype is not torch.float32
+    try:
+        batched, single = BatchedCache(model, 2, 64), SingleCache(model, 2)
+        for part in (chunks, [[4], [5, 6, 7, 8, 9]], [[2], [2]]):
+            got, want = batched.prefill([0, 1], part), single.prefill([0, 1], part)
+            got, want = got.log_softmax(-1), want.log_softmax(-1)
+            off = float((got - want).norm() / want.norm())
+            if not off < _CLOSE[half]:
+                return (
+                    f"one row at a time, because batched ones differ from single ones by {off:.1%}"
+                )
+    except (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
+        words = (str(error).splitlines() or [""])[0]
+        return f"one row at a time, because a batch failed ({type(error).__name__}: {words})"
+    return ""
+
+
+class _Live:
+    """What both ways have in common: a model that is called with a cache."""
+
     copied = False
 
-    def __init__(self, model: nn.Module, rows: int) -> None:
-        """Make the rows.
-
-        Raises:
-            PolicyError: the model keeps no key-value cache.
-        """
+    def __init__(self, model: nn.Module) -> None:
         base: Any = base_of(model)
         accepted = inspect.signature(base.forward).parameters
         if "past_key_values" not in accepted:
@@ -45,7 +97,218 @@ class TransformersCache:
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._model = model
         self._config: Any = base.config
-        self._device = next(model.parameters()).device
+        first = next(model.parameters())
+        self._device, self._dtype = first.device, first.dtype
+
+    @contextmanager
+    def _evaluating(self) -> Generator[None]:
+        training = self._model.training
+        self._model.eval()
+        try:
+            yield
+        finally:
+            self._model.train(training)
+
+
+class _Layer(DynamicLayer):
+    """One layer of a `_Cache`: writes to the rows of this pass and reads them up to its span."""
+
+    def __init__(self, cache: _Cache, number: int) -> None:
+        super().__init__()
+        self._cache, self._number = cache, number
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Store new keys and values; all that the rows of this pass have."""
+        keys, values = self._cache.store(self._number, key_states, value_states)
+        return keys, values
+
+    def get_seq_length(self) -> int:
+        """Cached tokens of the longest row of this pass."""
+        return self._cache.before
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Length and offset of what a query may see."""
+        return self._cache.span, 0
+
+
+class _Cache(Cache):
+    """transformers' cache, as it sees the rows of one pass."""
+
+    def __init__(self, layers: int, make: Callable[[Tensor], KeyValues]) -> None:
+        super().__init__(layers=[_Layer(self, number) for number in range(layers)])
+        self.before = self.span = 0
+        self.kept: KeyValues | None = None
+        self.make = make
+        self.rows = self.places = torch.empty(0)
+        self.whole = False
+        """Whether the rows are the first ones, which are sliced and not copied."""
+
+    def store(self, number: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write (rows, heads, tokens, width) at the rows' places; the rows up to the span."""
+        kept = self.kept = self.kept or self.make(keys)
+        kept.reserve(int(self.rows.max()) + 1, self.span + 1)
+        found: list[Tensor] = []
+        for held, new in ((kept.keys[number], keys), (kept.values[number], values)):
+            held[self.rows[:, None], :, self.places] = new.transpose(1, 2)
+            rows = held[: len(self.rows)] if self.whole else held[self.rows]
+            found.append(rows[:, :, : self.span])
+        return found[0], found[1]
+
+
+class BatchedCache(_Live):
+    """Rows of one store, behind a model that is called with all of a batch at once."""
+
+    name = "transformers"
+    cost = "batched, without the fast path's fused layers and shared prompts"
+
+    def __init__(
+        self, model: nn.Module, rows: int, max_context: int, budget: int | None = None
+    ) -> None:
+        """Make the rows; nothing is allocated before the first pass.
+
+        Raises:
+            PolicyError: the model keeps no key-value cache.
+        """
+        super().__init__(model)
+        text = self._config.get_text_config()
+        self._layers = int(text.num_hidden_layers)
+        kinds = getattr(text, "layer_types", None)
+        window = getattr(text, "sliding_window", None)
+        alone = "sliding_attention" if window and not kinds else "full_attention"
+        self._kinds: list[str] = list(kinds or [alone])
+        self._window = int(window or 0)
+        self._rows, self._longest, self._budget = rows, max_context + 1, budget
+        self._cache = _Cache(self._layers, self._make)
+        self.lengths = [0] * rows
+
+    def _make(self, keys: Tensor) -> KeyValues:
+        """The store, by the sizes of the first keys: a config does not always tell them."""
+        return KeyValues(
+            self._layers, keys.shape[1], keys.shape[3], self._rows, self._longest, self._device,
+            keys.dtype, self._budget,
+        )  # fmt: skip
+
+    def limit(self, length: int | None = None) -> int:
+        """Rows that there may be if one has `length` tokens; None: a whole context."""
+        kept = self._cache.kept
+        if kept is None and self._budget is not None:
+            self.prefill([0], [[1]])  # its sizes are known only then
+            self.clear(0)
+            kept = self._cache.kept
+        return self._rows if kept is None else kept.limit(length)
+
+    def release(self) -> None:
+        """Empty all rows and give their memory back."""
+        self.sync()
+        if self._cache.kept is not None:
+            self._cache.kept.release()
+
+    def sync(self) -> None:
+        """Empty all rows; the weights are the model's own."""
+        for row in range(len(self.lengths)):
+            self.clear(row)
+
+    def clear(self, row: int) -> None:
+        """Empty a row."""
+        self.lengths[row] = 0
+
+    def fork(self, source: int, target: int, length: int) -> bool:
+        """Copy the first tokens of a row to another; cut it, if both are the same."""
+        kept = self._cache.kept
+        if source != target and kept is not None:
+            kept.reserve(target + 1, length)
+            kept.copy(source, target, length)
+        self.lengths[target] = length
+        return True
+
+    def swap(self, a: int, b: int) -> None:
+        """Exchange two rows; copies only what is cached."""
+        if self._cache.kept is not None:
+            self._cache.kept.swap(a, b, self.lengths[a], self.lengths[b])
+        self.lengths[a], self.lengths[b] = self.lengths[b], self.lengths[a]
+
+    @torch.inference_mode()
+    def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
+        """Append chunks; float32 logits after the last token of each, (len(rows), vocabulary).
+
+        Shorter chunks are padded on the left, where nothing sees what that writes.
+        """
+        width = max(map(len, chunks))
+        ids = torch.tensor([[*[0] * (width - len(chunk)), *chunk] for chunk in chunks])
+        logits = self._run(rows, ids, list(map(len, chunks)))
+        for row, chunk in zip(rows, chunks, strict=True):
+            self.lengths[row] += len(chunk)
+        return logits
+
+    @torch.inference_mode()
+    def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
+        """Append one token to each row; logits as in `prefill`.
+
+        Idle rows below the highest are computed too, so that the store is sliced and not copied.
+        """
+        top = max(rows) + 1
+        tokens = torch.zeros(top, 1, dtype=torch.long)
+        tokens[list(rows), 0] = torch.tensor(list(ids))
+        logits = self._run(range(top), tokens, [1] * top)
+        for row in rows:
+            self.lengths[row] += 1
+        return logits if len(rows) == top else logits[list(rows)]
+
+    def _run(self, rows: Sequence[int], ids: Tensor, counts: Sequence[int]) -> Tensor:
+        """One pass over ids (rows, width); the last `counts` of a row are real. Its last logits."""
+        cache, device, width = self._cache, self._device, ids.shape[1]
+        starts = torch.tensor([self.lengths[row] for row in rows], device=device)
+        pads = width - torch.tensor(list(counts), device=device)
+        steps = torch.arange(width, device=device) - pads[:, None]
+        positions = (starts[:, None] + steps).clamp(min=0)
+        cache.before = max(self.lengths[row] for row in rows)
+        cache.span = max(self.lengths[row] + n for row, n in zip(rows, counts, strict=True))
+        # What pads write goes to a place behind everything that is seen.
+        cache.places = torch.where(steps < 0, cache.span, positions)
+        cache.rows = torch.tensor(list(rows), device=device)
+        cache.whole = list(rows) == list(range(len(rows)))
+        with self._evaluating():
+            output: Any = self._model(
+                input_ids=ids.to(device),
+                attention_mask=self._masks(positions, cache.span),
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                **self._options,
+            )
+        return output.logits[:, -1].float()
+
+    def _masks(self, positions: Tensor, span: int) -> Tensor | dict[str, Tensor]:
+        """Additive masks, (rows, 1, queries, span), by kind of layer where there are several."""
+        seen = torch.arange(span, device=self._device)
+        places = positions[:, None, :, None]
+        masks: dict[str, Tensor] = {}
+        for kind in dict.fromkeys(self._kinds):
+            hidden = seen > places
+            if kind == "sliding_attention":
+                hidden = hidden | (seen <= places - self._window)
+            lowest = torch.finfo(self._dtype).min
+            shape = hidden.expand(len(positions), 1, positions.shape[1], span)
+            masks[kind] = torch.zeros(shape.shape, device=self._device, dtype=self._dtype)
+            masks[kind].masked_fill_(shape, lowest)
+        return next(iter(masks.values())) if len(masks) == 1 else masks
+
+
+class SingleCache(_Live):
+    """Rows that each own a `transformers` cache of batch size 1, computed one after the other."""
+
+    name = "transformers, row by row"
+    cost = "one row at a time"
+
+    def __init__(self, model: nn.Module, rows: int) -> None:
+        """Make the rows.
+
+        Raises:
+            PolicyError: the model keeps no key-value cache.
+        """
+        super().__init__(model)
         self._caches: list[Cache | None] = [None] * rows
         self.lengths = [0] * rows
 
@@ -53,6 +316,14 @@ class TransformersCache:
         """Empty all rows; the weights are the model's own."""
         for row in range(len(self.lengths)):
             self.clear(row)
+
+    def limit(self, length: int | None = None) -> int:
+        """All rows; what they take is not known before."""
+        return len(self.lengths)
+
+    def release(self) -> None:
+        """Empty all rows, which gives their memory back."""
+        self.sync()
 
     def clear(self, row: int) -> None:
         """Empty a row."""
@@ -82,12 +353,8 @@ class TransformersCache:
     @torch.inference_mode()
     def prefill(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
         """Append chunks; float32 logits after the last token of each, (len(rows), vocabulary)."""
-        training = self._model.training
-        if training:
-            self._model.eval()
-        logits = [self._append(row, chunk) for row, chunk in zip(rows, chunks, strict=True)]
-        if training:
-            self._model.train()
+        with self._evaluating():
+            logits = [self._append(row, chunk) for row, chunk in zip(rows, chunks, strict=True)]
         return torch.stack(logits).float()
 
     def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:

@@ -21,8 +21,8 @@ import torch
 from torch import nn
 
 from rods.engines.backend import Backend
-from rods.engines.fallback import TransformersCache
-from rods.engines.kv import StaticKV
+from rods.engines.fallback import general_cache
+from rods.engines.kv import RowCache
 from rods.engines.sampling import Noise
 from rods.engines.scheduler import Scheduler
 from rods.engines.stats import EngineStats
@@ -56,6 +56,8 @@ class HFPolicy(Engine):
         dtype: torch.dtype = torch.float32,
         threads: int | None = None,
         fast: bool = True,
+        cache_bytes: int | None = None,
+        share: bool = False,
         decode: Decode | None = None,
     ) -> None:
         """Copy the weights and make room for the caches.
@@ -65,12 +67,16 @@ class HFPolicy(Engine):
             stop: ids that end a generation (empty: only the token limit does), or a tokenizer,
                 whose end-of-text id is taken together with those of the model's generation config.
             rows: contexts that are cached at once; further sessions wait for a row.
-            max_context: most tokens of one context, prompt and samples together. The fast path
-                keeps rows x (max_context + 1) x layers x kv heads x head dim x 2 numbers.
+            max_context: most tokens of one context, prompt and samples together.
             device: where the fast path computes.
             dtype: numbers of the fast path; float32 on a CPU.
             threads: torch's threads, set for the whole process; None leaves them.
-            fast: False always takes transformers' own cache.
+            fast: False never takes the fast path.
+            cache_bytes: what keys and values may take. The cache grows by need; where this does not
+                suffice fewer rows are in use at once. None: rows x (max_context + 1) x layers x kv
+                heads x head dim x 2 numbers.
+            share: compute with the model's own weights where device and dtype are its own. Nothing
+                may update them while something is generated.
             decode: text of ids, `ChatTemplate.raw_decode`; needed where stop strings are asked for.
 
         Raises:
@@ -86,7 +92,16 @@ class HFPolicy(Engine):
         self.max_context = max_context
         embedding: Any = base_of(model).get_input_embeddings()
         self._vocabulary = int(embedding.weight.shape[0])
-        self._backend = _backend(model, rows, max_context, torch.device(device), dtype, fast)
+        self._device = torch.device(device)
+        reason = unsupported(model) if fast else "the caller asked for it"
+        self._backend: Backend
+        if reason is None:
+            self._backend = RowCache(
+                model, rows, max_context, self._device, dtype, cache_bytes, share
+            )
+        else:
+            said = reason if fast else ""
+            self._backend = _general(model, rows, max_context, cache_bytes, said)
         self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
         self._scheduler = Scheduler(self._backend, _stop_ids(model, stop))
         self._stops = Stops(decode)
@@ -118,6 +133,12 @@ class HFPolicy(Engine):
         Sessions that are open go on; their contexts are computed again under the new weights.
         """
         self._scheduler.sync(version)
+
+    async def sleep(self) -> None:
+        """Free the cache for an update, where memory is short: on a GPU, or with bounded rows."""
+        rows = len(self._backend.lengths)
+        if self._device.type == "cuda" or self._backend.limit() < rows:
+            self._scheduler.sleep()
 
 
 class HFSession:
@@ -229,21 +250,12 @@ def generation_stops(model: nn.Module) -> tuple[int, ...]:
     return tuple(int(i) for i in many if i is not None)
 
 
-def _backend(
-    model: nn.Module,
-    rows: int,
-    max_context: int,
-    device: torch.device,
-    dtype: torch.dtype,
-    fast: bool,
+def _general(
+    model: nn.Module, rows: int, max_context: int, budget: int | None, reason: str
 ) -> Backend:
-    reason = unsupported(model) if fast else "the caller asked for it"
-    if reason is None:
-        return StaticKV(model, rows, max_context, device, dtype)
-    if fast:
-        _log.warning(
-            "%s runs on transformers' own cache, one row at a time, which is slow: %s.",
-            type(base_of(model)).__name__,
-            reason,
-        )
-    return TransformersCache(model, rows)
+    """The path of architectures that the fast one does not know; says so, if there is a reason."""
+    backend = general_cache(model, rows, max_context, budget)
+    if reason:
+        name = type(base_of(model)).__name__
+        _log.warning("%s runs by transformers' own code (%s): %s.", name, reason, backend.cost)
+    return backend

@@ -1,4 +1,4 @@
-"""The fast path: a static cache of keys and values with a length of its own for every row.
+"""The fast path: a cache of keys and values with a length of its own for every row.
 
 Rows advance independently, so there is no padding over turns and no second prefill. Chunks of
 several rows are packed end to end for the linear layers; attention runs per row in a prefill and
@@ -6,7 +6,7 @@ over all rows up to the highest live one in a decode step (rows are never gather
 is kept once (`prefix.py`), a row then holds only what follows it. It knows no sessions and does not
 sample.
 
-    cache = StaticKV(model, rows=64, max_context=1024, device="cpu", dtype=torch.float32)
+    cache = RowCache(model, rows=64, max_context=1024, device="cpu", dtype=torch.float32)
     logits = cache.prefill([0], [[5, 6, 7]])
 """
 
@@ -20,7 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rods.engines.attention import after, flashes
 from rods.engines.prefix import PrefixPlan, PrefixStore, attend
+from rods.engines.storage import KeyValues
 from rods.engines.weights import Layer, Weights
 
 _PIECE = 1024
@@ -35,19 +37,18 @@ class _Place(NamedTuple):
     stop: int
     length: int
     """Cached tokens of the row after this chunk."""
-    mask: Tensor
-    """Additive causal mask, shape (queries, length)."""
+    mask: Tensor | None
+    """Additive causal mask, shape (queries, length); None: the kernels need none."""
     slot: int | None
     """Slot of the shared prompt that the row starts with."""
     base: int
     """Length of that prompt; the row's own cache begins there."""
 
 
-class StaticKV:
-    """Fused decoder with a cache of shape (rows, kv heads, max_context + 1, head dim) a layer."""
+class RowCache:
+    """Fused decoder with a cache of rows that grow by need (`storage.py`)."""
 
     name = "kv"
-    copied = True
 
     def __init__(
         self,
@@ -56,19 +57,37 @@ class StaticKV:
         max_context: int,
         device: torch.device,
         dtype: torch.dtype,
+        budget: int | None = None,
+        share: bool = False,
     ) -> None:
+        """Take over the weights.
+
+        Args:
+            model: one that `unsupported` has nothing against.
+            rows: contexts that are cached at once.
+            max_context: most tokens of one.
+            device: where it computes.
+            dtype: numbers of weights and cache.
+            budget: bytes that the cache may grow to; None: as many as all rows take.
+            share: compute with the model's own weights, not with a copy; see `Weights`.
+        """
         self._device, self._dtype = device, dtype
-        self._w = Weights(model, device, dtype)
-        self._capacity = max_context + 1
-        self._cos, self._sin = self._w.rotary(self._capacity)
-        shape = (rows, self._w.kv_heads, self._capacity, self._w.head_dim)
-        # Zeros, not empty: a masked position still multiplies what lies there, and NaN * 0 is NaN.
-        self._keys = [torch.zeros(shape, device=device, dtype=dtype) for _ in self._w.layers]
-        self._values = [torch.zeros(shape, device=device, dtype=dtype) for _ in self._w.layers]
-        self.lengths = [0] * rows
+        self.copied = not share
+        self._w = Weights(model, device, dtype, share)
+        self._cos, self._sin = self._w.rotary(max_context + 1)
+        # On a CPU folding the heads of a group into rows is worth a mask.
+        self._flash = device.type == "cuda" and flashes(self._cos)
         # Merging two softmaxes needs exact log-sum-exps, so half precision copies its prompts.
         slots = max(1, rows // 4) if dtype is torch.float32 else 0
-        self._store = PrefixStore(self._keys, slots)
+        sizes = len(self._w.layers), self._w.kv_heads, self._w.head_dim
+
+        def kept(count: int, share: float) -> KeyValues:
+            most = None if budget is None else int(share * budget)
+            return KeyValues(*sizes, count, max_context + 1, device, dtype, most)
+
+        self._kept = kept(rows, 0.8 if slots else 1.0)
+        self._store = PrefixStore(kept(slots, 0.2), slots)
+        self.lengths = [0] * rows
         self._slots: list[int | None] = [None] * rows
 
     def clear(self, row: int) -> None:
@@ -78,8 +97,19 @@ class StaticKV:
             self._store.leave(slot)
         self._slots[row], self.lengths[row] = None, 0
 
+    def limit(self, length: int | None = None) -> int:
+        """Rows that there may be if one has `length` tokens; None: a whole context."""
+        return self._kept.limit(length)
+
+    def release(self) -> None:
+        """Empty all rows and give their memory back."""
+        for row in range(len(self.lengths)):
+            self.clear(row)
+        self._kept.release()
+        self._store.kept.release()
+
     def sync(self) -> None:
-        """Copy the weights again and empty all rows."""
+        """Read the weights again and empty all rows."""
         self._w.sync()
         for row in range(len(self.lengths)):
             self.clear(row)
@@ -96,8 +126,8 @@ class StaticKV:
             return kept
         self.clear(target)
         if self._slots[source] is None and not self._share(source, length):
-            for cache in (*self._keys, *self._values):
-                cache[target, :, :length] = cache[source, :, :length]
+            self._kept.reserve(target + 1, length)
+            self._kept.copy(source, target, length)
         elif self._base(source) == length:
             slot = self._slots[target] = self._slots[source]
             self._store.use(slot or 0)
@@ -112,7 +142,8 @@ class StaticKV:
         if slot is None:
             return False
         rest = self.lengths[row] - length
-        rows, stored = (*self._keys, *self._values), (*self._store.keys, *self._store.values)
+        own, shared = self._kept, self._store.kept
+        rows, stored = (*own.keys, *own.values), (*shared.keys, *shared.values)
         for cache, store in zip(rows, stored, strict=True):
             store[slot, :, :length] = cache[row, :, :length]
             cache[row, :, :rest] = cache[row, :, length : length + rest].clone()
@@ -123,10 +154,7 @@ class StaticKV:
     def swap(self, a: int, b: int) -> None:
         """Exchange two rows; copies only what is cached."""
         own_a, own_b = self.lengths[a] - self._base(a), self.lengths[b] - self._base(b)
-        for cache in (*self._keys, *self._values):
-            kept = cache[a, :, :own_a].clone()
-            cache[a, :, :own_b] = cache[b, :, :own_b]
-            cache[b, :, :own_a] = kept
+        self._kept.swap(a, b, own_a, own_b)
         self.lengths[a], self.lengths[b] = self.lengths[b], self.lengths[a]
         self._slots[a], self._slots[b] = self._slots[b], self._slots[a]
 
@@ -146,6 +174,7 @@ class StaticKV:
     def _append(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
         w = self._w
         places = self._places(rows, chunks)
+        self._kept.reserve(max(rows) + 1, max(p.length - p.base for p in places))
         ids = torch.tensor([i for chunk in chunks for i in chunk], device=self._device)
         positions = torch.cat(
             [torch.arange(p.length - p.stop + p.begin, p.length) for p in places]
@@ -159,7 +188,7 @@ class StaticKV:
         hidden = F.embedding(ids, w.embedding)
         for number, layer in enumerate(w.layers):
             query, key, value = self._project(layer, hidden, cos, sin)
-            keys, values = self._keys[number], self._values[number]
+            keys, values = self._kept.keys[number], self._kept.values[number]
             keys[owners, :, own], values[owners, :, own] = key, value
             mixed = torch.empty(
                 len(ids), w.heads * w.head_dim, device=self._device, dtype=self._dtype
@@ -176,17 +205,14 @@ class StaticKV:
         begin = 0
         for row, chunk in zip(rows, chunks, strict=True):
             start, count = self.lengths[row], len(chunk)
-            # Token i of the chunk may see the `start` tokens before it and the chunk up to itself.
-            # A row of the mask for each query of a group, because `_attend` folds groups into rows.
-            mask = torch.full((count, start + count), -math.inf, dtype=self._dtype)
-            mask = mask.triu_(start + 1).repeat_interleave(self._w.heads // self._w.kv_heads, 0)
+            mask = None if self._flash else self._mask(start, count)
             places.append(
                 _Place(
                     row,
                     begin,
                     begin + count,
                     start + count,
-                    mask.to(self._device),
+                    mask,
                     self._slots[row],
                     self._base(row),
                 )
@@ -194,16 +220,27 @@ class StaticKV:
             begin += count
         return places
 
+    def _mask(self, start: int, count: int) -> Tensor:
+        """Token i of a chunk may see the `start` tokens before it and the chunk up to itself.
+
+        It has a row for each query of a group, because `_attend` folds groups into rows.
+        """
+        mask = torch.full((count, start + count), -math.inf, dtype=self._dtype)
+        mask = mask.triu_(start + 1).repeat_interleave(self._w.heads // self._w.kv_heads, 0)
+        return mask.to(self._device)
+
     def _attend(self, query: Tensor, layer: int, place: _Place) -> Tensor:
         """Attention of one row's chunk; heads that share keys are folded into the queries."""
         w, count = self._w, query.shape[0]
         groups = w.heads // w.kv_heads
-        keys = self._keys[layer][place.row, :, : place.length - place.base]
-        values = self._values[layer][place.row, :, : place.length - place.base]
+        keys = self._kept.keys[layer][place.row, :, : place.length - place.base]
+        values = self._kept.values[layer][place.row, :, : place.length - place.base]
         if place.slot is not None:
-            store = self._store
+            store = self._store.kept
             keys = torch.cat([store.keys[layer][place.slot, :, : place.base], keys], 1)
             values = torch.cat([store.values[layer][place.slot, :, : place.base], values], 1)
+        if place.mask is None:
+            return self._attend_after(query, keys, values)
         # Instead of copying keys for each query head that shares them: row i * groups + g is head g
         # of token i.
         folded = query.view(count, w.kv_heads, groups, w.head_dim).transpose(0, 1)
@@ -214,6 +251,20 @@ class StaticKV:
             attn_mask=place.mask,
         )
         return mixed.view(w.kv_heads, count, -1).transpose(0, 1).reshape(count, -1)
+
+    def _attend_after(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Attention of a chunk, whose own keys are the last ones, by flash kernels."""
+        w, count = self._w, len(query)
+        start, scale = keys.shape[1] - count, w.head_dim**-0.5
+        heads = query.transpose(0, 1)[None]
+        own = keys[None, :, start:], values[None, :, start:]
+        if start:
+            mixed = after(heads, keys[None, :, :start], values[None, :, :start], *own, scale)
+        else:
+            mixed = F.scaled_dot_product_attention(
+                heads, *own, is_causal=True, scale=scale, enable_gqa=w.heads != w.kv_heads
+            )
+        return mixed[0].transpose(0, 1).reshape(count, -1)
 
     @torch.inference_mode()
     def decode(self, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
@@ -229,6 +280,8 @@ class StaticKV:
         # One rectangle for all rows: the longest decides its width, the bias hides what lies behind
         # the others' lengths. Idle rows take part, so that the cache is sliced and never copied.
         span = max(self.lengths[row] - bases[row] for row in rows) + 1
+        # Idle rows write, too, right behind what they hold.
+        self._kept.reserve(top, max(map(int.__sub__, self.lengths[:top], bases)) + 1)
         positions = torch.tensor(self.lengths[:top], device=self._device)
         own = positions - torch.tensor(bases, device=self._device)
         everyone = torch.arange(top, device=self._device)
@@ -241,7 +294,7 @@ class StaticKV:
         hidden = F.embedding(torch.tensor(tokens, device=self._device), w.embedding)
         for number, layer in enumerate(w.layers):
             query, key, value = self._project(layer, hidden, cos, sin)
-            keys, values = self._keys[number], self._values[number]
+            keys, values = self._kept.keys[number], self._kept.values[number]
             keys[everyone, :, own], values[everyone, :, own] = key, value
             query = query.view(top, w.kv_heads, -1, w.head_dim)
             mixed = self._mix(number, query, bias, plan)
@@ -255,7 +308,8 @@ class StaticKV:
     def _mix(self, layer: int, query: Tensor, bias: Tensor, plan: PrefixPlan | None) -> Tensor:
         """Attention of one token a row to its own cache and to its shared prompt."""
         top, span = bias.shape[0], bias.shape[-1]
-        keys, values = self._keys[layer][:top, :, :span], self._values[layer][:top, :, :span]
+        keys = self._kept.keys[layer][:top, :, :span]
+        values = self._kept.values[layer][:top, :, :span]
         if plan is None:
             return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias)
         # Softmax over two sets of keys from the softmax over each: their weights are the sums of

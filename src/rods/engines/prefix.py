@@ -19,6 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rods.engines.storage import KeyValues
+
 
 class PrefixPlan(NamedTuple):
     """Which rows share which slots in one decode step."""
@@ -38,15 +40,14 @@ class PrefixPlan(NamedTuple):
 class PrefixStore:
     """A fixed number of slots for shared keys and values, counted by use."""
 
-    def __init__(self, like: Sequence[Tensor], slots: int) -> None:
-        """Make room.
+    def __init__(self, kept: KeyValues, slots: int) -> None:
+        """Make it.
 
         Args:
-            like: the rows' caches, one a layer, each (rows, kv heads, capacity, head dim).
-            slots: prompts kept at once.
+            kept: where keys and values of the slots go.
+            slots: prompts kept at once, where its budget suffices.
         """
-        self.keys = [cache.new_zeros(slots, *cache.shape[1:]) for cache in like]
-        self.values = [cache.new_zeros(slots, *cache.shape[1:]) for cache in like]
+        self.kept = kept
         self.lengths = [0] * slots
         self._users = [0] * slots
 
@@ -54,6 +55,9 @@ class PrefixStore:
         """The lowest free slot for a prompt of `length` tokens, without users yet."""
         for slot, users in enumerate(self._users):
             if users == 0:
+                if slot >= self.kept.limit(length):
+                    return None
+                self.kept.reserve(slot + 1, length)
                 self.lengths[slot] = length
                 return slot
         return None
@@ -82,7 +86,7 @@ class PrefixStore:
             for number, row in enumerate(rows):
                 members[slot][number] = row
                 place[row] = slot * widest + number
-        device, dtype = self.keys[0].device, self.keys[0].dtype
+        device, dtype = self.kept.device, self.kept.dtype
         # An idle slot keeps its first position, so that its softmax stays finite.
         lengths = torch.tensor([max(1, self.lengths[slot]) for slot in range(count)])
         bias = torch.zeros(count, 1, 1, longest, dtype=dtype)
@@ -109,8 +113,8 @@ class PrefixStore:
             (rows, kv heads, heads per kv head, 1); -inf for rows without a prefix.
         """
         longest = plan.bias.shape[-1]
-        keys = self.keys[layer][: plan.slots, :, :longest]
-        values = self.values[layer][: plan.slots, :, :longest]
+        keys = self.kept.keys[layer][: plan.slots, :, :longest]
+        values = self.kept.values[layer][: plan.slots, :, :longest]
         stacked = query[plan.members].transpose(1, 2)
         shape = stacked.shape
         mixed, weight = attend(stacked.flatten(2, 3), keys, values, plan.bias)

@@ -51,6 +51,9 @@ class Rows:
         self._owner: list[Context | None] = [None] * len(backend.lengths)
         self._holders: dict[tuple[int, ...], list[int]] = {}
         """Rows whose first tokens are a shared prompt, whether or not a session owns them."""
+        self._limit = len(self._owner)
+        """Rows that may be used now."""
+        self._bounded = backend.limit() < len(self._owner)
 
     def __len__(self) -> int:
         return len(self._owner)
@@ -58,12 +61,14 @@ class Rows:
     @property
     def free(self) -> int:
         """Rows without an owner."""
-        return sum(owner is None for owner in self._owner)
+        return sum(owner is None for owner in self._owner[: self._limit])
 
     def assign(self, homeless: Sequence[Context]) -> None:
         """Give free rows to contexts, in their order, as far as they go."""
         wanted = {context.shared for context in homeless}
         for context in homeless:
+            if self._bounded and not self._has_room(context):
+                return
             row = self._pick(context, wanted)
             if row is None:
                 return
@@ -72,11 +77,48 @@ class Rows:
             self._owner[row] = context
             context.row = row
 
+    def _has_room(self, context: Context) -> bool:
+        """Whether memory allows one more row, as long as this context needs; makes it usable."""
+        owners = [owner for owner in self._owner if owner is not None]
+        limit = self._backend.limit(_longest([*owners, context]))
+        if len(owners) >= limit:
+            return False
+        self._shrink(limit)
+        return True
+
+    def make_room(self) -> list[Context]:
+        """Take rows away, if memory does not allow so many that are as long as one now gets.
+
+        Returns:
+            contexts that lost their row, idle ones first; they are computed again when used.
+        """
+        if not self._bounded:
+            return []
+        owners = sorted(
+            (owner for owner in self._owner if owner is not None),
+            key=lambda c: (c.used, -(c.row or 0)),
+        )
+        limit = self._backend.limit(_longest(owners))
+        lost = owners[: max(0, len(owners) - limit)]
+        for context in lost:
+            self.release(context)
+        self._stats.evictions += len(lost)
+        self._shrink(limit)
+        return lost
+
+    def _shrink(self, limit: int) -> None:
+        """Use no row from `limit` on."""
+        for row in range(limit, self._limit):
+            if self._owner[row] is not None:
+                self._swap(self._owner.index(None), row)
+            self._drop(row)
+        self._limit = min(self._limit, limit)
+
     def _pick(self, context: Context, wanted: set[tuple[int, ...]]) -> int | None:
         """The lowest free row that holds the context's prompt, or whose content nobody wants."""
         own = self._holders.get(context.shared, [])
         last = {rows[0] for key, rows in self._holders.items() if key in wanted and len(rows) == 1}
-        free = [row for row, owner in enumerate(self._owner) if owner is None]
+        free = [row for row, owner in enumerate(self._owner[: self._limit]) if owner is None]
         return min(free, key=lambda row: (row not in own, row in last, row), default=None)
 
     def _cut_to_prompt(self, context: Context, row: int) -> bool:
@@ -116,6 +158,7 @@ class Rows:
     def forget(self) -> None:
         """Empty all rows, so that what runs next does not depend on what ran before."""
         self._holders.clear()
+        self._limit = len(self._owner)
         for row in range(len(self._owner)):
             self._backend.clear(row)
 
@@ -179,3 +222,8 @@ class Rows:
         for rows in self._holders.values():
             rows[:] = [places.get(row, row) for row in rows]
         self._stats.moves += 1
+
+
+def _longest(contexts: Sequence[Context]) -> int:
+    """Positions that the longest of them needs for its next token."""
+    return max((len(context.ids) for context in contexts), default=0) + 1

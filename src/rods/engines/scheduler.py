@@ -129,6 +129,13 @@ class Scheduler:
         self._waiting[:0] = self._running
         self._running.clear()
 
+    def sleep(self) -> None:
+        """Give the cache's memory back; contexts are computed again when next used."""
+        self._rows.forget()
+        self._backend.release()
+        self._waiting[:0] = self._running
+        self._running.clear()
+
     def _stopped(self, driver: asyncio.Task[None]) -> None:
         """The driver ended: normally nothing is left; otherwise say so to whoever waits."""
         error = None if driver.cancelled() else driver.exception()
@@ -244,6 +251,9 @@ class Scheduler:
     def _step(self) -> None:
         """One token for every running request."""
         started = time.perf_counter()
+        if self._rows.make_room():
+            self._waiting[:0] = [r for r in self._running if r.context.row is None]
+            self._running = [r for r in self._running if r.context.row is not None]
         self._rows.compact(_rows_of(self._running), self._pass)
         batch = sorted(self._running, key=lambda r: r.context.row or 0)
         logits = self._backend.decode(_rows_of(batch), [r.context.ids[-1] for r in batch])

@@ -1,7 +1,8 @@
 """Weights of Qwen3, Qwen2, Llama and Mistral decoders, fused for fast forward passes.
 
 It copies what it needs (query, key and value in one matrix; gate and up in one), LoRA adapters
-included. It never changes the model and holds no cache.
+included, or shares it: then the model's weights become views, with the values that they had. It
+holds no cache.
 
     reason = unsupported(model)          # None, or why the fast path cannot take this model
     weights = Weights(model, "cpu", torch.float32)
@@ -19,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-_FAMILIES = ("qwen3", "qwen2", "llama", "mistral")
+FAMILIES = ("qwen3", "qwen2", "llama", "mistral")
 _STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 
 
@@ -35,8 +36,8 @@ def unsupported(model: nn.Module) -> str | None:
     """Why the fast path cannot run this model; None if it can."""
     base: Any = base_of(model)
     config: Any = base.config
-    if config.model_type not in _FAMILIES:
-        return f"its architecture is {config.model_type!r}, the fast path knows {_FAMILIES}"
+    if config.model_type not in FAMILIES:
+        return f"its architecture is {config.model_type!r}, the fast path knows {FAMILIES}"
     if config.hidden_act != "silu":
         return f"its activation is {config.hidden_act!r}, the fast path knows 'silu'"
     kinds: set[str] = set(getattr(config, "layer_types", None) or ["full_attention"])
@@ -81,22 +82,38 @@ def merged(layer: Any) -> Tensor:
 class Fused:
     """Several linear layers with the same input as one matrix.
 
-    LoRA adapters are merged where the matrix is float32. Half precision would swallow them: its
-    weights lie on a grid far coarser than what a few updates at a small rate add. There they stay
-    apart, as further columns of the same product, whose sum is rounded once.
+    The matrix may be the layers' own: then their weights become its rows, nothing is copied, and an
+    update shows at once. LoRA adapters are merged where the matrix is float32, which takes a copy.
+    Half precision would swallow them: its weights lie on a grid far coarser than what a few updates
+    at a small rate add. There they stay apart, and their part enters the product's own sum, which
+    is rounded once.
     """
 
-    def __init__(self, parts: Sequence[nn.Module], device: torch.device, dtype: torch.dtype):
+    def __init__(
+        self, parts: Sequence[nn.Module], device: torch.device, dtype: torch.dtype, share: bool
+    ) -> None:
         self._parts: list[Any] = [getattr(part, "base_layer", part) for part in parts]
         self._sources = list(parts)
         self._options: dict[str, Any] = {"device": device, "dtype": dtype}
-        biases = [self._bias(part) for part in self._parts]
+        self._merges = dtype is torch.float32
+        merged = self._merges and any(hasattr(part, "base_layer") for part in parts)
+        alike = all(p.weight.device == device and p.weight.dtype is dtype for p in self._parts)
+        self.shared = share and alike and not merged
+        """Whether the layers' weights are rows of the matrix."""
         rows = [len(part.weight) for part in self._parts]
         self._slices = [slice(sum(rows[:i]), sum(rows[: i + 1])) for i in range(len(rows))]
-        self._inputs = int(self._parts[0].weight.shape[1])
-        self._joined = torch.empty(sum(rows), self._inputs, **self._options)
+        single = self.shared and len(self._parts) == 1
+        self.weight: Tensor = (
+            self._parts[0].weight.detach()
+            if single
+            else torch.empty(sum(rows), int(self._parts[0].weight.shape[1]), **self._options)
+        )
+        """The matrix, (out, in), without adapters that are kept apart."""
         self._down: Tensor | None = None
         """All adapters' first matrices, (ranks, in); None: there is none, or they are merged."""
+        self._up: Tensor | None = None
+        """Their second ones, (out, ranks), 0 where an adapter is of another layer."""
+        biases = [self._bias(part) for part in self._parts]
         self.bias = (
             torch.zeros(sum(rows), **self._options) if any(b is not None for b in biases) else None
         )
@@ -105,46 +122,48 @@ class Fused:
     def _bias(part: Any) -> Tensor | None:
         return getattr(part, "bias", None)
 
-    @property
-    def weight(self) -> Tensor:
-        """The matrix, (out, in), without adapters that are kept apart."""
-        return self._joined[:, : self._inputs]
-
     def __call__(self, states: Tensor) -> Tensor:
-        """The layers' outputs side by side."""
-        if self._down is not None:
-            states = torch.cat([states, F.linear(states, self._down)], -1)
-        return F.linear(states, self._joined, self.bias)
+        """The layers' outputs side by side; `states` is (tokens, in)."""
+        if self._down is None or self._up is None:
+            return F.linear(states, self.weight, self.bias)
+        added = F.linear(F.linear(states, self._down), self._up)
+        found = torch.addmm(added, states, self.weight.T)
+        # A bias is added last: beside a large one an adapter's part would be lost before the sum.
+        return found if self.bias is None else found + self.bias
 
     def sync(self) -> None:
-        """Copy the current weights."""
+        """Read the current weights."""
         adapters = [_adapters(source) for source in self._sources]
-        apart = self._joined.dtype is not torch.float32
-        if apart:
+        if not self._merges:
             self._make_room(sum(len(down) for some in adapters for down, _ in some))
         at = 0
         for part, some, where in zip(self._parts, adapters, self._slices, strict=True):
             weight = part.weight
             for down, up in some:
-                if self._down is None:
+                if self._down is None or self._up is None:
                     weight = weight.float() + up.float() @ down.float()
                     continue
                 self._down[at : at + len(down)].copy_(down)
-                columns = slice(self._inputs + at, self._inputs + at + len(down))
-                self._joined[where, columns].copy_(up)
+                self._up[where, at : at + len(down)].copy_(up)
                 at += len(down)
-            self.weight[where].copy_(weight)
+            self._take(part, weight, where)
             bias = self._bias(part)
             if self.bias is not None and bias is not None:
                 self.bias[where].copy_(bias)
 
+    def _take(self, part: Any, weight: Tensor, where: slice) -> None:
+        own = self.weight[where]
+        if self.shared and weight.data_ptr() == own.data_ptr():
+            return
+        own.copy_(weight)
+        if self.shared:  # at first, or somebody put other tensors into the model
+            part.weight.data = own
+
     def _make_room(self, ranks: int) -> None:
-        """Columns for adapters of so many ranks, all 0."""
-        rows = len(self._joined)
-        if self._joined.shape[1] != self._inputs + ranks:
-            self._joined = torch.zeros(rows, self._inputs + ranks, **self._options)
-        self._joined[:, self._inputs :] = 0
-        self._down = torch.zeros(ranks, self._inputs, **self._options) if ranks else None
+        """Room for adapters of so many ranks, all 0."""
+        rows, inputs = self.weight.shape
+        self._down = torch.zeros(ranks, inputs, **self._options) if ranks else None
+        self._up = torch.zeros(rows, ranks, **self._options) if ranks else None
 
 
 @dataclass(slots=True)
@@ -164,10 +183,22 @@ class Layer:
 class Weights:
     """All weights of a decoder on one device."""
 
-    def __init__(self, model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self, model: nn.Module, device: torch.device, dtype: torch.dtype, share: bool = False
+    ) -> None:
+        """Read them.
+
+        Args:
+            model: one that `unsupported` has nothing against.
+            device: where they are wanted.
+            dtype: their numbers.
+            share: make the model's own weights rows of the fused matrices where device and numbers
+                are the same, so that there is one copy. What changes the model then changes what
+                is computed with at once, whether or not `sync` is called.
+        """
         base: Any = base_of(model)
         config: Any = base.config
-        self._model, self._device, self._dtype = base, device, dtype
+        self._model, self._device, self._dtype, self._share = base, device, dtype, share
         self.heads = int(config.num_attention_heads)
         self.kv_heads = int(config.num_key_value_heads)
         self.head_dim = int(
@@ -175,7 +206,7 @@ class Weights:
         )
         self.eps = float(config.rms_norm_eps)
         self.layers = [self._layer(layer) for layer in base.model.layers]
-        self.head = Fused([base.get_output_embeddings()], device, dtype)
+        self.head = Fused([base.get_output_embeddings()], device, dtype, share)
         self.sync()
 
     def _layer(self, layer: Any) -> Layer:
@@ -183,7 +214,7 @@ class Weights:
         empty = torch.empty(0)
 
         def fuse(*parts: nn.Module) -> Fused:
-            return Fused(parts, self._device, self._dtype)
+            return Fused(parts, self._device, self._dtype, self._share)
 
         return Layer(
             qkv=fuse(attention.q_proj, attention.k_proj, attention.v_proj),
@@ -197,7 +228,7 @@ class Weights:
 
     @torch.no_grad()
     def sync(self) -> None:
-        """Copy every weight from the model again."""
+        """Read every weight of the model again."""
         base: Any = self._model
         for layer, source in zip(self.layers, base.model.layers, strict=True):
             for fused in (layer.qkv, layer.out, layer.gate_up, layer.down):
@@ -212,7 +243,12 @@ class Weights:
         self.norm_out = self._copy(base.model.norm.weight)
         embedding: Tensor = base.get_input_embeddings().weight
         tied = base.get_output_embeddings().weight is embedding
-        self.embedding = self.head.weight if tied else self._copy(embedding)
+        alike = embedding.device == self._device and embedding.dtype is self._dtype
+        shared = self._share and alike
+        apart = embedding.detach() if shared else None
+        self.embedding = (
+            self.head.weight if tied else self._copy(embedding) if apart is None else apart
+        )
 
     def _copy(self, tensor: Tensor) -> Tensor:
         return tensor.detach().to(self._device, self._dtype, copy=True)

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
+from rods.engines.attention import after, flashes
 from rods.trainers.tree import Node
 
 NAME = "rods_tree"
@@ -56,40 +57,46 @@ def _attend(
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each node over its path; heads stand in dimension 1, tokens in 2."""
-    grouped = query.shape[1] != key.shape[1]
-    if grouped and not _groups_heads(query.device):
+    flash = flashes(query)
+    if query.shape[1] != key.shape[1] and not flash:
+        # Masked attention of grouped heads has no fused kernel where there is no flash one.
         key, value = (
             t.repeat_interleave(query.shape[1] // t.shape[1], dim=1) for t in (key, value)
         )
-        grouped = False
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     lengths = [n.length for n in rods_tree]
     queries, keys, values = (t.split(lengths, dim=2) for t in (query, key, value))
     outputs: list[Tensor] = []
     for node, q in zip(rods_tree, queries, strict=True):
-        root = len(node.path) == 1
-        k, v = (
-            parts[node.path[0]] if root else torch.cat([parts[i] for i in node.path], dim=2)
-            for parts in (keys, values)
-        )
-        outputs.append(
-            scaled_dot_product_attention(
-                q, k, v,
-                attn_mask=None if root else _last_rows(node.length, k.shape[2], q.device),
-                is_causal=root, scale=scaling, enable_gqa=grouped,
+        *above, own = node.path
+        if not above:
+            outputs.append(
+                scaled_dot_product_attention(
+                    q, keys[own], values[own], is_causal=True, scale=scale, enable_gqa=flash
+                )
             )
-        )  # fmt: skip
+            continue
+        past = [torch.cat([parts[i] for i in above], dim=2) for parts in (keys, values)]
+        attend = after if flash else _masked
+        outputs.append(attend(q, past[0], past[1], keys[own], values[own], scale))
     return torch.cat(outputs, dim=2).transpose(1, 2).contiguous(), None
 
 
-def _groups_heads(device: torch.device) -> bool:
-    """Whether masked attention of grouped heads has a fused kernel; CUDA's takes equal heads."""
-    return device.type == "cpu"
-
-
-def _last_rows(rows: int, columns: int, device: torch.device) -> Tensor:
-    """The last rows of a causal mask: True where the column may be seen."""
-    ones = torch.ones(rows, columns, dtype=torch.bool, device=device)
-    return ones.tril(diagonal=columns - rows)
+def _masked(
+    query: Tensor,
+    past_keys: Tensor,
+    past_values: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+) -> Tensor:
+    """As `after`, with a mask."""
+    rows, columns = query.shape[2], past_keys.shape[2] + keys.shape[2]
+    ones = torch.ones(rows, columns, dtype=torch.bool, device=query.device)
+    return scaled_dot_product_attention(
+        query, torch.cat([past_keys, keys], 2), torch.cat([past_values, values], 2),
+        attn_mask=ones.tril(diagonal=columns - rows), scale=scale,
+    )  # fmt: skip
 
 
 AttentionInterface.register(NAME, _attend)

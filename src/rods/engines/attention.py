@@ -1,0 +1,132 @@
+"""Attention of consecutive tokens to what stands before them and to each other, without a mask.
+
+The context before is seen whole, the tokens themselves causally: two passes of torch's flash
+kernels, merged by the log-sum-exps of their scores. So no mask of queries times keys is built. The
+backward pass gives each kernel the merged output and log-sum-exp, with which it finds its own part
+of the gradient, as ring attention does (arXiv 2310.01889).
+
+    if flashes(query): out = after(query, past_keys, past_values, keys, values, scale)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+_ATEN: Any = torch.ops.aten
+_WIDEST = 256
+"""Numbers of a head that the kernels take at most."""
+
+
+class _Part(NamedTuple):
+    """One pass, and what its backward pass wants to know of it."""
+
+    out: Tensor
+    weight: Tensor
+    """Log-sum-exp of the scores, float32, shape (batch, heads, queries)."""
+    rest: tuple[Any, ...]
+
+
+def flashes(query: Tensor) -> bool:
+    """Whether torch has a flash kernel for such queries, as autocast would have them."""
+    if query.shape[-1] > _WIDEST:
+        return False
+    return query.device.type == "cpu" or (query.is_cuda and _numbers(query) is not torch.float32)
+
+
+def _numbers(query: Tensor) -> torch.dtype:
+    kind = query.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
+
+
+def after(
+    query: Tensor,
+    past_keys: Tensor,
+    past_values: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+) -> Tensor:
+    """Attention of tokens to all that stands before them and to each other up to themselves.
+
+    Args:
+        query: (batch, heads, tokens, head dim).
+        past_keys: of the tokens before, at least one: (batch, heads, past, head dim).
+        past_values: likewise.
+        keys: of the tokens themselves, shaped like `query`.
+        values: likewise.
+        scale: what scores are multiplied with.
+
+    Returns:
+        what `scaled_dot_product_attention` gives with the mask that says the same; differentiable.
+    """
+    tensors = (query, past_keys, past_values, keys, values)
+    return _After.apply(*(t.to(_numbers(query)) for t in tensors), scale)
+
+
+class _After(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        past_keys: Tensor,
+        past_values: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+    ) -> Tensor:
+        past = _attend(query, past_keys, past_values, False, scale)
+        own = _attend(query, keys, values, True, scale)
+        weight = torch.logaddexp(past.weight, own.weight)
+        shares = [(part.weight - weight).exp()[..., None] for part in (past, own)]
+        out = (past.out * shares[0] + own.out * shares[1]).to(query.dtype)
+        ctx.save_for_backward(query, past_keys, past_values, keys, values, out, weight)
+        ctx.scale, ctx.rests = scale, (past.rest, own.rest)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        query, past_keys, past_values, keys, values, out, weight = ctx.saved_tensors
+        merged = out, weight
+        past = _backward(
+            gradients[0], query, past_keys, past_values, merged, ctx.rests[0], False, ctx.scale
+        )
+        own = _backward(gradients[0], query, keys, values, merged, ctx.rests[1], True, ctx.scale)
+        return past[0] + own[0], *past[1:], *own[1:], None
+
+
+def _attend(query: Tensor, keys: Tensor, values: Tensor, causal: bool, scale: float) -> _Part:
+    if query.is_cuda:
+        found = _ATEN._scaled_dot_product_flash_attention(
+            query, keys, values, 0.0, causal, False, scale=scale
+        )
+        out, weight, *rest = found
+        return _Part(out, weight, tuple(rest[:6]))
+    out, weight = _ATEN._scaled_dot_product_flash_attention_for_cpu(
+        query, keys, values, 0.0, causal, attn_mask=None, scale=scale
+    )
+    return _Part(out, weight, ())
+
+
+def _backward(
+    gradient: Tensor,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    merged: tuple[Tensor, Tensor],
+    rest: tuple[Any, ...],
+    causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    if query.is_cuda:
+        starts_q, starts_k, most_q, most_k, seed, offset = rest
+        return _ATEN._scaled_dot_product_flash_attention_backward(
+            gradient, query, keys, values, *merged, starts_q, starts_k, most_q, most_k, 0.0, causal,
+            seed, offset, scale=scale,
+        )  # fmt: skip
+    return _ATEN._scaled_dot_product_flash_attention_for_cpu_backward(
+        gradient, query, keys, values, *merged, 0.0, causal, attn_mask=None, scale=scale
+    )

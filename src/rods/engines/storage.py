@@ -1,0 +1,115 @@
+"""Where a backend's keys and values lie: rows of one length, which grow by need within a budget.
+
+Nothing is allocated before it is used. When contexts get longer all rows are made longer, and where
+the budget does not allow that for so many rows there are fewer: whoever asked for it has emptied
+the last ones before (`Rows.make_room`). It knows no model and no sessions.
+
+    kept = KeyValues(layers=36, heads=8, width=128, rows=256, longest=18_193, ...)
+    kept.reserve(rows=4, length=700)
+    kept.keys[0][row, :, position] = key
+"""
+
+from __future__ import annotations
+
+import torch
+
+FIRST = 256
+"""Positions of a row at first; then half as many again, as often as needed."""
+
+
+class KeyValues:
+    """Tensors of shape (rows, heads, capacity, width), two a layer."""
+
+    def __init__(
+        self,
+        layers: int,
+        heads: int,
+        width: int,
+        rows: int,
+        longest: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        budget: int | None = None,
+    ) -> None:
+        """Allocate nothing.
+
+        Args:
+            layers: decoder layers.
+            heads: key heads of a layer.
+            width: numbers of a head.
+            rows: most rows.
+            longest: most positions of a row.
+            device: where they lie.
+            dtype: their numbers.
+            budget: most bytes, whatever they suffice for; one row of `longest` is always allowed.
+        """
+        self._layers, self._heads, self._width = layers, heads, width
+        self._rows, self._longest, self._budget = rows, longest, budget
+        self.device, self.dtype = device, dtype
+        self._token = 2 * layers * heads * width * dtype.itemsize
+        self.release()
+
+    @property
+    def rows(self) -> int:
+        """Rows that are allocated."""
+        return int(self.keys[0].shape[0])
+
+    @property
+    def capacity(self) -> int:
+        """Positions of each of them."""
+        return int(self.keys[0].shape[2])
+
+    @property
+    def bytes(self) -> int:
+        """What is allocated."""
+        return self.rows * self.capacity * self._token
+
+    def release(self) -> None:
+        """Give all memory back; every row is empty."""
+        shape = (0, self._heads, 0, self._width)
+        none = torch.zeros(shape, device=self.device, dtype=self.dtype)
+        self.keys, self.values = [none] * self._layers, [none] * self._layers
+
+    def limit(self, length: int | None = None) -> int:
+        """Rows that there may be if one has `length` positions (None: the longest), at least 1."""
+        if self._budget is None:
+            return self._rows
+        wide = self._wide(self._longest if length is None else length)
+        return max(1, min(self._rows, self._budget // (wide * self._token)))
+
+    @torch.inference_mode(False)  # tensors made in it could not be written to outside
+    @torch.no_grad()
+    def reserve(self, rows: int, length: int) -> None:
+        """Have at least so many rows (at most `limit(length)`) of at least so many positions."""
+        have, wide = self.rows, self._wide(length)
+        if rows <= have and wide == self.capacity:
+            return
+        most = self.limit(length)
+        assert rows <= most, f"{rows} rows of {length} positions, {most} are allowed"
+        count = min(most, have if rows <= have else max(rows, 2 * have))
+        for kept in (self.keys, self.values):
+            for layer, old in enumerate(kept):
+                # Zeros, not empty: a masked position still multiplies what lies there, and
+                # NaN * 0 is NaN.
+                new = old.new_zeros(count, self._heads, wide, self._width)
+                new[:have, :, : old.shape[2]] = old[:count]
+                kept[layer] = new
+
+    def _wide(self, length: int) -> int:
+        """Positions of a row that has so many, now that rows have `capacity`."""
+        size = max(FIRST, self.capacity)
+        while size < length:
+            size += size // 2
+        return min(size, self._longest)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """The first positions of one row to another."""
+        for kept in (*self.keys, *self.values):
+            kept[target, :, :length] = kept[source, :, :length]
+
+    def swap(self, a: int, b: int, length_a: int, length_b: int) -> None:
+        """Exchange two rows, as far as they are filled."""
+        for kept in (*self.keys, *self.values):
+            moved = kept[a, :, :length_a].clone()
+            kept[a, :, :length_b] = kept[b, :, :length_b]
+            kept[b, :, :length_a] = moved
