@@ -38,10 +38,10 @@ def test_a_folder_loads_in_float32_and_prints_nothing(folder, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_half_precision_weights_are_for_adapters_only(folder):
+def test_weights_are_of_the_arithmetics_type(folder):
     full, _ = load_model(settings(folder, dtype="bfloat16"))
     frozen, _ = load_model(settings(folder, dtype="bfloat16", lora_rank=2))
-    assert next(full.parameters()).dtype == torch.float32
+    assert next(full.parameters()).dtype == torch.bfloat16
     assert next(frozen.parameters()).dtype == torch.bfloat16
 
 

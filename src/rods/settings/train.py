@@ -49,6 +49,11 @@ class LocalSettings(Settings):
     microbatch_tokens: int = Field(default=16_384, ge=128)
     """Tokens of one forward pass, padding included."""
     gradient_checkpointing: bool = False
+    optimizer_memory: Literal["full", "8bit", "offload"] = "full"
+    """Adam's moments: float32; 8 bits a number (a quarter); or float32 in the host's memory, with
+    the same results as `full`, slower."""
+    memory_gib: float = Field(default=0.0, ge=0)
+    """What the run may hold on its device; 0: what is free there when it starts."""
     checkpoint_steps: int = Field(default=1, ge=1)
     """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
 

@@ -28,7 +28,7 @@ from rods.errors import TrainError
 from rods.trainers.forward import token_outputs
 from rods.trainers.gae import explained_variance, with_estimates
 from rods.trainers.loading import uses_bfloat16
-from rods.trainers.optim import make_optimizer
+from rods.trainers.optim import clip_gradients, make_optimizer
 from rods.trainers.prepare import prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import CriticReport
 from rods.trainers.samples import Estimates, Floats, Microbatch, Sample, pack
@@ -125,7 +125,8 @@ class Critic:
             self._add("clipped", float(held.sum()))
             self._add("tokens", len(loss))
         parameters = list(self._trained().values())
-        norm = float(nn.utils.clip_grad_norm_(parameters, self.settings.local.grad_clip))
+        limit = self.settings.local.grad_clip
+        norm = float(clip_gradients(self._optimizer, parameters, limit))
         if not np.isfinite(norm + self._sums["loss"]):
             self._optimizer.zero_grad(set_to_none=True)
             raise TrainError(

@@ -16,8 +16,10 @@ from typing import Any, cast
 import torch
 from safetensors import SafetensorError
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -40,9 +42,8 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model, on its device and in evaluation mode, and its tokenizer with a chat template.
 
-    Weights are float32 where all of them are trained (bfloat16 arithmetic then comes from autocast,
-    since small steps vanish in bfloat16 weights), bfloat16 for LoRA on a bfloat16 device. Also sets
-    the number of torch's CPU threads.
+    Weights are of the arithmetic's type: the optimiser keeps exact masters of bfloat16 ones, in
+    which small steps would vanish. Also sets the number of torch's CPU threads.
 
     Raises:
         PolicyError: no such folder or hub name, no weights, no tokenizer, no chat template, weights
@@ -51,10 +52,10 @@ def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedToke
     set_threads(settings.threads)
     device = pick_device(settings)
     source, local = _source(settings.name)
-    full = settings.lora_rank == 0 or not uses_bfloat16(settings, device)
+    half = uses_bfloat16(settings, device)
     with quiet():
         tokenizer = _tokenizer(settings.name, source, local)
-        model = _model(settings.name, source, local, torch.float32 if full else torch.bfloat16)
+        model = _model(settings.name, source, local, torch.bfloat16 if half else torch.float32)
     rows = len(cast("torch.Tensor", model.get_input_embeddings().weight))
     if len(tokenizer) > rows:
         raise PolicyError(
@@ -63,6 +64,26 @@ def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedToke
         )
     cast("torch.nn.Module", model).to(device)
     return model.eval(), tokenizer
+
+
+def load_architecture(settings: ModelSettings) -> PretrainedConfig:
+    """The model's config alone: of a folder or a hub name no other file is read.
+
+    Raises:
+        PolicyError: no such folder or hub name, or no config there.
+    """
+    path = BUNDLED.get(settings.name) or Path(settings.name).expanduser()
+    local = (path / "config.json").is_file()
+    source = str(path) if local else _source(settings.name)[0]
+    try:
+        with quiet():
+            return cast(
+                "PretrainedConfig", AutoConfig.from_pretrained(source, local_files_only=local)
+            )
+    except (OSError, ValueError, KeyError) as error:
+        raise PolicyError(
+            f"model {settings.name!r}: its config.json cannot be read: {_first_line(error)}"
+        ) from error
 
 
 def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:

@@ -32,7 +32,7 @@ from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
 from rods.trainers.losses import LossInputs, Terms, objective
-from rods.trainers.optim import make_optimizer, rate
+from rods.trainers.optim import clip_gradients, make_optimizer, rate
 from rods.trainers.penalty import penalised, perplexity
 from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import UpdateReport, UpdateSums, make_report
@@ -125,7 +125,7 @@ class LocalTrainer:
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
         elif self._compares:
-            self._reference = frozen_copy(model, half=self._autocast)
+            self._reference = frozen_copy(model)
         if settings.local.gradient_checkpointing:
             prepare_checkpointing(model)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
@@ -250,7 +250,8 @@ class LocalTrainer:
             for name, value in terms.sums.items():
                 sums.add(name, float(value))
             sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))
-        norm = nn.utils.clip_grad_norm_(self._parameters, self.settings.local.grad_clip)
+        limit = self.settings.local.grad_clip
+        norm = clip_gradients(self._optimizer, self._parameters, limit)
         self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)

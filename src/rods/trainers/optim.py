@@ -1,7 +1,7 @@
 """The optimiser and its learning rate.
 
-Owns AdamW's construction and the schedule, which is a function of the step alone and therefore
-needs no state. It never touches gradients.
+Owns AdamW's construction, the clipping of gradients, wherever they are summed, and the schedule,
+which is a function of the step alone and therefore needs no state.
 
     rate(settings, step=0, total=100)       # 1e-6
 """
@@ -10,26 +10,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from rods.config import TrainSettings
+from rods.trainers.memory.adamw import LeanAdamW
 
 
 def make_optimizer(
     parameters: Sequence[torch.nn.Parameter], settings: TrainSettings
-) -> torch.optim.AdamW:
-    """AdamW (betas 0.9 and 0.999) with the fused kernel; weight decay on matrices only."""
-    matrices = [p for p in parameters if p.ndim > 1]
-    others = [p for p in parameters if p.ndim <= 1]
-    return torch.optim.AdamW(
-        [
-            {"params": matrices, "weight_decay": settings.local.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ],
-        lr=settings.lr,
-        fused=True,
-    )
+) -> torch.optim.Optimizer:
+    """AdamW (betas 0.9 and 0.999); weight decay on matrices only.
+
+    torch's fused one where all is float32 and stays on the device, else `LeanAdamW`.
+    """
+    groups: list[dict[str, Any]] = [
+        {
+            "params": [p for p in parameters if p.ndim > 1],
+            "weight_decay": settings.local.weight_decay,
+        },
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    mode = settings.local.optimizer_memory
+    if mode == "full" and all(p.dtype is torch.float32 for p in parameters):
+        return torch.optim.AdamW(groups, lr=settings.lr, fused=True)
+    moments = "8bit" if mode == "8bit" else "float32"
+    return LeanAdamW(groups, settings.lr, moments, offload=mode == "offload")
+
+
+def clip_gradients(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter], limit: float
+) -> Tensor:
+    """Scale gradients to a norm of at most `limit`; their norm before."""
+    held = optimizer.held if isinstance(optimizer, LeanAdamW) else parameters
+    return nn.utils.clip_grad_norm_(held, limit)
 
 
 def rate(settings: TrainSettings, step: int, total: int) -> float:

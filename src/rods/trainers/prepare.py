@@ -45,24 +45,9 @@ def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
         return cast("nn.Module", get_peft_model(model, config))
 
 
-def frozen_copy(model: PreTrainedModel, half: bool) -> PreTrainedModel:
-    """A copy that is never trained: the reference of the KL loss.
-
-    Args:
-        model: in float32.
-        half: keep the weights of linear layers in bfloat16, for use under autocast. Autocast rounds
-            exactly these in every forward pass, so the copy says what the model says. All else
-            keeps its precision: rounded rotary frequencies turn far positions by a radian.
-    """
-    frozen = copy.deepcopy(model).requires_grad_(False).eval()
-    modules = list(cast("nn.Module", frozen).modules())
-    tied = {id(m.weight) for m in modules if isinstance(m, nn.Embedding)}
-    for module in modules if half else ():
-        if isinstance(module, nn.Linear):
-            for parameter in module.parameters(recurse=False):
-                if id(parameter) not in tied:
-                    parameter.data = parameter.data.to(torch.bfloat16)
-    return frozen
+def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy that is never trained: the reference of the KL loss."""
+    return copy.deepcopy(model).requires_grad_(False).eval()
 
 
 def load_adapters(model: PreTrainedModel, folder: Path) -> PreTrainedModel:

@@ -34,7 +34,7 @@ from rods.settings.train import LocalSettings
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16
-from rods.trainers.optim import make_optimizer, rate
+from rods.trainers.optim import clip_gradients, make_optimizer, rate
 from rods.trainers.prepare import with_lora
 from rods.trainers.samples import Sample, loss_weights, pack
 from rods.types import Json
@@ -173,7 +173,7 @@ class SftTrainer:
             part = -(logprobs * weight).sum()
             cast("Any", part).backward()
             loss += float(part.detach())
-        norm = float(nn.utils.clip_grad_norm_(self._parameters, self.settings.grad_clip))
+        norm = float(clip_gradients(self._optimizer, self._parameters, self.settings.grad_clip))
         if not math.isfinite(loss + norm):
             self._optimizer.zero_grad(set_to_none=True)
             raise TrainError(

@@ -1,0 +1,92 @@
+"""Which settings would make a run fit.
+
+Owns the list of what can be changed, from what costs least to what changes most. It changes
+nothing itself.
+
+    require_fit(shape, config, on_gpu=True, memory=80 * GIB)
+"""
+
+from __future__ import annotations
+
+from rods.config import RunConfig, with_overrides
+from rods.errors import ConfigError
+from rods.trainers.memory.machine import GIB
+from rods.trainers.memory.plan import Plan, plan_of
+from rods.trainers.memory.shape import Shape
+
+
+def changes(config: RunConfig) -> list[tuple[str, str]]:
+    """What may be changed, as overrides, and at what price."""
+    found: list[tuple[str, str]] = []
+    local = config.train.local
+    if not local.gradient_checkpointing:
+        found.append(
+            ("train.local.gradient_checkpointing=true", "a third more arithmetic in updates")
+        )
+    if local.microbatch_tokens > 2048:
+        found.append(("train.local.microbatch_tokens=2048", "smaller products"))
+    if local.optimizer_memory == "full":
+        found.append(('train.local.optimizer_memory="8bit"', "moments rounded"))
+    if local.optimizer_memory != "offload":
+        found.append(('train.local.optimizer_memory="offload"', "the host's memory, and its bus"))
+    if not config.model.lora_rank:
+        found.append(("model.lora_rank=32", "adapters in place of all weights"))
+    shorter = max(64, config.rollout.context_tokens // 2)
+    if shorter < config.rollout.context_tokens:
+        found.append((f"rollout.context_tokens={shorter}", "longer trajectories are cut"))
+    return found
+
+
+def advice(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> list[str]:
+    """Lines of settings with which the run fits: each alone, or all that it takes together."""
+
+    def planned(overrides: list[str]) -> Plan:
+        return plan_of(shape, with_overrides(config, overrides), on_gpu)
+
+    def line(overrides: list[str], price: str) -> str:
+        words = " ".join(f"--{text.replace('=', ' ', 1)}" for text in overrides)
+        return f"{words} ({price}): {planned(overrides).needed / GIB:.1f} GiB"
+
+    possible = changes(config)
+    alone = [line([text], price) for text, price in possible if planned([text]).fits(memory)]
+    if alone:
+        return alone
+    together: list[str] = []
+    for text, _ in possible:
+        key = text.partition("=")[0]
+        together = [other for other in together if other.partition("=")[0] != key] + [text]
+        if planned(together).fits(memory):
+            return [line(together, "together")]
+    return []
+
+
+def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> Plan:
+    """The plan, if the device suffices.
+
+    Args:
+        shape: sizes of the model.
+        config: settings of the run.
+        on_gpu: whether it computes on a GPU.
+        memory: bytes of the device.
+
+    Raises:
+        ConfigError: it does not; the message says what would.
+    """
+    plan = plan_of(shape, config, on_gpu)
+    if plan.fits(memory):
+        return plan
+    most = sorted(
+        (i for i in plan.items if i.place in ("always", "update")), key=lambda i: -i.bytes
+    )
+    large = ", ".join(f"{item.name} {item.bytes / GIB:.1f}" for item in most[:4])
+    found = advice(shape, config, on_gpu, memory)
+    way = (
+        "These settings would: " + "; ".join(found)
+        if found
+        else "No setting here makes it fit: take a smaller model, or more GPUs by a host trainer"
+    )
+    raise ConfigError(
+        f"model {config.model.name!r} needs at least {plan.needed / GIB:.1f} GiB and there are "
+        f"{memory / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. If there is more "
+        "memory than that, say how many GiB: --memory N."
+    )

@@ -1,0 +1,80 @@
+"""How much memory there is for a run.
+
+Owns where that is read: the settings, CUDA, or the kernel's own accounts (`/proc/meminfo`, and the
+limit of a control group, which a container has). It plans nothing.
+
+    at_hand(torch.device("cpu")) / GIB
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from rods.config import RunConfig
+from rods.trainers.loading import pick_device
+
+GIB = 1 << 30
+_MEMINFO = Path("/proc/meminfo")
+_GROUP = Path("/sys/fs/cgroup")
+_ENDLESS = 1 << 62
+
+
+class Device(NamedTuple):
+    """What a run is planned for."""
+
+    on_gpu: bool
+    memory: int
+    """Bytes that it may hold."""
+    stated: bool
+    """Whether the settings say so; else it is what was free."""
+
+
+def device_of(config: RunConfig, here: bool = True) -> Device:
+    """The device that the settings mean.
+
+    Args:
+        config: settings; `train.local.memory_gib` is taken at its word.
+        here: whether it must be in this machine. A plan may be made for a GPU that is not.
+
+    Raises:
+        PolicyError: CUDA was asked for, is not here, and nothing says how large it is.
+    """
+    stated = int(config.train.local.memory_gib * GIB)
+    asked = config.model.device
+    if stated and not here and asked != "cpu":
+        return Device(True, stated, True)
+    device = pick_device(config.model)
+    return Device(device.type == "cuda", stated or at_hand(device), bool(stated))
+
+
+def at_hand(device: torch.device) -> int:
+    """Bytes that may still be allocated on a device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return host_memory()
+
+
+def host_memory(meminfo: Path = _MEMINFO, group: Path = _GROUP) -> int:
+    """Bytes that the host may still give to processes, within the limit of its control group."""
+    return min(_available(meminfo), _left_in(group))
+
+
+def _available(meminfo: Path) -> int:
+    if meminfo.is_file():
+        for line in meminfo.read_text(encoding="ascii").splitlines():
+            name, _, rest = line.partition(":")
+            if name == "MemAvailable":
+                return int(rest.split()[0]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # not Linux: all there is
+
+
+def _left_in(group: Path) -> int:
+    limit, used = group / "memory.max", group / "memory.current"
+    if not (limit.is_file() and used.is_file()):
+        return _ENDLESS
+    text = limit.read_text(encoding="ascii").strip()
+    return _ENDLESS if text == "max" else int(text) - int(used.read_text(encoding="ascii"))

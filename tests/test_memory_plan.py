@@ -1,0 +1,214 @@
+"""Memory planned before a run: exact where it can be, measured where it follows from layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import PretrainedConfig, Qwen3Config
+
+from rods.config import ModelSettings, RunConfig, load_config, with_overrides
+from rods.errors import ConfigError, PolicyError
+from rods.trainers.loading import load_architecture
+from rods.trainers.memory.advice import advice, require_fit
+from rods.trainers.memory.machine import GIB, device_of, host_memory
+from rods.trainers.memory.plan import Plan, layer_bytes, plan_of, table
+from rods.trainers.memory.shape import shape_of
+from rods.trainers.prepare import prepare_checkpointing, with_lora
+from tiny_models import build
+
+QWEN3_4B = Qwen3Config(
+    vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36,
+    num_attention_heads=32, num_key_value_heads=8, head_dim=128, max_position_embeddings=262144,
+    tie_word_embeddings=True,
+)  # fmt: skip
+FAMILIES = ["qwen3", "qwen2", "llama", "mistral"]
+
+
+def paper(*overrides: str) -> RunConfig:
+    return load_config("rods", "", overrides)
+
+
+def planned(*overrides: str, gpu: bool = True, config: PretrainedConfig = QWEN3_4B) -> Plan:
+    return plan_of(shape_of(config), paper(*overrides), on_gpu=gpu)
+
+
+def gib(plan: Plan) -> dict[str, float]:
+    return {item.name: item.bytes / GIB for item in plan.items}
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_parameters_are_counted(kind: str) -> None:
+    model = build(kind)
+    shape = shape_of(model.config)
+    assert shape.parameters == sum(p.numel() for p in model.parameters())
+    adapted = with_lora(model, 4, seed=0)
+    assert shape.adapters(4) == sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+
+
+def test_the_papers_model_on_80_gib_is_refused_before_it_starts() -> None:
+    plan = planned()
+    assert plan.parameters == 4_022_468_096
+    assert plan.wanted_cache / GIB == pytest.approx(640, abs=1)
+    held = gib(plan)
+    assert held["weights"] == pytest.approx(7.49, abs=0.01)
+    assert held["optimiser"] == pytest.approx(29.97, abs=0.01)
+    assert held["checkpoints"] == pytest.approx(3 * 45, abs=0.5)
+    with pytest.raises(
+        ConfigError, match=r"needs at least 82\.\d GiB and there are 80\.0"
+    ) as refused:
+        require_fit(shape_of(QWEN3_4B), paper(), True, 80 * GIB)
+    assert "--train.local.optimizer_memory" in str(refused.value)
+    assert "--model.lora_rank 32" in str(refused.value)
+
+
+def test_weights_in_float32_need_what_the_issue_said() -> None:
+    """16 bytes a weight for training, 4 for the frozen start."""
+    plan = planned("model.dtype=float32")
+    states = sum(gib(plan)[name] for name in ("weights", "gradients", "optimiser"))
+    assert states == pytest.approx(16 * 4_022_468_096 / GIB)
+    assert "masters" not in gib(plan)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ['train.local.optimizer_memory="8bit"'],
+        ['train.local.optimizer_memory="offload"'],
+        ["model.lora_rank=32"],
+    ],
+)
+def test_what_the_advice_names_fits(overrides: list[str]) -> None:
+    shape, memory = shape_of(QWEN3_4B), 80 * GIB
+    plan = require_fit(shape, paper(*overrides), True, memory)
+    assert plan.needed <= memory
+    assert plan.total("always") + plan.cache(memory) <= memory
+    assert any(
+        f"--{overrides[0].partition('=')[0]} " in line
+        for line in advice(shape, paper(), True, memory)
+    )
+
+
+def test_several_changes_are_named_where_one_is_not_enough() -> None:
+    lines = advice(shape_of(QWEN3_4B), paper(), True, 20 * GIB)
+    assert len(lines) == 1 and "(together)" in lines[0] and "model.lora_rank 32" in lines[0]
+    assert advice(shape_of(QWEN3_4B), paper(), True, 2 * GIB) == []
+    with pytest.raises(ConfigError, match="take a smaller model"):
+        require_fit(shape_of(QWEN3_4B), paper(), True, 2 * GIB)
+
+
+def test_offloaded_states_are_counted_with_the_host() -> None:
+    here, away = planned(), planned('train.local.optimizer_memory="offload"')
+    assert away.total("host") == here.total("always") - away.total("always")
+    assert any("(host)" in line for line in table(away, 80 * GIB, True))
+
+
+def test_updates_beside_rollouts_need_both_at_once() -> None:
+    eight = 'train.local.optimizer_memory="8bit"'
+    alone, beside = planned(eight), planned(eight, "rollout.schedule=pipelined")
+    assert gib(beside)["engine"] == gib(beside)["weights"] and "engine" not in gib(alone)
+    assert beside.needed == alone.needed + 2 * alone.parameters + alone.row
+    exact = planned(eight, "rollout.schedule=pipelined", "rollout.pipeline.staleness=0")
+    assert exact == alone
+
+
+def test_every_line_says_what_it_follows_from() -> None:
+    lines = table(planned(), 80 * GIB, True)
+    for word in ("model.dtype", "model.lora_rank", "train.kl", "rollout.context_tokens",
+                 "train.local.gradient_checkpointing", "needed at least", "(disk)"):  # fmt: skip
+        assert any(word in line for line in lines), word
+
+
+# -- beside what is really allocated ---------------------------------------------------------------
+
+
+def saved_bytes(model: Any, tokens: int, half: bool) -> int:
+    """Bytes of all tensors that a forward pass keeps for its backward pass, weights apart."""
+    own = {p.untyped_storage().data_ptr() for p in [*model.parameters(), *model.buffers()]}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    ids = torch.randint(1, 90, (1, tokens))
+    with (
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t),
+        torch.autocast("cpu", torch.bfloat16, enabled=half),
+    ):
+        states = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
+    assert states.grad_fn is not None
+    return sum(kept.values())
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama", "mistral"])
+@pytest.mark.parametrize(("half", "rank"), [(False, 0), (True, 0), (False, 4), (True, 4)])
+def test_a_layer_saves_what_is_said(kind: str, half: bool, rank: int) -> None:
+    """Within a quarter; the difference of one and three layers, so that nothing else counts."""
+
+    def saved(layers: int) -> int:
+        config = build(kind).config
+        config.num_hidden_layers = layers
+        config.layer_types = None
+        config.hidden_size, config.intermediate_size = 64, 160
+        model = type(build(kind))(type(config)(**config.to_dict()))
+        model = model.to(torch.bfloat16) if half else model
+        if rank:
+            with_lora(model, rank, seed=0)
+        return saved_bytes(model, 200, half)
+
+    config = build(kind).config
+    config.hidden_size, config.intermediate_size = 64, 160
+    said = 200 * layer_bytes(shape_of(config), 2 if half else 4)
+    measured = (saved(3) - saved(1)) / 2
+    assert measured / said == pytest.approx(1.0, abs=0.25)
+
+
+def test_checkpointing_saves_the_inputs_of_layers_alone() -> None:
+    model = build("qwen3")
+    prepare_checkpointing(model)
+    model.train()
+    held = saved_bytes(model, 200, False)
+    shape = shape_of(model.config)
+    inputs = 200 * shape.layers * 4 * shape.hidden
+    assert inputs <= held <= inputs + 200 * 60 * shape.hidden
+
+
+# -- what the machine has --------------------------------------------------------------------------
+
+
+def test_memory_of_the_host_is_within_its_group(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       100 kB\nMemAvailable:    64 kB\n")
+    assert host_memory(meminfo, tmp_path) == 64 * 1024
+    (tmp_path / "memory.max").write_text("40000\n")
+    (tmp_path / "memory.current").write_text("10000\n")
+    assert host_memory(meminfo, tmp_path) == 30000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_memory(meminfo, tmp_path) == 64 * 1024
+
+
+def test_a_plan_may_be_for_a_gpu_that_is_elsewhere() -> None:
+    config = paper("train.local.memory_gib=80")
+    assert device_of(config, here=False) == (True, 80 * GIB, True)
+    if not torch.cuda.is_available():
+        assert device_of(config) == (False, 80 * GIB, True)
+        with pytest.raises(PolicyError, match="no CUDA device"):
+            device_of(paper("model.device=cuda"), here=False)
+    free = device_of(
+        with_overrides(config, ["model.device=cpu", "train.local.memory_gib=0"]), here=False
+    )
+    assert not free.on_gpu and free.memory > GIB // 4 and not free.stated
+
+
+def test_a_plan_needs_a_config_alone(tmp_path: Path) -> None:
+    QWEN3_4B.save_pretrained(tmp_path)
+    assert [f.name for f in tmp_path.iterdir()] == ["config.json"]
+    config = load_architecture(ModelSettings(name=str(tmp_path)))
+    assert shape_of(config).parameters == 4_022_468_096
+    with pytest.raises(PolicyError, match="there is no folder"):
+        load_architecture(ModelSettings(name=str(tmp_path / "none")))
