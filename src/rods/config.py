@@ -28,6 +28,7 @@ from rods.settings.curriculum import BoundarySettings, ReplaySettings, StageSett
 from rods.settings.env import EnvSettings
 from rods.settings.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.settings.synthesis import SynthesisSettings
+from rods.settings.track import TrackSettings
 from rods.settings.train import RewardSettings, TrainSettings
 
 __all__ = [
@@ -62,7 +63,7 @@ FULL = "full"
 OWN = (
     *("env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
-    *("train.gae", "train.filtering", "train.local", "static"),
+    *("train.gae", "train.filtering", "train.local", "static", "track"),
     *("rollout.pipeline", "rollout.worlds"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
@@ -136,6 +137,7 @@ class RunConfig(Settings):
     train: TrainSettings = TrainSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     rewards: RewardSettings = RewardSettings()
+    track: TrackSettings = TrackSettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
 
     @model_validator(mode="after")

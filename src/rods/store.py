@@ -24,7 +24,7 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from itertools import count
@@ -57,7 +57,7 @@ MAY_CHANGE = frozenset(
         *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
         *("synthesis.drain_seconds", "synthesis.llm.price_in", "synthesis.llm.price_out"),
         *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),
-        "train.local.gradient_checkpointing",
+        *("train.local.gradient_checkpointing", "train.local.memory_gib", "track.names"),
     }
 )
 """Settings of machine, speed and patience: a resume may change them, the manifest remembers it.
@@ -107,6 +107,7 @@ class RunDirectory:
         self.manifest = manifest
         self.checkpoints = Checkpoints(path / "checkpoint")
         self.trajectories = path / "trajectories"
+        self.watchers: list[Callable[[Mapping[str, Json]], None]] = []  # told of what is logged
 
     def _claim(self) -> None:
         """Refuse to write beside another process; a process that died holds nothing."""
@@ -335,6 +336,8 @@ class RunDirectory:
             except OSError:
                 os.truncate(path, size)
                 raise
+        for watch in self.watchers:
+            watch(record)
 
     def metrics(self) -> list[dict[str, Json]]:
         """All whole records. A last line that was torn by a kill is left out: it is owed again.

@@ -1,0 +1,246 @@
+"""Trackers by name: TensorBoard, Weights & Biases, MLflow, trackio.
+
+Owns how records of the log become figures by name and step, and which functions of which package
+take them; a package is imported when it is asked for. A resumed run goes on under the tracker's
+same run. A tracker that fails never stops training: it is said once, and counted in the manifest.
+
+    with tracking(run, display.message):
+        ...                                     # every record that `run.log` writes goes out, too
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from statistics import fmean
+from typing import Any, Protocol, cast
+
+from rods.errors import ConfigError, PrerequisiteError
+from rods.infra.dotted import nearest
+from rods.infra.install import install_line
+from rods.store import RunDirectory
+from rods.types import Json
+
+
+class Tracker(Protocol):
+    """Where figures go."""
+
+    id: str
+    """By which it finds the run again; empty: it needs none."""
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        """Take the figures of one update."""
+        ...
+
+    def close(self) -> None:
+        """The run ends here, or pauses."""
+        ...
+
+
+Opens = Callable[[RunDirectory, Any, str], Tracker]
+"""Starts a tracker, or goes on: from the run, the package, and the id that it had (empty: new)."""
+
+
+class _TensorBoard:
+    id = ""
+
+    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
+        checkpoint = run.latest_checkpoint()
+        # What a killed run wrote after its checkpoint is made again.
+        purge = None if checkpoint is None else checkpoint.step + 1
+        self._writer = package.SummaryWriter(str(run.path / "tensorboard"), purge_step=purge)
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _WandB:
+    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
+        self._run = package.init(
+            project=run.config.track.project,
+            name=run.path.name,
+            id=known or None,
+            resume="allow",
+            dir=str(run.path),
+            config=run.config.model_dump(mode="json"),
+        )
+        self.id = str(self._run.id)
+        # Steps that a resumed run makes again would be refused as its own steps.
+        self._run.define_metric("*", step_metric="update")
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        self._run.log({**figures, "update": step})
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _MLflow:
+    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
+        self._package = package
+        package.set_experiment(run.config.track.project)
+        started = package.start_run(run_id=known or None, run_name=run.path.name)
+        self.id = str(started.info.run_id)
+        if not known:
+            package.log_dict(run.config.model_dump(mode="json"), "config.json")
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        self._package.log_metrics(dict(figures), step=step)
+
+    def close(self) -> None:
+        self._package.end_run()
+
+
+class _Trackio:
+    def __init__(self, run: RunDirectory, package: Any, known: str) -> None:
+        self._package = package
+        self.id = known or run.path.name
+        package.init(
+            project=run.config.track.project,
+            name=self.id,
+            resume="allow",
+            config=run.config.model_dump(mode="json"),
+        )
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        self._package.log(dict(figures), step=step)
+
+    def close(self) -> None:
+        self._package.finish()
+
+
+TRACKERS: dict[str, tuple[str, Opens]] = {
+    "tensorboard": ("torch.utils.tensorboard", _TensorBoard),
+    "wandb": ("wandb", _WandB),
+    "mlflow": ("mlflow", _MLflow),
+    "trackio": ("trackio", _Trackio),
+}
+"""Module and adapter by name; the name is also that of the extra that installs it."""
+
+
+def packages_of(names: Sequence[str]) -> dict[str, Any]:
+    """The modules of trackers, by their names.
+
+    Raises:
+        ConfigError: there is no such tracker.
+        PrerequisiteError: a package is missing; the message has the line that installs it.
+    """
+    found: dict[str, Any] = {}
+    for name in names:
+        if name not in TRACKERS:
+            raise ConfigError(
+                f"track.names: there is no tracker {name!r}.{nearest(name, list(TRACKERS))} "
+                f"Known: {', '.join(TRACKERS)}."
+            )
+        try:
+            found[name] = importlib.import_module(TRACKERS[name][0])
+        except ImportError as error:
+            raise PrerequisiteError(
+                f"--track {name} needs a package that is not installed: {install_line(name)}"
+            ) from error
+    return found
+
+
+class _Watched:
+    """One tracker whose failures are counted."""
+
+    def __init__(self, name: str, run: RunDirectory, say: Callable[[str], None]) -> None:
+        self.name, self._say = name, say
+        known = _known(run).get(name, {})
+        self.id, self.failures = str(known.get("id", "")), int(str(known.get("failures", 0)))
+        self._warned = False
+        self._tracker: Tracker | None = None
+
+    def open(self, run: RunDirectory, package: Any) -> None:
+        self._tracker = self._safely(lambda: TRACKERS[self.name][1](run, package, self.id))
+        self.id = self._tracker.id if self._tracker else self.id
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        tracker = self._tracker
+        if tracker is None:
+            self.failures += 1
+        else:
+            self._safely(lambda: tracker.log(figures, step))
+
+    def close(self) -> None:
+        if self._tracker is not None:
+            self._safely(self._tracker.close)
+
+    def _safely(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - whatever a tracker does, training goes on
+            self.failures += 1
+            if not self._warned:
+                self._say(
+                    f"tracker {self.name} failed ({type(error).__name__}: {error}); training goes "
+                    "on, further failures are counted in manifest.json."
+                )
+            self._warned = True
+            return None
+
+
+@contextmanager
+def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
+    """Send every record that is logged inside the block to the trackers of the run's settings.
+
+    Raises:
+        ConfigError: there is no such tracker.
+        PrerequisiteError: a package is missing.
+    """
+    packages = packages_of(run.config.track.names)
+    watched = [_Watched(name, run, say) for name in packages]
+    for one in watched:
+        one.open(run, packages[one.name])
+
+    def note() -> None:
+        states = {one.name: {"id": one.id, "failures": one.failures} for one in watched}
+        if watched:
+            run.update_manifest(trackers=cast("Json", {**_known(run), **states}))
+
+    def tell(record: Mapping[str, Json]) -> None:
+        figures = figures_of(record)
+        for one in watched:
+            one.log(figures, cast("int", record["step"]))
+
+    note()  # a kill must not lose the ids
+    run.watchers.append(tell)
+    try:
+        yield
+    finally:
+        run.watchers.remove(tell)
+        for one in watched:
+            one.close()
+        note()
+
+
+def _known(run: RunDirectory) -> dict[str, dict[str, Json]]:
+    return cast("dict[str, dict[str, Json]]", run.manifest.get("trackers") or {})
+
+
+def figures_of(record: Mapping[str, Json]) -> dict[str, float]:
+    """All numbers of a record, as `kind/name/part`; of rows their means, whatever is a number."""
+    kind = str(record.get("kind", "run"))
+    skipped = ("kind", "step", "total_steps", "rows")
+    found = _flat({k: v for k, v in record.items() if k not in skipped}, kind)
+    rows = cast("list[dict[str, Json]]", record.get("rows") or [])
+    for row in [_flat(row, kind) for row in rows][:1]:
+        for name in row:
+            values = [flat[name] for flat in (_flat(r, kind) for r in rows) if name in flat]
+            found[name] = fmean(values)
+    return found
+
+
+def _flat(value: Json, name: str) -> dict[str, float]:
+    if isinstance(value, bool | int | float):
+        return {name: float(value)}
+    if isinstance(value, dict):
+        return {
+            k: v for key, part in value.items() for k, v in _flat(part, f"{name}/{key}").items()
+        }
+    return {}
