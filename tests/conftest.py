@@ -12,6 +12,16 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of a GPU are run where they are asked for by name: `-m gpu`."""
+    if "gpu" in (config.option.markexpr or ""):
+        return
+    left = [item for item in items if item.get_closest_marker("gpu")]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
+
+
 def pytest_collection_finish() -> None:
     """The garbage collector need not look through all modules again and again."""
     gc.collect()

@@ -34,6 +34,12 @@ def tokenizer():
     return train_tokenizer(TEXTS, ["to", "the"], vocab=400)
 
 
+def test_a_larger_policy_has_the_proportions_of_a_small_qwen3() -> None:
+    settings = PretrainSettings().sized(768, 10)
+    assert (settings.heads, settings.kv_heads, settings.ffn) == (12, 6, 2112)
+    assert settings.second_part().hidden == 768 and settings.lr == PretrainSettings().lr
+
+
 def test_a_name_has_the_same_ids_in_a_sentence_and_in_a_call(tokenizer) -> None:
     inside = tokenizer.encode("final_report.pdf")
     for text in TEXTS[:3]:

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from rods.cli.common import say
-from rods.config import RolloutSettings, load_config
+from rods.config import ModelSettings, RolloutSettings, load_config
 from rods.errors import ConfigError, StoreError
 from rods.infra.files import disk
 from rods.policies.habits import ORACLE, Habits
@@ -76,6 +76,11 @@ def pretrain(
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
     wheel: Annotated[str, typer.Option(help="Path of the benchmark's wheel.")] = "",
     threads: Annotated[int, typer.Option(help="CPU threads; 0: as a measurement says.")] = 0,
+    hidden: Annotated[
+        int, typer.Option(help="Width, a multiple of 128: 768 by 10 layers is 70M; 0: as bundled.")
+    ] = 0,
+    layers: Annotated[int, typer.Option(help="Layers, at least 2; 0: as bundled.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "cpu",
     ceiling: Annotated[
         bool, typer.Option("--ceiling", help="The second part has the oracle's habits too.")
     ] = False,
@@ -84,9 +89,16 @@ def pretrain(
     from rods.engines.threads import set_threads
     from rods.policies.pretrain import build_model, measure, save_policy
     from rods.rollout.template import ChatTemplate
+    from rods.trainers.loading import pick_device
 
     if kind not in KINDS:
         raise ConfigError(f"--kind {kind!r}: expected one of {', '.join(KINDS)}.")
+    if hidden % 128 or hidden < 0 or layers < 2 * bool(hidden) or bool(hidden) != bool(layers):
+        raise ConfigError(
+            f"--hidden {hidden} --layers {layers}: expected a multiple of 128 and at least 2 "
+            "layers, or neither."
+        )
+    where = pick_device(ModelSettings.model_validate({"device": device}))
     if (folder / "model.safetensors").exists():
         raise StoreError(f"{folder}: a policy is here already. Choose another folder.")
     with disk(folder, "making"):
@@ -97,7 +109,11 @@ def pretrain(
         pretraining = _tools(folder, seed, tokens, wheel, habits)
     else:
         pretraining = _math(seed, tokens) if kind == MATH else _search(seed, tokens)
+    if hidden:
+        sized = pretraining.settings.sized(hidden, layers)
+        pretraining = pretraining._replace(settings=sized)
     model = build_model(pretraining.settings, pretraining.tokenizer, seed)
+    cast("Any", model).to(where)
     card = _teach(model, pretraining.conversations, pretraining.settings, seed)
     if pretraining.habitual:
         second = pretraining.settings.second_part()
@@ -109,6 +125,7 @@ def pretrain(
     card["limits"] = pretraining.limits
     which = f" --kind {kind}" if kind != TOOLS else ""
     which += " --ceiling" if ceiling else ""
+    which += f" --hidden {hidden} --layers {layers}" if hidden else ""
     card["command"] = f"rods pretrain{which} --tokens {pretraining.settings.tokens} --seed {seed}"
     save_policy(folder, model, pretraining.tokenizer, card, pretraining.settings)
     say(f"held out: {card['held_out']}; saved in {folder}")
@@ -173,7 +190,9 @@ def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> 
     settings = replace(settings, tokens=tokens) if tokens else settings
     rollout = load_config("rods", "quick").rollout
     number, more = settings.tokens // TYPICAL, settings.habit_tokens // TYPICAL
-    with ProcessPoolExecutor(2, get_context("spawn"), _start, (wheel, seed)) as processes:
+    with ProcessPoolExecutor(
+        _processes(), get_context("spawn"), _start, (wheel, seed)
+    ) as processes:
         say(f"texts of {CORPUS} variants for the tokenizer")
         texts = [t for part in processes.map(_texts, _shares(range(CORPUS))) for t in part]
         tokenizer = train_tokenizer(texts + _tool_lines(wheel), common_words(texts), settings.vocab)
@@ -193,6 +212,11 @@ def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> 
             DATA,
             LIMITS,
         )
+
+
+def _processes() -> int:
+    """Two on a laptop, up to sixteen where there are more cores."""
+    return max(2, min(16, len(os.sched_getaffinity(0))))
 
 
 def _shares(numbers: range, size: int = 100) -> list[range]:

@@ -68,6 +68,19 @@ class PretrainSettings:
     habits: Habits = ORACLE
     """The oracle's make the ceiling: the policy that the second part left nothing open to."""
 
+    def sized(self, hidden: int, layers: int) -> PretrainSettings:
+        """The same schooling for a larger model, in the proportions of Qwen3's small ones.
+
+        Args:
+            hidden: a multiple of 128; heads are 64 wide, two of them share keys.
+            layers: at least 2.
+        """
+        heads = hidden // 64
+        wide = hidden * 11 // 4
+        return replace(
+            self, hidden=hidden, layers=layers, heads=heads, kv_heads=heads // 2, ffn=wide
+        )
+
     def second_part(self) -> PretrainSettings:
         """The same settings for the second part."""
         share = self.habit_rate
@@ -166,7 +179,8 @@ class Teacher:
 
     def __init__(self, model: Qwen3ForCausalLM, settings: PretrainSettings) -> None:
         self.model, self.settings = model, settings
-        self.dtype = torch.bfloat16 if fast_bfloat16() else torch.float32
+        half = model.device.type == "cuda" or fast_bfloat16()
+        self.dtype = torch.bfloat16 if half else torch.float32
         matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
         known = {id(p) for p in matrices}
         others = [p for p in model.parameters() if id(p) not in known]
@@ -185,9 +199,12 @@ class Teacher:
     def step(self, batch: Sequence[Conversation]) -> dict[str, float]:
         """One update; returns loss on the oracle's tokens (nats) and share of them predicted."""
         pad = int(self.model.config.pad_token_id or 0)
-        ids, weights = collate(batch, pad, self.settings.context_weight)
+        device = self.model.device
+        ids, weights = (
+            part.to(device) for part in collate(batch, pad, self.settings.context_weight)
+        )
         keep = weights > 0
-        with torch.autocast("cpu", self.dtype, enabled=self.dtype == torch.bfloat16):
+        with torch.autocast(device.type, self.dtype, enabled=self.dtype == torch.bfloat16):
             hidden = self.model.model(input_ids=ids).last_hidden_state[:, :-1]
             logits = self.model.lm_head(hidden[keep])
         targets, weight = ids[:, 1:][keep], weights[keep]
@@ -269,7 +286,8 @@ def measure(
     size = max(1, batch_tokens // len(ordered[-1].ids))
     with torch.inference_mode():
         for start in range(0, len(ordered), size):
-            ids, weights = collate(ordered[start : start + size], 0, 0.0)
+            batch = collate(ordered[start : start + size], 0, 0.0)
+            ids, weights = (part.to(model.device) for part in batch)
             keep = weights > 0
             hidden = model.model(input_ids=ids).last_hidden_state[:, :-1][keep]
             logits, targets = model.lm_head(hidden), ids[:, 1:][keep]
