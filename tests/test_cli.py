@@ -34,10 +34,50 @@ def test_dry_run_prints_the_settings(
 def test_a_model_of_your_own_takes_the_full_setting(
     words: list[str], k: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     asked = ["train", "--model", "a/b", "--recipe", "rods", "--dry-run", *words]
     assert rods(*asked, monkeypatch=monkeypatch) == 0
-    shown = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    shown = json.loads(printed.out)
     assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
+    assert "memory was not planned: model 'a/b'" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ([], 2, "--train.local.optimizer_memory"),
+        (["--train.local.optimizer_memory", "8bit"], 0, "it fits"),
+        (["--model.lora_rank", "32"], 0, "it fits"),
+    ],
+)
+def test_a_dry_run_says_what_is_held_and_refuses_what_cannot_fit(
+    words: list[str],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from test_memory_plan import QWEN3_4B
+
+    QWEN3_4B.save_pretrained(tmp_path)  # the config alone
+    asked = ["train", "--model", str(tmp_path), "--memory", "80", "--dry-run", *words]
+    assert rods(*asked, monkeypatch=monkeypatch) == status
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["train"]["local"]["memory_gib"] == 80
+    for name in ("weights", "gradients", "optimiser", "cache", "activations", "logits", "(disk)"):
+        assert f" {name}" in printed.err, name
+    assert said in printed.err
+
+
+def test_a_run_that_cannot_fit_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["train", "--memory", "0.3", "--out", str(tmp_path / "run")]
+    assert rods(*asked, monkeypatch=monkeypatch) == 2
+    assert "needs at least" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -53,6 +93,9 @@ def test_a_model_of_your_own_takes_the_full_setting(
         (["train", "--model", "no/such/folder", "--out", "x"], "no/such/folder"),
         (["check", "--tasks", "absent.jsonl"], "absent.jsonl"),
         (["check", "--env.bfcl.wheel", "absent.whl"], "absent.whl"),
+        (["pretrain", "--out", "x", "--hidden", "100", "--layers", "2"], "a multiple of 128"),
+        (["pretrain", "--out", "x", "--hidden", "128"], "at least 2 layers"),
+        (["train", "--track", "wandbb", "--out", "x"], "Did you mean 'wandb'"),
     ],
 )
 def test_a_mistake_is_one_message_and_status_2(

@@ -427,7 +427,7 @@ def test_an_engine_failure_reaches_every_session(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("rods.engines.kv.StaticKV.decode", fail)
+    monkeypatch.setattr("rods.engines.kv.RowCache.decode", fail)
 
     async def go() -> list[Any]:
         both = (policy.open(i).generate([1, 2], 5, 1.0) for i in range(2))

@@ -34,6 +34,7 @@ from rods.parts import Parts, every_group
 from rods.policy import Policy
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
+from rods.report.trackers import packages_of, tracking
 from rods.reward import Score
 from rods.rewards import get_reward, rewards_of
 from rods.rewards.filters import group_fault, has_variance
@@ -47,12 +48,17 @@ from rods.synthesis.writers import writer_factory
 from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER
 from rods.trainers.loading import (
+    load_architecture,
     load_model,
     load_tokenizer,
     pick_device,
     uses_bfloat16,
 )
 from rods.trainers.local import LocalTrainer
+from rods.trainers.memory.advice import require_fit
+from rods.trainers.memory.machine import at_hand, device_of
+from rods.trainers.memory.plan import updates_beside
+from rods.trainers.memory.shape import shape_of
 from rods.trainers.prepare import load_adapters
 
 EVALUATION_SEED = 0
@@ -93,7 +99,8 @@ def train(
     try:
         with assemble(run.config, run) as parts, TrainDisplay() as display:
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
-            play(parts, run, display)
+            with tracking(run, display.message):
+                play(parts, run, display)
     except Interrupted as stop:
         build_report(run.path)
         raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
@@ -111,6 +118,7 @@ def _require_named(config: RunConfig) -> None:
         get_reward(stage.reward)
     if _grows(config):
         writer_factory(config.synthesis.writer)
+    packages_of(config.track.names)
 
 
 def environment_of(config: RunConfig) -> Any:
@@ -211,6 +219,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     environment = environment_of(config)
     sides = sides_of(config, environment)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
+    cache = _cache_bytes(config)
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     trainer = LocalTrainer(
@@ -222,7 +231,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
         config.seed,
         config.rollout.generated_tokens,
     )
-    policy = engine_of(config, trainer.model, template)
+    policy = engine_of(config, trainer.model, template, cache)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
 
     async def evaluate(
@@ -291,8 +300,28 @@ def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
     return ChatTemplate(tokenizer, generation_stops(model))
 
 
-def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy:
-    """The in-process engine with as many rows as a step has trajectories."""
+def _cache_bytes(config: RunConfig) -> int:
+    """What the engine's cache may grow to beside all that training holds.
+
+    Raises:
+        ConfigError: the run cannot fit; the message says which setting would make it.
+    """
+    device = device_of(config)
+    shape = shape_of(load_architecture(config.model))
+    return require_fit(shape, config, device.on_gpu, device.memory).cache(device.memory)
+
+
+def engine_of(
+    config: RunConfig, model: Any, template: ChatTemplate, cache: int | None = None
+) -> HFPolicy:
+    """The in-process engine with as many rows as a step has trajectories, where memory suffices.
+
+    Args:
+        config: settings.
+        model: what it samples from.
+        template: says how texts are decoded, and at which ids the model ends.
+        cache: bytes that its cache may grow to; by default nine tenths of what is free.
+    """
     device = pick_device(config.model)
     half = uses_bfloat16(config.model, device)
     return HFPolicy(
@@ -300,8 +329,10 @@ def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> HFPolicy
         template.stop_ids,
         rows=min(config.rollout.concurrency, config.rollout.k * config.rollout.tasks_per_step),
         max_context=config.rollout.context_tokens,
+        cache_bytes=int(0.9 * at_hand(device)) if cache is None else cache,
         device=device,
         dtype=torch.bfloat16 if half else torch.float32,
+        share=not updates_beside(config),
         decode=template.raw_decode,
     )
 

@@ -17,7 +17,7 @@ from rods.cli.common import (
     writers_of,
 )
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
-from rods.errors import ConfigError
+from rods.errors import ConfigError, PolicyError
 
 
 def train(
@@ -43,7 +43,20 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(help="A run to go on with, by its own settings.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option(help="Print the settings and stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print the settings and what they need of memory and disk; stop.")
+    ] = False,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            help="GiB of the device, train.local.memory_gib; with --dry-run of a GPU that need not "
+            "be here. [default: what is free]"
+        ),
+    ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="tensorboard, wandb, mlflow or trackio; may be repeated: track.names."),
+    ] = None,
     writer: Annotated[str, typer.Option(help="What writes variants: synthesis.writer.")] = "",
     writer_url: Annotated[str, typer.Option(help="Its chat server: synthesis.llm.url.")] = "",
     writer_model: Annotated[str, typer.Option(help="Its model: synthesis.llm.model.")] = "",
@@ -56,6 +69,10 @@ def train(
         asked.append(f"curriculum={curriculum}")
     if seed is not None:
         asked.append(f"seed={seed}")
+    if track:
+        asked.append(f"track.names={json.dumps(track)}")
+    if memory is not None:
+        asked.append(f"train.local.memory_gib={memory}")
     if resume is not None:
         start, config = _own_settings(resume, recipe, profile, asked, folder)
     else:
@@ -64,8 +81,28 @@ def train(
         config = load_config(*start)
     if dry_run:
         out().print_json(config.model_dump_json())
+        _plan(config)
         return
     _run(config, folder, resume, start)
+
+
+def _plan(config: RunConfig) -> None:
+    """Say what the run would hold; raises `ConfigError` where that cannot fit."""
+    from rods.trainers.loading import load_architecture
+    from rods.trainers.memory.advice import require_fit
+    from rods.trainers.memory.machine import device_of
+    from rods.trainers.memory.plan import plan_of, table
+    from rods.trainers.memory.shape import shape_of
+
+    try:
+        shape = shape_of(load_architecture(config.model))
+    except PolicyError as error:
+        say(f"memory was not planned: {error}")
+        return
+    device = device_of(config, here=False)
+    for line in table(plan_of(shape, config, device.on_gpu), device.memory, device.stated):
+        say(line)
+    require_fit(shape, config, device.on_gpu, device.memory)
 
 
 def _own_settings(
