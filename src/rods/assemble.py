@@ -24,6 +24,7 @@ from rods.dialects import get_dialect
 from rods.engines.hf import HFPolicy, generation_stops
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS, make_environment
+from rods.envs.elsewhere.processes import ProcessEnvironment
 from rods.envs.originals import parted_tasks, tasks_of_files
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError, StoreError
 from rods.evaluation.check import CheckRow, without_broken
@@ -128,6 +129,15 @@ def environment_of(config: RunConfig) -> Any:
         ConfigError: it is not a bundled environment and cannot be imported.
     """
     environment = make_environment(config.env.name, config.env.arguments)
+    worlds = config.rollout.worlds
+    if worlds.processes:
+        environment = ProcessEnvironment(
+            environment,
+            config.env.name,
+            config.env.arguments,
+            worlds.processes,
+            worlds.call_seconds or config.rollout.seconds,
+        )
     environment.warm_up()  # here, not within a trajectory's deadline
     return environment
 

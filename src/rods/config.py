@@ -61,7 +61,7 @@ SMALL = "small"
 FULL = "full"
 """Stands for a recipe's top level."""
 OWN = (
-    *("env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
+    *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
     *("train.gae", "train.filtering", "train.local", "static", "track"),
     *("rollout.pipeline", "rollout.worlds"),

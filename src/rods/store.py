@@ -52,6 +52,7 @@ BEFORE_MANIFEST = {LOCK, f"{MANIFEST}.part"}
 MAY_CHANGE = frozenset(
     {
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
+        *("env.remote.url", "env.remote.token"),
         *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
         *("rollout.worlds.call_seconds", "rollout.worlds.turn_seconds", "rollout.worlds.processes"),
         *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),

@@ -23,6 +23,7 @@ from rods.cli.inspect import inspect
 from rods.cli.pretrain import pretrain
 from rods.cli.profile import profile
 from rods.cli.report import report
+from rods.cli.serve_env import serve_env
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
@@ -54,6 +55,7 @@ _VERBS = {
     "demonstrate": demonstrate,
     "sft": sft,
     "pretrain": pretrain,
+    "serve-env": serve_env,
     "doctor": doctor,
 }
 for _name, _verb in _VERBS.items():

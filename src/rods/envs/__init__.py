@@ -20,6 +20,7 @@ ENVIRONMENTS = Registry(
         "bfcl": "rods.envs.bfcl.world:BfclEnvironment",
         "python_tool": "rods.envs.python_tool:PythonToolEnvironment",
         "search": "rods.envs.search.environment:SearchEnvironment",
+        "remote": "rods.envs.elsewhere.remote:RemoteEnvironment",
     },
 )
 

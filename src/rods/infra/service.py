@@ -14,7 +14,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -49,6 +49,7 @@ class Service:
         retries: How often to ask again when the service failed.
         patience: Seconds before the first repetition; doubled each time, with some chance in it.
         size: Requests at once; more callers wait.
+        headers: Sent with each request, such as a token.
 
     Raises:
         ConfigError: the address is none.
@@ -63,6 +64,7 @@ class Service:
         retries: int = 3,
         patience: float = 0.5,
         size: int = 32,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -73,6 +75,7 @@ class Service:
         self._path = parts.path.rstrip("/").removesuffix(path) + path
         self.where = f"{self._host}:{self._port or self._kind.default_port}{self._path}"
         """The address as messages name it."""
+        self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._seconds, self._retries, self._patience = seconds, retries, patience
         self._rng = random.Random()  # its own: training draws from the global one
         self._slots = threading.BoundedSemaphore(size)
@@ -102,7 +105,7 @@ class Service:
     def _answer(self, raw: bytes) -> object:
         connection = self._kind(self._host, self._port, timeout=self._seconds)
         try:
-            connection.request("POST", self._path, raw, {"Content-Type": "application/json"})
+            connection.request("POST", self._path, raw, self._headers)
             answer = connection.getresponse()
             text = answer.read(LARGEST_ANSWER + 1)
         except (OSError, http.client.HTTPException) as error:

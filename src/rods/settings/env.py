@@ -51,6 +51,15 @@ class PythonToolSettings(_Asking):
     """MiB that one program may use beside the interpreter and the preloaded packages."""
 
 
+class RemoteSettings(Settings):
+    """`env.name = "remote"`: the environment that `rods serve-env` plays on another machine."""
+
+    url: str = ""
+    """Address of the service."""
+    token: str = "RODS_ENV_TOKEN"
+    """Name of the environment variable that holds the token which the service wants."""
+
+
 class QuestionSettings(Settings):
     """Generated questions, where `env.tasks` names no file (`python_tool`, `search`)."""
 
@@ -82,6 +91,7 @@ class EnvSettings(Settings):
     bfcl: BfclSettings = BfclSettings()
     search: SearchSettings = SearchSettings()
     python_tool: PythonToolSettings = PythonToolSettings()
+    remote: RemoteSettings = RemoteSettings()
     questions: QuestionSettings = QuestionSettings()
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     """Keyword arguments of a factory of your own (`module:attribute`)."""

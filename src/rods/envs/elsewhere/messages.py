@@ -1,0 +1,148 @@
+"""What a trajectory asks of a world that is played elsewhere, as JSON, and both ends of it.
+
+Owns the form of actions and observations. It carries nothing: whoever has a way to send an action
+and get its observation makes a world of it (`RemoteWorld`), whoever has a world answers (`Hosted`).
+
+    world = remote_world(task, send, hosted.open())     # here
+    hosted.step({"type": "call", "call": {"name": "ls", "arguments": {}}})     # there
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from rods.env import AnswerJudge, Environment, TurnVerdict, World
+from rods.errors import EnvError, TaskError
+from rods.task import Task, call_from_json, call_to_json
+from rods.types import Json, ToolCall, ToolResult, ToolSpec
+
+Action: TypeAlias = dict[str, Json]
+Observation: TypeAlias = dict[str, Any]
+Send: TypeAlias = Callable[[Action], Observation]
+"""Raises `EnvError` where no answer comes, or the world broke."""
+
+
+class Hosted:
+    """A world on the side where it is played."""
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        self._environment, self._task = environment, task
+        self._world: World | None = None
+        self._turn = -1
+        self.steps = 0
+        """Actions so far."""
+
+    def open(self) -> Observation:
+        """Make the world: what every later action needs to know of it."""
+        self._world = self._environment.open(self._task)
+        return {"judges": isinstance(self._world, AnswerJudge)}
+
+    def step(self, action: Mapping[str, Any]) -> Observation:
+        """Do one action; `reward` and `done` stand in the observation where a turn ended.
+
+        Raises:
+            EnvError: there is no such action, or the world is not open.
+        """
+        self.steps += 1
+        kind, world = str(action.get("type")), self._world
+        if world is None:
+            raise EnvError("this world is closed.")
+        if kind == "begin_turn":
+            self._turn = int(action["index"])
+            world.begin_turn(self._turn)
+            return {"offered": [dataclasses.asdict(spec) for spec in world.offered()]}
+        if kind == "call":
+            result = world.call(call_from_json(action["call"]))
+            return {"content": result.content, "failed": result.failed}
+        if kind == "judge_answer" and isinstance(world, AnswerJudge):
+            return {"correct": world.judge_answer(str(action["text"]))}
+        if kind == "end_turn":
+            verdict = world.end_turn()
+            done = self._turn == len(self._task.turns) - 1
+            reward = float(verdict.solved)
+            return {"verdict": dataclasses.asdict(verdict), "reward": reward, "done": done}
+        if kind == "snapshot":
+            return {"snapshot": json.dumps(world.snapshot(), sort_keys=True, default=repr)}
+        raise EnvError(f"there is no action {kind!r} in this world.")
+
+    def close(self) -> None:
+        """Close the world, if it is open."""
+        world, self._world = self._world, None
+        if world is not None:
+            world.close()
+
+
+class RemoteWorld:
+    """A world on the side of the trajectory."""
+
+    def __init__(self, send: Send, end: Callable[[], None]) -> None:
+        self._send, self._end = send, end
+        self._offered: tuple[ToolSpec, ...] = ()
+        self._closed = False
+
+    def begin_turn(self, index: int) -> None:
+        """Enter a turn; its tools come with the answer."""
+        rows = self._send({"type": "begin_turn", "index": index})["offered"]
+        self._offered = tuple(ToolSpec(**row) for row in rows)
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools of the current turn; none before the first."""
+        return self._offered
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call there."""
+        found = self._send({"type": "call", "call": call_to_json(call)})
+        return ToolResult(str(found["content"]), bool(found["failed"]))
+
+    def end_turn(self) -> TurnVerdict:
+        """The verdict of the world there."""
+        return TurnVerdict(**self._send({"type": "end_turn"})["verdict"])
+
+    def snapshot(self) -> str:
+        """Public state as a text; equal states have equal texts."""
+        return str(self._send({"type": "snapshot"})["snapshot"])
+
+    def close(self) -> None:
+        """Let the other side close it."""
+        if not self._closed:
+            self._closed = True
+            self._end()
+
+
+class RemoteQuestionWorld(RemoteWorld):
+    """One whose tasks are questions."""
+
+    def judge_answer(self, text: str) -> bool:
+        """What the world there says of an answer."""
+        return bool(self._send({"type": "judge_answer", "text": text})["correct"])
+
+
+def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> RemoteWorld:
+    """The world of what `Hosted.open` said.
+
+    Args:
+        opened: what it said.
+        send: brings an action there.
+        end: closes the world there.
+    """
+    return (RemoteQuestionWorld if opened["judges"] else RemoteWorld)(send, end)
+
+
+def failed(error: Exception) -> Observation:
+    """An error as an answer, so that nobody asks again for what would fail again."""
+    return {"error": f"{type(error).__name__}: {error}", "task": isinstance(error, TaskError)}
+
+
+def checked(answer: Observation) -> Observation:
+    """An answer that is no error.
+
+    Raises:
+        TaskError: the task's world cannot be loaded there.
+        EnvError: the world broke there.
+    """
+    if "error" in answer:
+        raise (TaskError if answer.get("task") else EnvError)(str(answer["error"]))
+    return answer

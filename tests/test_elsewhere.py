@@ -1,0 +1,232 @@
+"""Worlds in processes and behind HTTP: what they show is what they show here."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+import signal
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from oracle import OraclePolicy
+from rods.config import RolloutSettings
+from rods.env import Environment
+from rods.envs import make_environment
+from rods.envs.elsewhere.processes import ProcessEnvironment
+from rods.envs.elsewhere.remote import RemoteEnvironment
+from rods.envs.elsewhere.server import ServerLimits, environment_app
+from rods.errors import ConfigError, EnvError
+from rods.policy import Policy
+from rods.rollout.groups import run_groups
+from rods.task import Task
+from rods.trajectory import Trajectory
+from rods.types import StopReason, ToolCall
+from rollout_cases import DIALECT, TEMPLATE, script
+from worlds import NotesEnvironment, notes_task
+
+ADD = ToolCall("add", {"amount": 2})
+TASK = notes_task(
+    [("add two", [ADD]), ("note it", []), ("it is x", [ToolCall("note", {"text": "x"})])],
+    withheld={0: ("note",), 1: ("note",)},
+)
+
+
+@contextmanager
+def served(environment: Environment, token: str = "", **limits: Any) -> Iterator[str]:
+    """The address of a service that plays these worlds."""
+    app = environment_app(environment, ServerLimits(**limits), token)
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        found.listen(64)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [found]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{found.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+def played(
+    tasks: list[Task], environment: Environment, policy: Policy, **more: Any
+) -> list[Trajectory]:
+    settings = RolloutSettings(**{"k": 2, "max_invalid": 1.0, **more})
+
+    async def collect() -> list[Trajectory]:
+        groups = run_groups(
+            tasks, environment, policy, DIALECT, TEMPLATE, settings, temperature=0.0
+        )
+        return [t async for group in groups for t in group.trajectories]
+
+    return [dataclasses.replace(t, seconds=0.0) for t in asyncio.run(collect())]
+
+
+def bfcl_tasks(environment: Environment) -> list[Task]:
+    tasks = [t for t in environment.tasks(0.5) if len(t.turns) <= 4]
+    by_category = {t.category: t for t in tasks}
+    return list(by_category.values())
+
+
+def questions(environment: Environment) -> list[Task]:
+    return list(environment.tasks(0.25))[:3]
+
+
+@pytest.mark.slow
+def test_bfcl_elsewhere_is_bfcl_here() -> None:
+    here = make_environment("bfcl")
+    tasks = bfcl_tasks(here)
+    assert len(tasks) == 4
+    policy = OraclePolicy(tasks, DIALECT, TEMPLATE)
+    expected = played(tasks, here, policy)
+    assert all(t.solved and t.parity for t in expected)
+    wrong = script(*["[ls(a=True)]", "[cd(folder='nowhere')]", "no"] * 8)
+    missed = played(tasks, here, wrong)
+    with served(here) as url:
+        remote = RemoteEnvironment(url)
+        assert played(tasks, remote, policy) == expected
+        assert played(tasks, remote, wrong) == missed
+        assert {t.id for t in remote.tasks(0.5)} == {t.id for t in here.tasks(0.5)}
+        mine, theirs = (e.part(e.tasks(0.5), None) for e in (here, remote))
+        assert theirs == mine and remote.name == "bfcl"
+
+
+def test_bfcl_in_processes_is_bfcl_here() -> None:
+    here = make_environment("bfcl")
+    tasks = bfcl_tasks(here)[:2]
+    policy = OraclePolicy(tasks, DIALECT, TEMPLATE)
+    elsewhere = ProcessEnvironment(here, "bfcl", {}, processes=2, seconds=30)
+    try:
+        assert played(tasks, elsewhere, policy) == played(tasks, here, policy)
+    finally:
+        elsewhere.close()
+
+
+@pytest.mark.slow
+def test_python_tool_elsewhere_is_python_tool_here() -> None:
+    here = make_environment("python_tool", {"questions": {"count": 8}})
+    tasks = questions(here)
+    program = "[code_interpreter(code='print(6*7)')]"
+    answer = f"It is \\boxed{{{tasks[0].world['answer']}}}."
+    policy = script(program, answer)
+    expected = played(tasks, here, policy)
+    assert [t.verdicts[0].correct for t in expected][:2] == [True, True]
+    assert expected[0].steps[0].results[0].content == "42\n"
+    with served(here) as url:
+        assert played(tasks, RemoteEnvironment(url), policy) == expected
+    here.close()
+
+
+def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(url: str, body: Any, token: str = "") -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(url, raw, headers, method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    with served(NotesEnvironment(), "secret", sessions=2, body=5000, idle=2.0) as url:
+        reset = {"task": TASK.to_json()}
+        assert ask(f"{url}/reset", reset)[0] == 401
+        assert ask(f"{url}/reset", reset, "wrong")[0] == 401
+        assert ask(f"{url}/health", {})[0] == 200
+        assert ask(f"{url}/reset", b"{" + b" " * 6000, "secret")[0] == 413
+        assert ask(f"{url}/reset", b"{", "secret")[0] == 400
+        assert ask(f"{url}/reset", {"task": {"env": 1}}, "secret")[0] == 422
+        opened = [ask(f"{url}/reset", reset, "secret") for _ in range(3)]
+        assert [status for status, _ in opened] == [200, 200, 429]
+        name = opened[0][1]["episode_id"]
+        assert opened[0][1] | {"episode_id": ""} == {
+            "episode_id": "", "observation": {"judges": False}, "reward": None, "done": False
+        }  # fmt: skip
+
+        def step(number: int, **action: Any) -> tuple[int, Any]:
+            body = {"episode_id": name, "number": number, "action": action}
+            return ask(f"{url}/step", body, "secret")
+
+        assert step(0, type="begin_turn", index=0)[0] == 200
+        call = {"name": "add", "arguments": {"amount": 2}}
+        first = step(1, type="call", call=call)
+        assert first[1]["observation"] == {"content": "2", "failed": False}
+        assert step(1, type="call", call=call) == first  # asked again, done once
+        assert step(2, type="call", call=call)[1]["observation"]["content"] == "4"
+        assert step(9, type="call", call=call)[0] == 409
+        assert "no action 'dance'" in step(3, type="dance")[1]["observation"]["error"]
+        time.sleep(4.0)  # nobody asks: both are closed
+        assert step(4, type="end_turn")[0] == 404
+        assert ask(f"{url}/reset", reset, "secret")[0] == 200
+        monkeypatch.setenv("RODS_ENV_TOKEN", "secret")
+        policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
+        assert all(t.solved for t in played([TASK], RemoteEnvironment(url), policy, k=1))
+
+
+def test_what_breaks_there_is_a_failure_here() -> None:
+    def broken(task: object, number: int) -> None:
+        raise EnvError("the tool server is away")
+
+    with served(NotesEnvironment(broken)) as url:  # type: ignore[arg-type]
+        remote = RemoteEnvironment(url)
+        [trajectory] = played([TASK], remote, script("[total()]"), k=1)
+        assert trajectory.stop is StopReason.FAILURE
+        assert "the tool server is away" in str(trajectory.failure)
+        with pytest.raises(EnvError, match="KeyError"):
+            remote.open(dataclasses.replace(TASK, world={}))
+    with pytest.raises(EnvError, match="service failed"):
+        RemoteEnvironment("http://127.0.0.1:1", seconds=1)
+    with pytest.raises(ConfigError, match=r"env\.remote\.url"):
+        RemoteEnvironment("")
+
+
+def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
+    let_go = threading.Event()
+
+    def broken(task: object, number: int) -> None:
+        if number == 0:
+            let_go.wait(20)
+
+    with served(NotesEnvironment(broken, blocking=True), seconds=0.3) as url:  # type: ignore[arg-type]
+        remote = RemoteEnvironment(url)
+        started = time.perf_counter()
+        policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
+        assert all(t.solved for t in played([TASK], remote, policy, k=6))
+        assert time.perf_counter() - started < 8
+        let_go.set()
+
+
+def test_a_process_that_hangs_or_dies_is_replaced() -> None:
+    inner = make_environment("elsewhere_worlds:Moody")
+    elsewhere = ProcessEnvironment(inner, "elsewhere_worlds:Moody", {}, processes=2, seconds=1.0)
+    try:
+        with pytest.raises(EnvError, match="gave no answer for 1 seconds"):
+            world = elsewhere.open(TASK)
+            world.begin_turn(0)
+            world.call(ToolCall("hang"))
+        world.close()
+        with pytest.raises(EnvError, match="died"):
+            world = elsewhere.open(TASK)
+            world.begin_turn(0)
+            world.call(ToolCall("die"))
+        world.close()
+        assert elsewhere.replaced == 2
+        policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
+        trajectories = played([TASK], elsewhere, policy, k=4)
+        assert all(t.solved for t in trajectories)
+        os.kill(next(iter(elsewhere._all)).pid, signal.SIGKILL)
+        trajectories = played([TASK], elsewhere, policy, k=4)
+        assert all(t.solved for t in trajectories)  # the one that met it was tried again
+    finally:
+        elsewhere.close()
