@@ -10,10 +10,10 @@ All are frozen values. Nothing here knows about models, worlds or files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """What JSON can say."""
@@ -46,6 +46,16 @@ class ToolSpec:
     description: str
     parameters: Mapping[str, Json]
     """JSON schema of type `object`: `properties` in the order of the signature, `required`."""
+
+    @property
+    def properties(self) -> Mapping[str, Mapping[str, Any]]:
+        """Schema of each parameter, by name."""
+        return cast("Mapping[str, Mapping[str, Any]]", self.parameters.get("properties") or {})
+
+    @property
+    def required(self) -> Sequence[str]:
+        """Parameters that must be given."""
+        return cast("Sequence[str]", self.parameters.get("required") or ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ matter. Names of required and unknown arguments are checked here, in nested call
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from rods.types import (
     Message,
@@ -39,12 +39,10 @@ class Parsed:
 
 
 class Dialect(Protocol):
-    """One way of writing calls."""
+    """One way of writing calls. Derive from it: how feedback and results are told has defaults."""
 
-    @property
-    def feedback_role(self) -> Role:
-        """Role of the message that carries feedback about an error verdict."""
-        ...
+    feedback_role: Role = "tool"
+    """Role of the message that carries feedback about an error verdict."""
 
     def system_prompt(self) -> str:
         """Short instructions: how to call, how to answer, when to call nothing."""
@@ -84,7 +82,7 @@ class Dialect(Protocol):
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
     ) -> tuple[Message, ...]:
         """The messages by which the model reads what its calls returned, in order."""
-        ...
+        return tuple(Message("tool", result.content) for result in results)
 
 
 class Asked(Protocol):
@@ -166,11 +164,6 @@ class InlineDialect(Protocol):
         ...
 
 
-def tool_messages(results: Iterable[ToolResult]) -> tuple[Message, ...]:
-    """One tool message for each result."""
-    return tuple(Message("tool", result.content) for result in results)
-
-
 def too_long() -> Parsed:
     """The verdict on a generation that hit its token limit."""
     return Parsed(
@@ -189,17 +182,11 @@ def malformed(problem: str, remedy: str) -> Parsed:
 
 def signature(spec: ToolSpec) -> str:
     """The tool as one line: `cp(source: string, destination: string, force: boolean?)`."""
-    properties, required = _schema(spec)
-    parts: list[str] = []
-    for name, schema in properties.items():
-        kind = cast("dict[str, Any]", schema).get("type", "any")
-        parts.append(f"{name}: {kind}{'' if name in required else '?'}")
+    parts = [
+        f"{name}: {schema.get('type', 'any')}{'' if name in spec.required else '?'}"
+        for name, schema in spec.properties.items()
+    ]
     return f"{spec.name}({', '.join(parts)})"
-
-
-def parameter_names(spec: ToolSpec) -> list[str]:
-    """Names of the parameters in the order of the signature."""
-    return list(_schema(spec)[0])
 
 
 def check_calls(
@@ -255,12 +242,6 @@ def _calls_in(value: Value) -> Iterator[ToolCall]:
             yield from _calls_in(item)
 
 
-def _schema(spec: ToolSpec) -> tuple[dict[str, Any], set[str]]:
-    properties = cast("dict[str, Any]", spec.parameters.get("properties") or {})
-    required = cast("list[str]", spec.parameters.get("required") or [])
-    return properties, set(required)
-
-
 def _unknown(name: str, offered: Mapping[str, ToolSpec]) -> str:
     near = difflib.get_close_matches(name.rsplit(".", 1)[-1], offered, 3, 0.6)
     hint = f" The nearest are: {', '.join(near)}." if near else ""
@@ -271,7 +252,7 @@ def _unknown(name: str, offered: Mapping[str, ToolSpec]) -> str:
 
 
 def _argument_fault(call: ToolCall, spec: ToolSpec) -> str:
-    properties, required = _schema(spec)
+    properties, required = spec.properties, spec.required
     missing = [name for name in properties if name in required and name not in call.arguments]
     missing += sorted(n for n in required if n not in properties and n not in call.arguments)
     if missing:

@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.dialects.base import Parsed, check_calls, has_nested, malformed, too_long, tool_messages
+from rods.dialects.base import Dialect, Parsed, check_calls, has_nested, malformed, too_long
 from rods.errors import TaskError
-from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec
+from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"\A\s*```[a-z_]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
@@ -110,10 +110,9 @@ def unfence(text: str) -> str:
     return found.group(1) if found else text
 
 
-class Hermes:
+class Hermes(Dialect):
     """JSON with `name` and `arguments` in `<tool_call>` tags; text before them is allowed."""
 
-    feedback_role: Role = "tool"
     _remedy = (
         "Write each call as <tool_call>\n"
         '{"name": "function", "arguments": {"argument": "value"}}\n</tool_call>'
@@ -186,17 +185,10 @@ class Hermes:
         """One line of JSON for each tool, within `<tools>` tags."""
         return f"<tools>\n{describe_json(specs)}\n</tools>"
 
-    def results(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
-    ) -> tuple[Message, ...]:
-        """One tool message for each result."""
-        return tool_messages(results)
 
-
-class Llama:
+class Llama(Dialect):
     """JSON with `name` and `parameters` as the whole text; several are separated by `;`."""
 
-    feedback_role: Role = "tool"
     _tag = "<|python_tag|>"
     _remedy = (
         'Write only the call: {"name": "function", "parameters": {"argument": "value"}}; several '
@@ -247,9 +239,3 @@ class Llama:
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool."""
         return describe_json(specs)
-
-    def results(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
-    ) -> tuple[Message, ...]:
-        """One tool message for each result."""
-        return tool_messages(results)

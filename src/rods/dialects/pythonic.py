@@ -16,17 +16,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import (
+    Dialect,
     Parsed,
     check_calls,
     malformed,
-    parameter_names,
     signature,
     too_long,
-    tool_messages,
 )
 from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
-from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
+from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
 
 _FENCE = re.compile(r"\A```[a-z_]*\s*\n(.*?)\n?\s*```\Z", re.DOTALL)
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
@@ -36,10 +35,8 @@ _REMEDY = (
 )
 
 
-class Pythonic:
+class Pythonic(Dialect):
     """`[f(a=1), g(b='x')]` is calls; text that does not start with `[` is an answer."""
-
-    feedback_role: Role = "tool"
 
     def system_prompt(self) -> str:
         """Short instructions."""
@@ -86,18 +83,12 @@ class Pythonic:
             for s in specs
         )
 
-    def results(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
-    ) -> tuple[Message, ...]:
-        """One tool message for each result."""
-        return tool_messages(results)
-
 
 def _named(call: PyCall, offered: Mapping[str, ToolSpec], faults: dict[str, str]) -> ToolCall:
     """Name the arguments that were given by place; what does not fit goes into `faults`."""
     arguments: dict[str, Value] = {}
     spec = offered.get(call.name)
-    names = parameter_names(spec) if spec else []
+    names = list(spec.properties) if spec else []
     for place, value in enumerate(call.positional):
         name = names[place] if place < len(names) else f"argument_{place + 1}"
         if spec and place >= len(names):
@@ -154,4 +145,4 @@ class Compact(Pythonic):
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line a tool, `name(parameter,parameter)`, as the policy's chat template writes it."""
-        return "\n".join(f"{s.name}({','.join(parameter_names(s))})" for s in specs)
+        return "\n".join(f"{s.name}({','.join(s.properties)})" for s in specs)

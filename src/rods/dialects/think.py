@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Parsed, check_calls, malformed, too_long, tool_messages
+from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
 from rods.dialects.jsonic import JsonCallError, describe_json, dump_call, read_json_calls, unfence
 from rods.errors import TaskError
-from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec
+from rods.types import ParseVerdict, Role, ToolCall, ToolSpec
 
 _TAGS = ("think", "tool_call", "answer")
 _WHOLE = re.compile(r"\A\s*<think>(.*?)</think>\s*<(tool_call|answer)>(.*)</\2>\s*\Z", re.DOTALL)
@@ -26,7 +26,7 @@ _REMEDY = (
 )
 
 
-class Think:
+class Think(Dialect):
     """`<think>` and then one `<tool_call>` or one `<answer>`."""
 
     feedback_role: Role = "user"
@@ -85,12 +85,6 @@ class Think:
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool."""
         return describe_json(specs)
-
-    def results(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
-    ) -> tuple[Message, ...]:
-        """One tool message for each result."""
-        return tool_messages(results)
 
 
 def _grammar_fault(text: str, whole: re.Match[str] | None) -> str:

@@ -14,7 +14,6 @@ the curriculum asks of a question environment (`rods.env.QuestionSource`). Progr
 from __future__ import annotations
 
 import atexit
-import random
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -23,15 +22,14 @@ from pydantic import JsonValue
 from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.families import (
     FAMILIES,
-    HELD_OUT,
-    is_generated,
     question_of,
     question_task,
     question_tasks,
 )
+from rods.envs.questions.question import Question
 from rods.envs.questions.world import QuestionWorld
-from rods.errors import ConfigError, RewardError, TaskError
-from rods.rewards.answers import as_strictly, judge_answer, references
+from rods.errors import ConfigError
+from rods.rewards.answers import judge_answer
 from rods.rewards.reading import without_calls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
 from rods.sandbox.pool import SandboxPool, Session
@@ -41,8 +39,6 @@ from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 
 TOOL = "code_interpreter"
-DRAWS = 32
-"""Draws until another question differs from the one it comes from."""
 ERROR_LINES = 20
 """Lines of standard error that are shown, from its end."""
 
@@ -143,14 +139,8 @@ class PythonToolEnvironment(QuestionEnvironment):
         for pool in pools.values():
             pool.close()
 
-    def open(self, task: Task) -> PythonToolWorld:
-        """A fresh world; raises `TaskError` for a task of another environment."""
-        if task.env != self.name:
-            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
-        try:
-            references(task)
-        except RewardError as error:
-            raise TaskError(str(error)) from error
+    def world(self, task: Task) -> PythonToolWorld:
+        """A fresh world."""
         return PythonToolWorld(task, self)
 
     # -- its questions ------------------------------------------------------------
@@ -160,31 +150,17 @@ class PythonToolEnvironment(QuestionEnvironment):
         families = settings.families or tuple(FAMILIES)
         return question_tasks(families, settings.difficulty, count, held_out, self.name)
 
-    def another(self, task: Task, rng: random.Random) -> Task | None:
-        """Another question of the task's family, difficulty and side; None: there is none."""
-        if not is_generated(task):
-            return None
-        known = question_of(task)  # raises TaskError where the world is not what it says
-        world = task.world
-        first = HELD_OUT if self.is_held_out(task) else 0
-        family, difficulty = str(world["family"]), int(str(world["difficulty"]))
-        seeds = (first + rng.randrange(HELD_OUT) for _ in range(DRAWS))
-        made = (question_task(family, difficulty, seed, self.name) for seed in seeds)
-        new = next((new for new in made if new.turns[0].user != known.text), None)
-        return new and as_strictly(new, task)
+    def make(self, like: Task, seed: int) -> Task:
+        """The question of another seed."""
+        family, difficulty = str(like.world["family"]), int(str(like.world["difficulty"]))
+        return question_task(family, difficulty, seed, self.name)
 
-    def is_held_out(self, task: Task) -> bool:
-        """Whether a generated question is of the held-out side, by its seed."""
-        return is_generated(task) and int(str(task.world["seed"])) >= HELD_OUT
+    def remake(self, task: Task) -> Question:
+        """A generated question, made again."""
+        return question_of(task)
 
-    def replay(self, task: Task) -> str | None:
-        """What is wrong with a generated question; None: its program prints its answer."""
-        if not is_generated(task):
-            return None
-        try:
-            question = question_of(task)
-        except (TaskError, ConfigError) as error:
-            return str(error)
+    def wrong(self, question: Question) -> str | None:
+        """Whether its program prints its answer."""
         if not question.program:
             return None
         done = self.execute(question.program, bare=True)

@@ -9,7 +9,6 @@ is read by `rods.infra.pycall`, anything but literals and nested declared calls 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
 from rods.types import ToolCall, ToolSpec, Value
@@ -41,7 +40,7 @@ def name_arguments(call: PyCall, specs: Mapping[str, ToolSpec]) -> ToolCall:
     spec = specs.get(call.name)
     if spec is None:
         raise CallError(f"there is no function '{call.name}'")
-    names = list(cast("Mapping[str, object]", spec.parameters.get("properties", {})))
+    names = list(spec.properties)
     if len(call.positional) > len(names):
         raise CallError(
             f"{call.name} takes {len(names)} arguments, {len(call.positional)} were given"

@@ -1,7 +1,7 @@
 """What environments of questions share: generated questions, and those of published data sets.
 
-Owns how many questions of each side there are, the reading of files and the marks of
-`env.questions`. Never makes a question: environments add `generate`.
+Owns how many questions of each side there are, how another one is found, the reading of files and
+the marks of `env.questions`. Never makes a question: environments add `generate`, `make`, `remake`.
 
     class SearchEnvironment(QuestionEnvironment): ...
     SearchEnvironment(questions={"count": 40}).tasks(held_out=0.25)
@@ -9,18 +9,24 @@ Owns how many questions of each side there are, the reading of files and the mar
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from rods.env import Environment
+from rods.env import Environment, World
 from rods.envs.questions.files import load_question_tasks
-from rods.rewards.answers import leniently, require_judges
+from rods.envs.questions.question import HELD_OUT, Question, is_generated
+from rods.errors import ConfigError, RewardError, TaskError
+from rods.rewards.answers import as_strictly, leniently, references, require_judges
 from rods.settings.env import QuestionSettings
 from rods.split import Split, sides
 from rods.task import Task
+
+DRAWS = 32
+"""Draws for another question before there is none."""
 
 
 class QuestionEnvironment(Environment):
@@ -35,8 +41,63 @@ class QuestionEnvironment(Environment):
         """So many questions of one side, the same in every run; no text stands on both sides."""
 
     @abstractmethod
+    def make(self, like: Task, seed: int) -> Task:
+        """The question of another seed, of the same family and difficulty."""
+
+    @abstractmethod
+    def remake(self, task: Task) -> Question:
+        """A generated question, made again; `TaskError` where that is not what the task has."""
+
+    @abstractmethod
+    def world(self, task: Task) -> World:
+        """A fresh world of a task that was looked at."""
+
+    def wrong(self, question: Question) -> str | None:
+        """What is wrong with a question that was made again; None: nothing, or not known."""
+        return None
+
+    def generated(self, task: Task) -> bool:
+        """Whether the environment made the question; it can then be made again."""
+        return is_generated(task)
+
     def is_held_out(self, task: Task) -> bool:
-        """Whether a generated question is of the held-out side."""
+        """Whether a generated question is of the held-out side, by its seed."""
+        seed = task.world.get("seed")
+        return self.generated(task) and isinstance(seed, int) and seed >= HELD_OUT
+
+    def another(self, task: Task, rng: random.Random) -> Task | None:
+        """Another question of the task's family, difficulty and side; None: there is none.
+
+        Raises:
+            TaskError: the task's world is not what it says.
+        """
+        if not self.generated(task):
+            return None
+        text, first = self.remake(task).text, HELD_OUT if self.is_held_out(task) else 0
+        for _ in range(DRAWS):
+            made = self.make(task, first + rng.randrange(HELD_OUT))
+            if made.turns[0].user != text:
+                return as_strictly(made, task)
+        return None
+
+    def replay(self, task: Task) -> str | None:
+        """What is wrong with a generated question or its answer; None: nothing, or not known."""
+        if not self.generated(task):
+            return None
+        try:
+            return self.wrong(self.remake(task))
+        except (TaskError, ConfigError) as error:
+            return str(error)
+
+    def open(self, task: Task) -> World:
+        """A fresh world; raises `TaskError` for a task of another environment."""
+        if task.env != self.name:
+            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
+        try:
+            references(task)
+        except RewardError as error:
+            raise TaskError(str(error)) from error
+        return self.world(task)
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """Generated questions, the training side first."""

@@ -18,13 +18,19 @@ import zlib
 from collections.abc import Sequence
 from typing import cast
 
-from rods.envs.questions.question import HARDEST, Family, Question, steps
+from rods.envs.questions.question import (
+    HARDEST,
+    HELD_OUT,
+    Family,
+    Question,
+    is_generated,
+    require_same,
+    steps,
+)
 from rods.envs.questions.words import WORDS
 from rods.errors import ConfigError, TaskError
 from rods.task import Provenance, Task, Turn
 
-HELD_OUT = 1_000_000_000
-"""First seed of the held-out side."""
 HELD_OUT_PART = 4
 """One text in so many belongs to the held-out side."""
 TRIES = 256
@@ -154,13 +160,6 @@ def question_task(family: str, difficulty: int, seed: int, env: str = "python_to
     )
 
 
-def is_generated(task: Task) -> bool:
-    """Whether a task's world says which question it is."""
-    world = task.world
-    numbers = (world.get("difficulty"), world.get("seed"))
-    return isinstance(world.get("family"), str) and all(type(n) is int for n in numbers)
-
-
 def question_of(task: Task) -> Question:
     """The question of a generated task, made again.
 
@@ -175,12 +174,7 @@ def question_of(task: Task) -> Question:
     world = task.world
     family, difficulty, seed = world["family"], world["difficulty"], world["seed"]
     question = make_question(cast("str", family), cast("int", difficulty), cast("int", seed))
-    if (question.text, question.answer) != (task.turns[0].user, world.get("answer")):
-        raise TaskError(
-            f"task {task.id}: {family}-{difficulty}-{seed} is now {question.text!r} with answer "
-            f"{question.answer!r}, but the task has {task.turns[0].user!r}. It was made by "
-            "another version; generate the tasks anew."
-        )
+    require_same(task, question, f"{family}-{difficulty}-{seed}")
     return question
 
 

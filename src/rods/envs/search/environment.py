@@ -12,7 +12,6 @@ Owns the tool, what it prints, and the limits of both. The answer is judged by
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,12 +22,12 @@ from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.world import QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
 from rods.envs.search.documents import Hit, Retriever
-from rods.envs.search.hops import HELD_OUT, question_of, question_task, search_tasks
+from rods.envs.search.hops import HopQuestion, question_of, question_task, search_tasks
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.progress import bar
 from rods.envs.search.remote import RemoteRetriever
-from rods.errors import ConfigError, RewardError, TaskError
-from rods.rewards.answers import as_strictly, judge_answer, references
+from rods.errors import ConfigError
+from rods.rewards.answers import judge_answer
 from rods.settings.env import QuestionSettings
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
@@ -38,8 +37,6 @@ RESULTS = 3
 """Documents that one search shows."""
 TEXT_CHARS = 1500
 """Characters of one document that are shown; about 250 words, more than a passage of Search-R1."""
-DRAWS = 32
-"""Draws until another question differs from the one it comes from."""
 QUERY_CHARS = 500
 """A longer query is refused."""
 
@@ -105,53 +102,29 @@ class SearchEnvironment(QuestionEnvironment):
                 self._index = open_retriever(self._corpus, self._address)
             return self._index
 
-    def open(self, task: Task) -> SearchWorld:
-        """A fresh world; raises `TaskError` for a task of another environment."""
-        if task.env != self.name:
-            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
-        try:
-            references(task)
-        except RewardError as error:
-            raise TaskError(str(error)) from error
+    def world(self, task: Task) -> SearchWorld:
+        """A fresh world."""
         return SearchWorld(task, self)
 
     def generate(self, settings: QuestionSettings, count: int, held_out: bool) -> Sequence[Task]:
         """Questions about the bundled corpus."""
         return search_tasks(settings.difficulty, count, held_out)
 
-    def another(self, task: Task, rng: random.Random) -> Task | None:
-        """Another question of as many hops and of the same side; None: the task was not made."""
-        if task.world.get("family") is None:
-            return None
-        question = question_of(task)
-        first = HELD_OUT if self.is_held_out(task) else 0
-        for _ in range(DRAWS):
-            made = question_task(len(question.steps), first + rng.randrange(HELD_OUT))
-            if made.turns[0].user != question.text:
-                return as_strictly(made, task)
-        return None
+    def make(self, like: Task, seed: int) -> Task:
+        """The question of another seed, of as many hops."""
+        return question_task(int(str(like.world["difficulty"])), seed)
 
-    def is_held_out(self, task: Task) -> bool:
-        """Whether a generated question is of the held-out side, by its seed."""
-        seed = task.world.get("seed")
-        return isinstance(seed, int) and seed >= HELD_OUT
+    def remake(self, task: Task) -> HopQuestion:
+        """A generated question, made again: its chain of facts gives its answer."""
+        return question_of(task)
+
+    def generated(self, task: Task) -> bool:
+        """Whether it names a family; what it says beside that must then be right."""
+        return task.world.get("family") is not None
 
     def calls_needed(self, task: Task) -> int | None:
         """Searches without which a generated question cannot be answered: a fact each."""
-        made = task.world.get("family") is not None
-        return len(question_of(task).steps) if made else None
-
-    def replay(self, task: Task) -> str | None:
-        """What is wrong with a generated question; None: its chain of facts gives its answer."""
-        if task.world.get("family") is None:
-            return None
-        try:
-            question = question_of(task)
-        except (TaskError, ConfigError) as error:
-            return str(error)
-        if (question.text, question.answer) == (task.turns[0].user, task.world.get("answer")):
-            return None
-        return f"its seed means {question.text!r} with the answer {question.answer!r}"
+        return len(question_of(task).steps) if self.generated(task) else None
 
     def find(self, query: str) -> ToolResult:
         """What the policy reads of one search.

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from rods.envs.questions.question import HELD_OUT, Question, require_same
 from rods.envs.search.atlas import PROVINCES, SEED, Province, make_atlas
 from rods.envs.search.relations import BY_KIND, BY_NAME, LAKE, NUMBER
 from rods.errors import ConfigError, TaskError
@@ -25,8 +26,6 @@ from rods.types import Json
 
 FAMILY = "hops"
 MOST_HOPS = 3
-HELD_OUT = 1_000_000_000
-"""First seed of the held-out side."""
 HELD_OUT_PROVINCES = 16
 """Of the bundled world's 64; drawn once, the same in every run."""
 
@@ -40,15 +39,11 @@ class Hop(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HopQuestion:
-    """A question with its answer; has what demonstrations ask of a question."""
+class HopQuestion(Question):
+    """A question; its `programs` are the queries that find the facts in order."""
 
-    text: str
-    answer: str
-    programs: tuple[str, ...]
-    """Queries that find the facts in order."""
-    steps: tuple[Hop, ...]
-    province: int
+    steps: tuple[Hop, ...] = ()
+    province: int = 0
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -105,12 +100,7 @@ def question_of(task: Task) -> HopQuestion:
             f"{FAMILY!r}, difficulty and seed."
         )
     question = make_question(hops, seed)
-    if (question.text, question.answer) != (task.turns[0].user, task.world.get("answer")):
-        raise TaskError(
-            f"task {task.id}: {FAMILY}-{hops}-{seed} is now {question.text!r} with answer "
-            f"{question.answer!r}, but the task has {task.turns[0].user!r}. It was made by another "
-            "version; generate the tasks anew."
-        )
+    require_same(task, question, f"{FAMILY}-{hops}-{seed}")
     return question
 
 

@@ -55,12 +55,12 @@ class Tool:
 
     def fault(self, arguments: Mapping[str, Value]) -> str:
         """What is wrong with these arguments, empty if nothing is."""
-        properties = cast("Mapping[str, Mapping[str, Any]]", self.spec.parameters["properties"])
+        properties = self.spec.properties
         for name in arguments:
             if name not in properties:
                 known = ", ".join(properties) or "none"
                 return f"there is no parameter '{name[:80]}'; it takes: {known}"
-        for name in cast("Sequence[str]", self.spec.parameters["required"]):
+        for name in self.spec.required:
             if name not in arguments:
                 return f"the required argument {name} is missing"
         for name, value in arguments.items():

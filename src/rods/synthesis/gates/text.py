@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from rods.synthesis.gates.case import Case, Facts, SourceTurn
 from rods.synthesis.structure.sources import Argument, Source
@@ -95,7 +95,7 @@ def _identifiers(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     if known is None or known[0] is not specs:
         names = set(specs)
         for spec in specs.values():
-            names |= cast("Mapping[str, Any]", spec.parameters.get("properties", {})).keys()
+            names |= spec.properties.keys()
         plain = frozenset(name for name in names if _IDENTIFIER.fullmatch(name))
         known = _NAMES[id(specs)] = (specs, plain)
     return known[1]
@@ -235,7 +235,6 @@ def _other_unit(call: ToolCall, spec: ToolSpec, said: Sequence[tuple[float, _Uni
 
 def _units_of(spec: ToolSpec, name: str) -> frozenset[_Unit]:
     """Units that a parameter's name and description speak of."""
-    properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
-    text = f"{parted} {properties.get(name, {}).get('description', '')}".lower()
+    text = f"{parted} {spec.properties.get(name, {}).get('description', '')}".lower()
     return frozenset(_UNITS[word] for word in re.findall(r"[a-z]+", text) if word in _UNITS)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rods.synthesis.structure.sources import Argument, Source, normal
-from rods.synthesis.structure.trace import Leaf, Path, TraceStep
+from rods.synthesis.structure.trace import Leaf, TraceStep, field_of
 from rods.task import Task
 from rods.types import Value
 
@@ -68,7 +68,7 @@ class ApiGraph:
             if argument.source is not Source.RESULT or argument.feeder is None:
                 continue
             producer, consumer = steps[argument.feeder], steps[argument.step]
-            for name in {_field(leaf.path) for leaf in producer.leaves if _same(leaf, argument)}:
+            for name in {field_of(leaf.path) for leaf in producer.leaves if _same(leaf, argument)}:
                 key = consumer.call.name, argument.name
                 self.feeds.setdefault(key, Counter())[producer.call.name, name] += 1
 
@@ -88,10 +88,6 @@ class ApiGraph:
     def ranked(self, before: str, tools: Sequence[str]) -> list[float]:
         """Weights of several tools."""
         return [self.weight(before, tool) for tool in tools]
-
-
-def _field(path: Path) -> str:
-    return next((part for part in reversed(path) if isinstance(part, str)), "")
 
 
 def _same(leaf: Leaf, argument: Argument) -> bool:

@@ -137,8 +137,7 @@ def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
 def _texts(tools: Mapping[str, ToolSpec]) -> Iterator[str]:
     """Names of all parameters that take free text."""
     for spec in tools.values():
-        properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
-        for name, schema in properties.items():
+        for name, schema in spec.properties.items():
             items = cast("Mapping[str, Any]", schema.get("items", {}))
             text = "string" in (schema.get("type"), items.get("type"))
             if text and not (schema.get("enum") or items.get("enum")):

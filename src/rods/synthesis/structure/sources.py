@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 
 from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
 from rods.task import Task
-from rods.types import ToolSpec, Value
+from rods.types import ToolSpec
 
 NUMBER = re.compile(
     r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d)|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
@@ -295,7 +295,6 @@ def _schema_text(spec: ToolSpec, name: str) -> str:
     known = _SCHEMA_TEXTS.get((spec.name, name))
     if known is not None and known[0] is spec:
         return known[1]
-    properties = cast("Mapping[str, Value]", spec.parameters.get("properties", {}))
-    text = json.dumps(properties.get(name, {})).lower()
+    text = json.dumps(spec.properties.get(name, {})).lower()
     _SCHEMA_TEXTS[(spec.name, name)] = (spec, text)
     return text

@@ -66,6 +66,11 @@ def _leaves(value: object, path: Path, found: list[Leaf]) -> None:
         found.append(Leaf(path, cast("Scalar", value)))
 
 
+def field_of(path: Path) -> str:
+    """The innermost name on the way to a leaf; empty where there are only places in lists."""
+    return next((part for part in reversed(path) if isinstance(part, str)), "")
+
+
 @functools.lru_cache(maxsize=4096)
 def read_result(content: str) -> tuple[Json, tuple[Leaf, ...]]:
     """A result's content as JSON (or the text where it is none), and its scalars.

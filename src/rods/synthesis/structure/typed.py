@@ -71,7 +71,7 @@ FORMS: tuple[tuple[re.Pattern[str], str, Callable[[str], bool]], ...] = (
 
 def mistyped(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with the form of these arguments, one line each; unknown names are not told."""
-    properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
+    properties = spec.properties
     return [
         f"{name}={value!r} is not {wanted}"
         for name, value in arguments.items()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import Scalar, TraceStep
+from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.synthesis.templates.phrases import Phrases, Producer
 from rods.types import ToolCall
 
@@ -46,11 +46,11 @@ def clear_producer(
         return None
     kind = domains.parameter(call.name, name)
     for number in range(len(steps) - 1, -1, -1):
-        fields = _fields(steps[number], value)
+        fields = fields_with(steps[number], value)
         if not fields or (domains.inferred and name not in fields):
             continue
         made = steps[number].call
-        alone = any(len(_values(steps[number], field)) == 1 for field in fields)
+        alone = any(len(values_of(steps[number], field)) == 1 for field in fields)
         named = phrases.names_its_producer(call, name, made)
         alike = [n for n, step in enumerate(steps) if step.call.name == made.name and n != number]
         turn = max((first for first in began if first <= number), default=0)
@@ -83,18 +83,15 @@ def place_of(step: TraceStep, value: Scalar) -> str:
     return ""
 
 
-def _fields(step: TraceStep, value: Scalar) -> set[str]:
-    """Names under which a result shows a value."""
+def fields_with(step: TraceStep, value: Scalar) -> set[str]:
+    """The fields of a step's result that show a value."""
     key = normal(value)
-    return {_name(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
+    return {field_of(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
 
 
-def _name(path: Sequence[str | int]) -> str:
-    return next((part for part in reversed(path) if isinstance(part, str)), "")
-
-
-def _values(step: TraceStep, field: str) -> set[str]:
-    return {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) == field}
+def values_of(step: TraceStep, field: str) -> set[str]:
+    """All values that a field of a step's result shows."""
+    return {normal(leaf.value) for leaf in step.leaves if field_of(leaf.path) == field}
 
 
 def _rival(step: TraceStep, named: set[str], value: Scalar, kind: str, domains: Domains) -> bool:
@@ -110,5 +107,5 @@ def _rival(step: TraceStep, named: set[str], value: Scalar, kind: str, domains: 
         for argument, given in step.call.arguments.items()
         if argument in named | alike and not isinstance(given, bool | list | dict | ToolCall)
     }
-    shown = {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) in named}
+    shown = {normal(leaf.value) for leaf in step.leaves if field_of(leaf.path) in named}
     return bool((taken | shown) - {key})

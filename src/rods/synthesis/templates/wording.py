@@ -9,9 +9,9 @@ around clauses and the files of templates are `phrases.py`'s. Never chooses or e
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rods.types import ToolCall, ToolSpec, Value
 
@@ -215,9 +215,8 @@ def from_description(spec: ToolSpec, meant: Set[str] = frozenset()) -> Wording:
     words = sentence.split() or [noun(spec.name)]
     words[0] = _imperative(words[0].lower())
     base = SLOT.sub("", " ".join(words))
-    properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
+    properties, required = spec.properties, spec.required
     rest: list[str] = []
-    required = cast("Sequence[str]", spec.parameters.get("required", []))
     for name in required:
         placed = _placed(base, name, name in meant, properties.get(name, {}))
         if placed == base:

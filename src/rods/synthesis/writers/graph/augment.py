@@ -13,7 +13,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.templates.phrases import CallRequest
@@ -125,7 +125,7 @@ def missing_value(
         Open(index, name)
         for index, ask in enumerate(turn.asks)
         for name, value in ask.call.arguments.items()
-        if name in cast("Sequence[str]", ask.spec.parameters.get("required", []))
+        if name in ask.spec.required
         and name not in ask.shown
         and may_blur(ask.call.name, name)
         and isinstance(value, str | int | float)

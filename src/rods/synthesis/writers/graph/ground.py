@@ -10,7 +10,7 @@ executes a call: the caller finds out whether the world accepts it.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from rods.synthesis.structure.api_graph import ApiGraph
@@ -69,9 +69,7 @@ class Grounder:
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
         """A call with an argument for every required parameter and some of the others."""
-        parameters = self._specs[tool].parameters
-        properties = cast("Mapping[str, Mapping[str, Any]]", parameters.get("properties", {}))
-        required = cast("Sequence[str]", parameters.get("required", []))
+        properties, required = self._specs[tool].properties, self._specs[tool].required
         arguments = self._matter.carried(tool, live, rng)
         arguments |= self._matter.together(tool, arguments, live, rng)
         for name, schema in properties.items():

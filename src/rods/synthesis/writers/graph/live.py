@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.trace import Scalar, TraceStep, leaves
+from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves
 from rods.synthesis.writers.resample.entities import kind_map
 from rods.types import Json, Value
 
@@ -102,7 +102,7 @@ class Live:
         tail = name.rpartition("_")[2]
         found: dict[str, list[Scalar]] = {}
         for leaf in leaves(dict(self.configuration)):
-            at = next((part for part in reversed(leaf.path) if isinstance(part, str)), "")
+            at = field_of(leaf.path)
             if at in (name, tail) and leaf.value not in (None, ""):
                 found.setdefault(at, []).append(leaf.value)
         return list(dict.fromkeys(found.get(name) or found.get(tail, [])))

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.trace import Scalar, TraceStep
+from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.synthesis.writers.graph.live import Live, typed
-from rods.types import Json, ToolSpec, Value
+from rods.types import ToolSpec, Value
 
 OPTIONAL = 0.35
 """How often an optional argument is given of a tool that no training task calls."""
@@ -47,7 +46,7 @@ class Matter:
 
         A flight is booked as its fare was asked for; a price is that of the stock it is paid for.
         """
-        properties = cast("Mapping[str, Json]", self._specs[tool].parameters.get("properties", {}))
+        properties = self._specs[tool].properties
         found: dict[str, Value] = {}
         for name in properties:
             fed = self._fed(tool, name, live)
@@ -63,17 +62,17 @@ class Matter:
         return found
 
     def _goes_on(self, tool: str, name: str) -> bool:
-        properties = cast("Mapping[str, Json]", self._specs[tool].parameters.get("properties", {}))
+        properties = self._specs[tool].properties
         return name in properties and self._domains.parameter(tool, name) not in PASSING
 
     def _fed(self, tool: str, name: str, live: Live) -> tuple[TraceStep, Scalar] | None:
         """The latest result that gave such arguments in the training tasks, and its value."""
         producers = self._graph.feeds.get((tool, name), {})
-        properties = cast("Mapping[str, Any]", self._specs[tool].parameters.get("properties", {}))
+        properties = self._specs[tool].properties
         declared = str(properties[name].get("type", ""))
         for step in reversed(live.steps):
             for leaf in step.leaves:
-                at = next((part for part in reversed(leaf.path) if isinstance(part, str)), "")
+                at = field_of(leaf.path)
                 value = typed(leaf.value, declared)
                 if (step.call.name, at) in producers and value not in (None, ""):
                     return step, value
@@ -86,7 +85,7 @@ class Matter:
 
         Where both are looked up, it is rather those that were just shown.
         """
-        properties = cast("Mapping[str, Json]", self._specs[tool].parameters.get("properties", {}))
+        properties = self._specs[tool].properties
         found: dict[str, Value] = {}
         for pairs in self._domains.pairs:
             if not pairs.given(properties) or pairs.given(carried):

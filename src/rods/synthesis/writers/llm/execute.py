@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from rods.env import Environment
 from rods.synthesis.rejection import ErrorClass, Rejection
@@ -109,13 +109,11 @@ def fill(
 
 def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
     """What is wrong with arguments by their documentation: names, types, options, forms."""
-    properties = cast("Mapping[str, Mapping[str, Any]]", spec.parameters.get("properties", {}))
-    required = cast("Sequence[str]", spec.parameters.get("required", []))
-    found = [f"{name} is missing" for name in required if name not in arguments]
+    found = [f"{name} is missing" for name in spec.required if name not in arguments]
     found += [
-        f"there is no parameter {name}; known: {', '.join(properties)}"
+        f"there is no parameter {name}; known: {', '.join(spec.properties)}"
         for name in arguments
-        if name not in properties
+        if name not in spec.properties
     ]
     return found + mistyped(spec, arguments)
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from rods.synthesis.structure.sources import normal
-from rods.synthesis.structure.trace import Scalar, TraceStep, leaves, read_result
-from rods.synthesis.templates.clarity import place_of
+from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, read_result
+from rods.synthesis.templates.clarity import fields_with, place_of, values_of
 from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.prompting import POINTED_CHARS, shortened, summary
@@ -61,7 +61,7 @@ def pointer(steps: Sequence[TraceStep], number: int, name: str) -> Pointer | Non
     if isinstance(value, bool | list | dict | ToolCall) or value in (None, ""):
         return None
     for producer in range(number - 1, -1, -1):
-        fields = _fields(steps[producer], value)
+        fields = fields_with(steps[producer], value)
         if fields:
             if normal(value) in {
                 normal(x.value) for x in leaves(dict(steps[producer].call.arguments))
@@ -81,19 +81,9 @@ def _pointer(steps: Sequence[TraceStep], producer: int, where: str) -> Pointer:
     return Pointer(producer, step.turn + 1, shown, where)
 
 
-def _fields(step: TraceStep, value: Scalar) -> set[str]:
-    """Names under which a result shows a value; empty ones are of plain lists and texts."""
-    key = normal(value)
-    return {_name(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
-
-
-def _name(path: Sequence[str | int]) -> str:
-    return next((part for part in reversed(path) if isinstance(part, str)), "")
-
-
 def _where(step: TraceStep, value: Scalar, fields: Set[str], name: str) -> str:
     """The name under which the result shows this value alone, or its place; empty: neither."""
-    alone = [field for field in sorted(fields) if len(_values(step, field)) == 1]
+    alone = [field for field in sorted(fields) if len(values_of(step, field)) == 1]
     field = next(
         (f for f in alone if f == name or (f and name.endswith(f))), next(iter(alone), None)
     )
@@ -103,16 +93,12 @@ def _where(step: TraceStep, value: Scalar, fields: Set[str], name: str) -> str:
     return f"{place} {noun(sorted(fields)[0] or name)}" if place else ""
 
 
-def _values(step: TraceStep, field: str) -> set[str]:
-    return {normal(leaf.value) for leaf in step.leaves if _name(leaf.path) == field}
-
-
 def _rival(step: TraceStep, named: Set[str], value: Scalar) -> bool:
     """Whether a call takes or shows another value under one of these names."""
     names = named - {""}
     taken: list[Value] = [v for n, v in step.call.arguments.items() if n in names]
     plain = [v for v in taken if not isinstance(v, list | dict | ToolCall)]
-    shown = [leaf.value for leaf in step.leaves if _name(leaf.path) in names]
+    shown = [leaf.value for leaf in step.leaves if field_of(leaf.path) in names]
     return any(normal(other) != normal(value) for other in (*plain, *shown))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import numbers_in
@@ -176,7 +176,7 @@ def leaked(text: str, turn: PlannedTurn) -> list[str]:
     specs: dict[str, ToolSpec] = {ask.spec.name: ask.spec for ask in turn.asks}
     names = set(specs)
     for spec in specs.values():
-        names |= set(cast("dict[str, Any]", spec.parameters.get("properties", {})))
+        names |= set(spec.properties)
     values = {
         word
         for ask in turn.asks
