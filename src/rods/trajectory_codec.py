@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from rods.env import TurnVerdict
 from rods.errors import StoreError
-from rods.infra.files import pyarrow, replacing
+from rods.infra.files import parquet_rows, pyarrow, replacing
 from rods.task import call_from_json, call_to_json
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
@@ -138,19 +138,8 @@ def read_parquet(path: Path) -> Iterator[Trajectory]:
         StoreError: no such file, no Parquet file, or a row is broken; file and row are named.
         PrerequisiteError: pyarrow is not installed.
     """
-    arrow, parquet = pyarrow()
-    if not path.is_file():
-        raise StoreError(f"{path}: there is no such file of trajectories.")
-    try:
-        source = parquet.ParquetFile(path)
-    except arrow.ArrowInvalid as error:
-        raise StoreError(f"{path}: not a Parquet file, or cut short: {error}.") from error
-    number = 0
-    with source:
-        for batch in source.iter_batches(batch_size=_ROWS):
-            for row in batch.to_pylist():
-                number += 1
-                yield _unflat(row, f"{path}, row {number}")
+    for where, row in parquet_rows(path, "trajectories", StoreError):
+        yield _unflat(row, where)
 
 
 def _step_to_json(step: Step) -> dict[str, Any]:

@@ -6,11 +6,14 @@ Figures that a script may read go to standard output, everything else to standar
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
 from rods.config import SynthesisSettings
 from rods.errors import ConfigError
@@ -20,6 +23,8 @@ EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
 
 
+QUIET = 15.0
+"""Seconds between two lines of progress where no bar can be drawn."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Profile = Annotated[str, typer.Option(help="Of the recipe; `small`: its first, `full`: none.")]
 Recipe = Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")]
@@ -34,6 +39,34 @@ def out() -> Console:
 def say(text: str) -> None:
     """A line on standard error."""
     Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(text)
+
+
+@contextmanager
+def progress(what: str, total: float | None, done: float = 0) -> Generator[Callable[..., None]]:
+    """A bar on standard error; where none can be drawn, a line now and then.
+
+    Args:
+        what: is counted, in a word or two.
+        total: of it; None: said by the first update.
+        done: of it so far.
+
+    Yields:
+        A function of how much is done, with a note, and the total where that was not known.
+    """
+    columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    said = time.monotonic()
+    with Progress(*columns, "{task.fields[note]}", console=Console(stderr=True)) as bar:
+        line = bar.add_task(what, total=total, completed=done, note="")
+
+        def show(done: float, note: str = "", total: float | None = total) -> None:
+            nonlocal said
+            bar.update(line, completed=done, total=total, note=note)
+            late = time.monotonic() - said > QUIET
+            if not bar.console.is_terminal and (late or done == total):
+                said = time.monotonic()
+                say(f"{what}: {done:,.0f} of {total or 0:,.0f}; {note}".removesuffix("; "))
+
+        yield show
 
 
 def overrides(args: Sequence[str]) -> list[str]:

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
-from rods.cli.common import Profile, Recipe, out, overrides
+from rods.cli.common import Profile, Recipe, out, overrides, progress
 from rods.config import SMALL, load_config, with_overrides
 
 
@@ -35,9 +33,8 @@ def evaluate(
     else:
         config = load_config(recipe, profile, asked)
     play = evaluation_of(config, run)
-    with Progress(console=Console(stderr=True)) as bar:
-        line = bar.add_task("held-out evaluation", total=None)
-        rows = asyncio.run(play(lambda done, total: bar.update(line, completed=done, total=total)))
+    with progress("held-out trajectories", None) as show:
+        rows = asyncio.run(play(lambda done, total: show(done, "", total)))
     if as_json:
         out().print_json(data=rows)
     else:

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
-from rods.cli.common import say
+from rods.cli.common import progress, say
 from rods.config import ModelSettings, RolloutSettings, load_config
 from rods.errors import ConfigError, StoreError
 from rods.infra.files import disk
@@ -137,17 +135,12 @@ def _teach(
     """Train behind a progress bar; figures for the card."""
     from rods.policies.pretrain import teach
 
-    with Progress(
-        *Progress.get_default_columns(), "{task.fields[note]}", console=Console(stderr=True)
-    ) as bar:
-        line = bar.add_task("training", total=settings.tokens, note="")
+    with progress("tokens", settings.tokens) as show:
 
         def report(figures: dict[str, float]) -> None:
             rate = figures["tokens"] / figures["seconds"]
             note = f"loss {figures['loss']:.3f} right {figures['accuracy']:.2f} {rate:.0f} tok/s"
-            bar.update(line, completed=figures["tokens"], note=note)
-            if not bar.console.is_terminal and figures["step"] % 20 == 1:
-                say(f"step {figures['step']:.0f} {figures['tokens'] / 1e6:.2f}M {note}")
+            show(figures["tokens"], note)
 
         return teach(model, conversations, settings, seed, report)
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-from rods.cli.common import out, say
+from rods.cli.common import out, progress, say
 from rods.config import ModelSettings
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.interrupt import ctrl_c
@@ -21,11 +17,9 @@ from rods.store import RunDirectory, new_run_dir, require_free
 
 if TYPE_CHECKING:
     from rods.trainers.examples import Examples
-    from rods.trainers.sft import SftFigures, SftTrainer
+    from rods.trainers.sft import SftTrainer
 
 KIND = "sft"
-QUIET = 15.0
-"""Seconds between two lines of progress where no bar can be drawn."""
 RECENT = 50
 """Updates that the card's last loss is a mean of."""
 
@@ -162,10 +156,17 @@ def _learn(
         f"{len(trainer.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
     )
-    with _progress(trainer) as show, ctrl_c() as stopped:
+    with (
+        progress("updates", trainer.total, trainer.step) as show,
+        ctrl_c() as stopped,
+    ):
         for update in trainer.updates():
             run.log({"kind": KIND, **update.record()})
-            show(update)
+            speed = update.tokens / max(update.seconds, 1e-9)
+            show(
+                update.step,
+                f"loss {update.loss:.3f}  {speed:.0f} tok/s  lr {update.lr:.1e}",
+            )
             last = update.step == trainer.total
             if stopped() or last or update.step % chosen["checkpoint_updates"] == 0:
                 with run.checkpoint(update.step) as folder:
@@ -211,29 +212,3 @@ def _card(
         "seconds": round(sum(f["seconds"] for f in figures)),
         "seed": chosen["seed"],
     }
-
-
-@contextmanager
-def _progress(trainer: SftTrainer) -> Generator[Any]:
-    """A bar; where none can be drawn, a line now and then."""
-    said = time.monotonic()
-    with Progress(
-        SpinnerColumn(),
-        *Progress.get_default_columns(),
-        TimeElapsedColumn(),
-        "{task.fields[note]}",
-        console=Console(stderr=True),
-    ) as bar:
-        line = bar.add_task("learning", total=trainer.total, completed=trainer.step, note="")
-
-        def show(update: SftFigures) -> None:
-            nonlocal said
-            speed = update.tokens / max(update.seconds, 1e-9)
-            note = f"loss {update.loss:.3f}  {speed:.0f} tok/s  lr {update.lr:.1e}"
-            bar.update(line, completed=update.step, note=note)
-            last = update.step == update.total
-            if not bar.console.is_terminal and (last or time.monotonic() - said > QUIET):
-                said = time.monotonic()
-                say(f"update {update.step} of {update.total}: {note}")
-
-        yield show

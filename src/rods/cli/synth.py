@@ -7,15 +7,12 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from rods.cli.common import (
@@ -23,6 +20,7 @@ from rods.cli.common import (
     Recipe,
     out,
     overrides,
+    progress,
     say,
     writer_overrides,
     writers_of,
@@ -35,11 +33,10 @@ if TYPE_CHECKING:
     from rods.env import Environment
     from rods.synthesis.dataset.collect import Collection
     from rods.synthesis.dataset.seeds import SeedChoice
-    from rods.synthesis.worker.patience import Suspension
     from rods.task import Task
 
-QUIET, REDRAW = 15.0, 0.5
-"""Seconds between two lines of progress where no bar can be drawn, and between two bars."""
+REDRAW = 0.5
+"""Seconds between two bars."""
 QUEUE = "synthesis.sqlite"
 """Name of the queue in the folder beside a data set that is not finished."""
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
@@ -292,8 +289,8 @@ def _run(collection: Collection, target: Path) -> None:
     if target.exists() and not collection.finished:
         raise StoreError(f"{target}: exists, but the data set of its queue is unfinished.")
     try:
-        with _display(collection) as report:
-            collection.run(report)
+        with progress("variants", collection.n, kept) as show:
+            collection.run(_shown(show))
     except KeyboardInterrupt as stop:
         raise Interrupted(f"interrupted; {_kept(collection)}") from stop
     except RodsError:
@@ -307,44 +304,23 @@ def _kept(collection: Collection) -> str:
     return f"{len(collection.accepted)} variants are kept. Go on with --resume."
 
 
-@contextmanager
-def _display(collection: Collection) -> Generator[_Report]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Report(bar, collection)
+def _shown(show: Callable[..., None]) -> Callable[[Collection], None]:
+    """Tells of a collection after each outcome, and now and then while one is waited for."""
+    from rods.report.live import synthesis_line
 
+    drawn, pause = 0.0, None
 
-class _Report:
-    """Draws the bar; where there is no terminal, says a line now and then."""
-
-    def __init__(self, bar: Progress, collection: Collection):
-        self._bar, self._said, self._drawn = bar, time.monotonic(), 0.0
-        self._pause: Suspension | None = None
-        self._line = bar.add_task(
-            "variants", total=collection.n, completed=collection.taken_over, note=""
-        )
-
-    def __call__(self, collection: Collection) -> None:
-        """After each outcome, and now and then while one is waited for."""
-        from rods.report.live import synthesis_line
-
-        now, why = time.monotonic(), collection.worker.suspension
-        if why is not None and why != self._pause:
+    def report(collection: Collection) -> None:
+        nonlocal drawn, pause
+        why = collection.worker.suspension
+        if why is not None and why != pause:
             say(f"synthesis pauses for {why.seconds:g} s: {why.reason}")
-        self._pause = why
-        if now - self._drawn < REDRAW and not collection.finished:
-            return  # the figures are sums over all outcomes
-        made, note, self._drawn = len(collection.accepted), synthesis_line(collection.state()), now
-        self._bar.update(self._line, completed=made, note=note)
-        if not self._bar.console.is_terminal and now - self._said >= QUIET:
-            self._said = now
-            say(f"{made} of {collection.n} variants; {note}")
+        pause = why
+        if time.monotonic() - drawn >= REDRAW or collection.finished:  # figures are sums over all
+            drawn = time.monotonic()
+            show(len(collection.accepted), synthesis_line(collection.state()))
+
+    return report
 
 
 def _table(collection: Collection) -> Table:

@@ -12,13 +12,16 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rods.errors import PrerequisiteError, RodsError, StoreError
 from rods.infra.install import install_line
+
+PIECE = 512
+"""Rows of a Parquet file that are read at once."""
 
 
 @contextmanager
@@ -128,3 +131,32 @@ def pyarrow() -> tuple[Any, Any]:
     except ImportError as error:
         raise PrerequisiteError(f"Parquet files need pyarrow: {install_line('train')}.") from error
     return pyarrow, pyarrow.parquet
+
+
+def parquet_rows(
+    path: Path, what: str, error: type[RodsError], wanted: Collection[str] = ()
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of a Parquet file, each with where it stands; read in pieces.
+
+    Args:
+        path: of the file.
+        what: it holds, in words.
+        error: raised where it cannot be read.
+        wanted: columns to read, in lower case; none: all.
+
+    Raises:
+        PrerequisiteError: pyarrow is not installed.
+    """
+    arrow, parquet = pyarrow()
+    if not path.is_file():
+        raise error(f"{path}: there is no such file of {what}.")
+    number = 0
+    try:
+        with parquet.ParquetFile(path) as source:
+            names = [n for n in source.schema_arrow.names if not wanted or n.lower() in wanted]
+            for batch in source.iter_batches(PIECE, columns=names):
+                for row in cast("list[dict[str, Any]]", batch.to_pylist()):
+                    number += 1
+                    yield f"{path}, row {number}", row
+    except (OSError, arrow.ArrowException) as fault:
+        raise error(f"{path}: not a Parquet file, or cut short: {fault}.") from fault

@@ -27,14 +27,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from rods.errors import PrerequisiteError, TaskError
-from rods.infra.files import text_of
-from rods.infra.install import install_line
+from rods.errors import TaskError
+from rods.infra.files import parquet_rows, text_of
 from rods.task import Provenance, Task, Turn, read_tasks
 from rods.types import Json
 
-BATCH = 4096
-"""Rows of a Parquet file that are in memory at once."""
 COLUMNS = frozenset(
     ["prompt", "reward_model", "question", "problem", "golden_answers", "answer", "final_answer"]
 )
@@ -198,7 +195,8 @@ def _task(row: Row, env: str, origin: str) -> Task:
 def _rows(path: Path) -> Iterator[tuple[int, Any]]:
     """Rows with their numbers, from 1 (JSON lines: the number of the line)."""
     if path.suffix == ".parquet":
-        yield from enumerate(_parquet(path), 1)
+        found = parquet_rows(path, "questions", TaskError, COLUMNS)
+        yield from enumerate((row for _, row in found), 1)
         return
     text = text_of(path, "questions", TaskError)
     if path.suffix == ".json":
@@ -224,20 +222,3 @@ def _loads(text: str, where: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise TaskError(f"{where}: not JSON: {error}. Mend it, or remove the row.") from error
-
-
-def _parquet(path: Path) -> Iterator[Any]:
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"{path}: reading Parquet needs pyarrow: {install_line('train')}"
-        ) from error
-    try:
-        table: Any = parquet.ParquetFile(path)
-        names = [name for name in table.schema_arrow.names if name.lower() in COLUMNS]
-        for batch in table.iter_batches(BATCH, columns=names):
-            yield from batch.to_pylist()
-    except (OSError, arrow.ArrowException) as error:
-        raise TaskError(f"{path}: not a Parquet file that can be read: {error}.") from error

@@ -4,7 +4,6 @@ Owns the first two. Whatever a format cannot say is refused, never dropped. Noth
 is overwritten: everything is written beside and renamed. Never makes or judges a task.
 
     export(tasks, Path("variants.parquet"), "parquet", environment)
-    list(read_parquet(Path("variants.parquet")))            # the same tasks
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from __future__ import annotations
 import filecmp
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rods.dialects import structured
 from rods.env import Environment
-from rods.errors import StoreError, TaskError
+from rods.errors import StoreError
 from rods.infra.files import pyarrow
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task, Turn, write_tasks
@@ -183,25 +182,3 @@ def _schema(arrow: Any) -> Any:
 def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     arrow, parquet = pyarrow()
     parquet.write_table(arrow.Table.from_pylist(list(rows), _schema(arrow)), path)
-
-
-def read_parquet(path: Path) -> Iterator[Task]:
-    """The tasks of such a file.
-
-    Raises:
-        TaskError: no such file, no Parquet file, or a row holds no task.
-    """
-    arrow, parquet = pyarrow()
-    if not path.is_file():
-        raise TaskError(f"{path}: there is no such file of tasks.")
-    try:
-        rows = parquet.read_table(path, columns=["extra_info"]).to_pylist()
-    except (arrow.ArrowInvalid, KeyError) as error:
-        raise TaskError(f"{path}: not a Parquet file of tasks: {error}.") from error
-    for number, row in enumerate(rows, 1):
-        where = f"{path}, row {number}"
-        try:
-            plain = json.loads(row["extra_info"]["task"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise TaskError(f"{where}: extra_info.task holds no task: {error}.") from error
-        yield Task.from_json(plain, where)

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, cast
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE, Judgement, judge, select_seeds
 from rods.env import TurnVerdict
-from rods.errors import PrerequisiteError, TaskError
-from rods.infra.install import install_line
+from rods.errors import TaskError
+from rods.infra.files import parquet_rows
 from rods.reward import Score
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -78,7 +78,8 @@ def read_rewards(path: Path, task_key: str = "", reward_key: str = "") -> list[L
         return _run_rewards(path, task_key, reward_key)
     if not path.is_file():
         raise TaskError(f"{path}: there is no such file of rollouts.")
-    rows = _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
+    table = path.suffix == ".parquet"
+    rows = parquet_rows(path, "rollouts", TaskError) if table else _json_lines(path)
     tasks = (task_key,) if task_key else TASK_KEYS
     rewards = (reward_key,) if reward_key else REWARD_KEYS
     found = [
@@ -134,24 +135,6 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             if not isinstance(row, dict):
                 raise TaskError(f"{where}: expected an object with task id and reward.")
             yield where, cast("dict[str, Any]", row)
-
-
-def _parquet(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise PrerequisiteError(f"Parquet files need pyarrow: {install_line('train')}.") from error
-    try:
-        source = pyarrow.parquet.ParquetFile(path)
-    except pyarrow.ArrowInvalid as error:
-        raise TaskError(f"{path}: not a Parquet file, or cut short: {error}.") from error
-    number = 0
-    with source:
-        for batch in source.iter_batches(batch_size=512):
-            for row in cast("list[dict[str, Any]]", batch.to_pylist()):
-                number += 1
-                yield f"{path}, row {number}", row
 
 
 def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: str) -> Any:
