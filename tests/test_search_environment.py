@@ -89,8 +89,9 @@ def test_nothing_found_is_no_failure() -> None:
 @pytest.mark.parametrize(
     ("chars", "text"), [(3, "one..."), (4, "one..."), (7, "one two"), (6, "one tw...")]
 )
-def test_long_texts_are_cut_visibly(chars: int, text: str) -> None:
-    assert shown([Hit(Document("", "T", "one two"), 1.0)], chars) == f"Doc 1 (Title: T) {text}"
+def test_long_texts_are_cut_visibly(chars: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rods.envs.search.environment.TEXT_CHARS", chars)
+    assert shown([Hit(Document("", "T", "one two"), 1.0)]) == f"Doc 1 (Title: T) {text}"
 
 
 @pytest.mark.parametrize(

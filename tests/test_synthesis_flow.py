@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from rods.envs.bfcl.tasks import load_tasks
-from rods.synthesis.structure.profile import Edge, Weights, depth, distance, profile, state_edges
+from rods.synthesis.structure.ablation import ablate
+from rods.synthesis.structure.profile import Edge, Weights, depth, distance, profile
 from rods.synthesis.structure.sources import Source, numbers_in, sources
 from rods.synthesis.structure.trace import all_tools, owners, read_result, trace
 from synthesis_cases import ENVIRONMENT, named
@@ -68,7 +69,7 @@ def test_state_edges_are_those_of_the_benchmark() -> None:
     for task in load_tasks():
         if task.category != "base":
             continue
-        found = state_edges(ENVIRONMENT, task)
+        found = ablate(ENVIRONMENT, task).edges
         turns = [i for i, turn in enumerate(task.turns) for _ in turn.ground_truth]
         edges += len(found)
         across += sum(turns[e.producer] != turns[e.consumer] for e in found)

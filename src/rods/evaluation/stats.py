@@ -46,10 +46,8 @@ class Difference(Interval):
     __slots__ = ()
 
 
-def mean_ci(
-    values: Sequence[float], clusters: Sequence[Hashable] | None = None, level: float = 0.95
-) -> Interval | None:
-    """Mean of values with its t interval; `None` with fewer than two clusters.
+def mean_ci(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Interval | None:
+    """Mean of values with its 95 % t interval; `None` with fewer than two clusters.
 
     The variance of the mean is G/(G-1) * sum over clusters of (sum of residuals)^2 / n^2 (the
     cluster-robust sandwich with its small-sample factor), with G - 1 degrees of freedom. If every
@@ -58,12 +56,11 @@ def mean_ci(
     Args:
         values: finite numbers, one for each task.
         clusters: one label for each value; `None`: every value is a cluster of its own.
-        level: coverage, within (0, 1).
 
     Raises:
-        ValueError: lengths differ, a value is not finite, or the level is not a probability.
+        ValueError: lengths differ, or a value is not finite.
     """
-    found = _cluster_interval(values, clusters, level)
+    found = _cluster_interval(values, clusters)
     return None if found is None else Interval(*found)
 
 
@@ -71,15 +68,13 @@ def paired_difference(
     before: Sequence[float],
     after: Sequence[float],
     clusters: Sequence[Hashable] | None = None,
-    level: float = 0.95,
 ) -> Difference | None:
-    """Mean of `after - before`, task by task, with its t interval; `None` below two clusters.
+    """Mean of `after - before`, task by task, with its 95 % t interval; `None` below two clusters.
 
     Args:
         before: one number for each task.
         after: the same tasks in the same order.
         clusters: label of each task's scenario; `None`: tasks are independent.
-        level: coverage, within (0, 1).
 
     Raises:
         ValueError: the sequences have different lengths or hold values that are not finite.
@@ -89,12 +84,12 @@ def paired_difference(
             f"{len(before)} values before and {len(after)} after: pairs need the same tasks."
         )
     changes = [b - a for a, b in zip(before, after, strict=True)]
-    found = _cluster_interval(changes, clusters, level)
+    found = _cluster_interval(changes, clusters)
     return None if found is None else Difference(*found)
 
 
 def _cluster_interval(
-    values: Sequence[float], clusters: Sequence[Hashable] | None, level: float
+    values: Sequence[float], clusters: Sequence[Hashable] | None
 ) -> tuple[float, float, float, int, int] | None:
     if clusters is not None and len(clusters) != len(values):
         raise ValueError(f"{len(values)} values but {len(clusters)} cluster labels.")
@@ -109,7 +104,7 @@ def _cluster_interval(
     for label, value in zip(labels, values, strict=True):
         sums[label] = sums.get(label, 0.0) + (value - mean)
     variance = groups / (groups - 1) * math.fsum(s * s for s in sums.values()) / n**2
-    reach = t_quantile(0.5 + level / 2, groups - 1) * math.sqrt(variance)
+    reach = t_quantile(0.975, groups - 1) * math.sqrt(variance)
     return mean, mean - reach, mean + reach, n, groups
 
 

@@ -44,7 +44,7 @@ from rods.report.panels import (
 )
 from rods.report.run_data import RunData, load_run, moment
 from rods.report.svg import whisker
-from rods.report.viewer import Decode, decoder_for, trajectory_view
+from rods.report.viewer import decoder_for, trajectory_view
 from rods.types import Json
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -63,20 +63,18 @@ class Tile:
 def build_report(
     run: Path | RunData,
     out: Path | None = None,
-    decode: Decode | None = None,
 ) -> Path:
     """Write the report of a run and return its path.
 
     Args:
         run: a run directory, or what `load_run` made of it.
         out: where to write; by default `report.html` in the run directory.
-        decode: text of token ids; by default the tokenizer that lies in the run, if any.
 
     Raises:
         StoreError: the run cannot be read, or the report cannot be written.
     """
     data = run if isinstance(run, RunData) else load_run(run)
-    view = trajectory_view(data, decode or decoder_for(data))
+    view = trajectory_view(data, decoder_for(data))
     page = render("report.html.j2", report_context(data, view))
     return write_page(out or data.path / "report.html", page)
 

@@ -84,12 +84,10 @@ class BfclEnvironment(Environment):
         """Results and states of the task's ground truth, played in a fresh world, cached."""
         return self.prepare(task).replay
 
-    def prepare(self, task: Task, *, fresh: bool = False) -> PreparedWorld:
-        """The task made ready; `fresh` bypasses the cache."""
+    def prepare(self, task: Task) -> PreparedWorld:
+        """The task made ready, kept for the next world."""
         if task.env != self.name:
             raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
-        if fresh:
-            return PreparedWorld.of(task, self._wheel)
         with self._lock:
             found = self._cache.get(task.id)
             if found is not None:

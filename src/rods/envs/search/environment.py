@@ -73,17 +73,13 @@ class SearchEnvironment(QuestionEnvironment):
         retriever: str = "",
         results: int = RESULTS,
         questions: Mapping[str, JsonValue] | None = None,
-        text_chars: int = TEXT_CHARS,
         index: Retriever | None = None,
     ) -> None:
         super().__init__(questions)
-        if results < 1 or text_chars < 1:
-            raise ConfigError(
-                f"search: results is {results} and text_chars {text_chars}; both must be positive."
-            )
+        if results < 1:
+            raise ConfigError(f"env.search.results is {results}; it must be positive.")
         self._corpus, self._address = corpus, retriever
-        self._results, self._chars = results, text_chars
-        self._index = index
+        self._results, self._index = results, index
         self._lock = threading.Lock()
         if corpus and not retriever and not Path(corpus).is_file():
             raise ConfigError(
@@ -141,7 +137,7 @@ class SearchEnvironment(QuestionEnvironment):
                 "Write a shorter one.",
                 True,
             )
-        return ToolResult(shown(self._searched().search(query, self._results), self._chars))
+        return ToolResult(shown(self._searched().search(query, self._results)))
 
 
 def open_retriever(corpus: str, address: str) -> Retriever:
@@ -153,12 +149,12 @@ def open_retriever(corpus: str, address: str) -> Retriever:
     return Bm25Index.of(bundled_corpus())
 
 
-def shown(hits: Sequence[Hit], chars: int) -> str:
+def shown(hits: Sequence[Hit]) -> str:
     """Results as lines: `Doc 1 (Title: ...) text`."""
     lines: list[str] = []
     for number, hit in enumerate(hits, 1):
         text = " ".join(hit.document.text.split())
-        cut = text if len(text) <= chars else text[:chars].rstrip() + "..."
+        cut = text if len(text) <= TEXT_CHARS else text[:TEXT_CHARS].rstrip() + "..."
         lines.append(f"Doc {number} (Title: {hit.document.title}) {cut}")
     return "\n".join(lines) or "No document was found."
 

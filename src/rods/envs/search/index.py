@@ -75,7 +75,6 @@ class Bm25Index:
     def of_file(
         cls,
         corpus: Path,
-        folder: Path | None = None,
         mapped: bool = True,
         progress: Callable[[Path, int], ProgressCallback] | None = None,
     ) -> Bm25Index:
@@ -83,7 +82,6 @@ class Bm25Index:
 
         Args:
             corpus: JSON lines of documents.
-            folder: where index folders lie; None: beside the corpus.
             mapped: False: load the index into memory.
             progress: makes what is called with the progress, from the corpus and its size in bytes.
 
@@ -96,7 +94,7 @@ class Bm25Index:
             raise ConfigError(
                 f"env.search.corpus: {corpus} is not a file; expected JSON lines of documents."
             )
-        place = _find(corpus, folder or corpus.parent)
+        place = _find(corpus)
         if not (place / CARD).is_file():
             _build(corpus, place, progress)
         try:
@@ -231,13 +229,13 @@ def _stamp(corpus: Path) -> dict[str, int]:
     return {"bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns}
 
 
-def _find(corpus: Path, folder: Path) -> Path:
+def _find(corpus: Path) -> Path:
     """The folder of this corpus's index; a corpus that was not written to is not read again."""
     stamp = _stamp(corpus)
-    for place in sorted(folder.glob(f"{_escaped(corpus.name)}.bm25-*")):
+    for place in sorted(corpus.parent.glob(f"{_escaped(corpus.name)}.bm25-*")):
         if _card(place) == stamp:
             return place
-    place = folder / f"{corpus.name}.bm25-{digest(corpus)}"
+    place = corpus.parent / f"{corpus.name}.bm25-{digest(corpus)}"
     if (place / CARD).is_file() and os.access(place / CARD, os.W_OK):
         (place / CARD).write_text(json.dumps(stamp), encoding="utf-8")  # only the date differs
     return place

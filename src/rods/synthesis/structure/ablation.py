@@ -68,11 +68,6 @@ def ablate(environment: Environment, task: Task) -> Ablation:
     return Ablation(frozenset(edges), frozenset(final), len(calls) + 1)
 
 
-def state_edges(environment: Environment, task: Task) -> frozenset[Edge]:
-    """State edges of a task; see `ablate`."""
-    return ablate(environment, task).edges
-
-
 def depth(calls: int, edges: Collection[Edge]) -> int:
     """Longest chain of edges among so many calls; edges point forward."""
     level = [0] * calls

@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from rods.env import Environment
 from rods.synthesis.structure.ablation import Ablation, Edge, ablate, depth, turns_of
-from rods.synthesis.structure.ablation import state_edges as state_edges
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
 from rods.task import Task
@@ -79,11 +78,8 @@ class Profile:
     @property
     def topology(self) -> Counter[tuple[str, str]]:
         """Value edges by the names of their functions."""
-        return self.named(self.value_edges)
-
-    def named(self, edges: Iterable[Edge]) -> Counter[tuple[str, str]]:
-        """Edges by the names of their functions."""
-        return Counter((self.functions[e.producer], self.functions[e.consumer]) for e in edges)
+        names = self.functions
+        return Counter((names[e.producer], names[e.consumer]) for e in self.value_edges)
 
     def across(self, edges: Iterable[Edge]) -> frozenset[Edge]:
         """Those of the edges that join calls of different turns."""
@@ -91,16 +87,9 @@ class Profile:
         return frozenset(e for e in edges if turns[e.producer] != turns[e.consumer])
 
 
-STATE_SHARE = 0.5
-"""Share of state edges in the differences of edges and of depth, where both profiles have them."""
-
-
 @dataclass(frozen=True)
 class Weights:
-    """How much each difference counts; they should sum to 1.
-
-    Where both profiles have state edges, those take `STATE_SHARE` of `edges` and of `depth`.
-    """
+    """How much each difference counts; they sum to 1."""
 
     turns: float = 0.2
     calls: float = 0.2
@@ -167,24 +156,18 @@ def _references(
     return tuple(taken[turn] for turn in range(turns))
 
 
-def distance(a: Profile, b: Profile, weights: Weights | None = None) -> float:
+def distance(a: Profile, b: Profile) -> float:
     """Weighted sum of normalised differences, in [0, 1]; 0 for equal structure.
 
-    State edges count only where both profiles have them.
+    State edges do not count: they would cost a run for each call.
     """
-    w = weights or Weights()
-    edges = _multiset(a.topology, b.topology)
-    deep = _relative(a.depth, b.depth)
-    if a.state is not None and b.state is not None:
-        state = _multiset(a.named(a.state.edges), b.named(b.state.edges))
-        edges += STATE_SHARE * (state - edges)
-        deep += STATE_SHARE * (_relative(a.state_depth or 0, b.state_depth or 0) - deep)
+    w = Weights()
     return (
         w.turns * _relative(a.turns, b.turns)
         + w.calls * _aligned(a.calls, b.calls)
         + w.classes * _aligned(a.classes, b.classes)
-        + w.edges * edges
-        + w.depth * deep
+        + w.edges * _multiset(a.topology, b.topology)
+        + w.depth * _relative(a.depth, b.depth)
         + w.sources * _shares(a.arguments, b.arguments)
     )
 

@@ -21,7 +21,7 @@ from rods.synthesis.structure.inference import domains_for
 from rods.synthesis.structure.profile import Profile, distance, profile
 from rods.synthesis.structure.sources import sources
 from rods.synthesis.structure.trace import all_tools, owners, trace
-from rods.synthesis.templates.phrases import Phrases, phrases_of
+from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble
 from rods.synthesis.writers.graph.walk import Base, Planner, Walk
@@ -54,7 +54,6 @@ class GraphWriter(Writer):
         environment: Environment,
         *,
         max_distance: float = 0.25,
-        phrases: Phrases | None = None,
         roam: bool = False,
     ):
         """Prepare the pool.
@@ -63,7 +62,6 @@ class GraphWriter(Writer):
             pool: Tasks that may give words, texts, edges of the graph: originals of training.
             environment: Opens their worlds; they can be read (`walk.Readable`).
             max_distance: Largest profile distance of a draft to its seed.
-            phrases: Templates of messages; None: those of the environment.
             roam: Drafts need not be near their seed (`walk.Planner.roam`).
         """
         originals = tuple(task for task in pool if task.is_original)
@@ -73,7 +71,7 @@ class GraphWriter(Writer):
             environment,
             _graph(originals, environment),
             domains_for(environment, originals),
-            phrases or phrases_of(environment),
+            phrases_of(environment),
             self._renamer.materials,
             roam,
         )
