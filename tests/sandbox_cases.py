@@ -4,6 +4,7 @@ A kernel without Landlock or seccomp cannot run the attacks. There `opened` chec
 says so and runs nothing, and then marks the test as expected to fail, with the reason.
 
 `KINDS` are the ways in which a pool can stand on a machine; the attacks are run in each of them.
+`blocked` runs an attack that must raise in the program; the program prints ESCAPED if it does not.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import pytest
 
 from rods.errors import PrerequisiteError
 from rods.sandbox import lockdown, syscalls
-from rods.sandbox.execution import MIB, SandboxLimits
+from rods.sandbox.execution import MIB, Execution, SandboxLimits
 from rods.sandbox.handle import wrapping
 from rods.sandbox.pool import SandboxPool
 
+SECRET = "a secret of the maker"
+REFUSED = ("PermissionError", "OSError: [Errno 1]")
 LACKS = lockdown.missing()
 LIMITS = SandboxLimits(
     seconds=20.0,
@@ -73,6 +76,30 @@ def children(pool: SandboxPool) -> list[int]:
     """The processes of a pool that live, as this one sees them."""
     pid = pool._current().pid
     return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def run(pool: SandboxPool, code: str) -> Execution:
+    """Run an attack and check that the pool is none the worse for it."""
+    zygote = pool._current().pid
+    done = pool.execute(code)
+    assert done.status != "sandbox" and done.attempts == 1, done
+    assert SECRET not in done.stdout + done.stderr
+    after = pool.execute("print('still here')")
+    assert (after.stdout, after.attempts) == ("still here\n", 1)
+    assert pool._current().pid == zygote and pool.restarts == 0
+    return done
+
+
+def blocked(pool: SandboxPool, code: str, *errors: str) -> Execution:
+    """Run an attack whose last line must raise one of these errors; bubblewrap has one more."""
+    errors = errors or REFUSED
+    if pool._current().wrapper:
+        errors = (*errors, "OSError: [Errno 30]")
+    done = run(pool, f"{code}\nprint('ESCAPED')")
+    assert done.status == "error", done
+    assert "ESCAPED" not in done.stdout
+    assert done.detail.startswith(errors), done.detail
+    return done
 
 
 def require_bubblewrap() -> None:

@@ -1,8 +1,7 @@
 """Programs that try to get out, to see too much, to use too much, or to cheat about their result.
 
 Each is tried in every kind of pool. Each is stopped, each is the program's fault (an error or a
-limit, never "sandbox"), and the pool goes on serving with the same zygote. `blocked` runs an attack
-that must raise in the program; the program prints ESCAPED if it does not.
+limit, never "sandbox"), and the pool goes on serving with the same zygote.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ import pytest
 
 from rods.sandbox.execution import Execution
 from rods.sandbox.pool import SandboxPool
-from sandbox_cases import KINDS, LIMITS, opened, opened_as
-
-SECRET = "a secret of the maker"
-REFUSED = ("PermissionError", "OSError: [Errno 1]")
+from sandbox_cases import KINDS, LIMITS, REFUSED, SECRET, blocked, opened, opened_as, run
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -42,30 +38,6 @@ def pool(
 def hasty() -> Iterator[SandboxPool]:
     with opened(replace(LIMITS, seconds=0.5), size=12) as pool:
         yield pool
-
-
-def run(pool: SandboxPool, code: str) -> Execution:
-    """Run an attack and check that the pool is none the worse for it."""
-    zygote = pool._current().pid
-    done = pool.execute(code)
-    assert done.status != "sandbox" and done.attempts == 1, done
-    assert SECRET not in done.stdout + done.stderr
-    after = pool.execute("print('still here')")
-    assert (after.stdout, after.attempts) == ("still here\n", 1)
-    assert pool._current().pid == zygote and pool.restarts == 0
-    return done
-
-
-def blocked(pool: SandboxPool, code: str, *errors: str) -> Execution:
-    """Run an attack whose last line must raise one of these errors; bubblewrap has one more."""
-    errors = errors or REFUSED
-    if pool._current().wrapper:
-        errors = (*errors, "OSError: [Errno 30]")
-    done = run(pool, f"{code}\nprint('ESCAPED')")
-    assert done.status == "error", done
-    assert "ESCAPED" not in done.stdout
-    assert done.detail.startswith(errors), done.detail
-    return done
 
 
 NETWORK = [

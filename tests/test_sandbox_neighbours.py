@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from rods.sandbox.pool import SandboxPool
-from sandbox_cases import KINDS, children, opened_as
-from test_sandbox_attacks import SECRET, blocked, run
+from sandbox_cases import KINDS, SECRET, blocked, children, opened_as, run
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -178,6 +178,19 @@ def test_synthesis_knows_no_benchmark() -> None:
             assert not found, f"{path}:{number}: {found[0]} belongs to its environment"
 
 
+def test_only_the_registry_knows_the_benchmark() -> None:
+    """Verbs, reports and the bundled policy go through `Environment`, as for anybody's own tools.
+
+    `rods pretrain` names the benchmark, as a setting would; its demonstrations are played by the
+    environment's public pieces.
+    """
+    for path in FILES:
+        mine, folder = module_of(path), "rods.envs.bfcl"
+        if mine not in ("rods.envs",) and not f"{mine}.".startswith(f"{folder}."):
+            found = [name for name in facts(path).imports if f"{name}.".startswith(f"{folder}.")]
+            assert not found, f"{path}: {found}"
+
+
 def test_docstrings_and_marks() -> None:
     for path in FILES:
         assert facts(path).docstring, f"{path}: every module opens with what it owns"
