@@ -232,7 +232,7 @@ def test_rows_of_ours_are_read_as_they_are(tmp_path: Path) -> None:
         ("a.json", '"x"', "not a list of rows"),
         ("a.json", '{"problem": "Q", "answer": "1"}', "not a list of rows"),
         ("a.json", '[{"problem": "Q", "answer": "1"}, {}]', r"a\.json, row 2: .* its keys \[\]"),
-        ("a.parquet", "PAR1", "not a Parquet file that can be read"),
+        ("a.parquet", "PAR1", "not a Parquet file, or cut short"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, name: str, text: str, words: str) -> None:

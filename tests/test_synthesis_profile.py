@@ -86,7 +86,6 @@ def test_the_brake_starts_the_engine() -> None:
     assert phi.value_edges == frozenset(), "no value of the brake's result is an argument"
     assert phi.state.final == {0, 2}
     assert phi.across(phi.state.edges) == frozenset()
-    assert phi.named(phi.state.edges) == {("pressBrakePedal", "startEngine"): 1}
 
 
 def test_results_of_earlier_turns_are_references() -> None:

@@ -96,11 +96,43 @@ class Comparison:
 
     def table(self) -> Table:
         """Results and numbers for a terminal; the warnings are for the caller to say."""
-        return comparison_table(self)
+        table = Table(
+            title="Held-out results after training (gain over before; difference to A)",
+            caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+        )
+        table.add_column("", max_width=24)
+        for label in self.labels:
+            table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
+        for name in SETS:
+            whole = [r for r in self.rows if r.part == Part(name) and r.metric in LEADING]
+            for row in whole:
+                what, way = METRICS[row.metric]
+                texts = [_cell_text(cell) for cell in row.cells]
+                table.add_row(
+                    Text(f"{what.split()[-1].lower()}, {way}\n{SETS[name].lower()}"), *texts
+                )
+        table.add_section()
+        for name, values in self.facts:
+            table.add_row(Text(name, style="dim"), *[Text(v) for v in values])
+        return table
 
     def write(self, out: Path) -> Path:
-        """Write the self-contained page; see `write_comparison`."""
-        return write_comparison(self, out)
+        """Write the comparison as one self-contained page and return its path.
+
+        Raises:
+            StoreError: the page cannot be written.
+        """
+        colours = [COLOURS[i % len(COLOURS)] for i in range(len(self.runs))]
+        context = {
+            "comparison": self,
+            "colours": colours,
+            "identities": [dict(identity(run)) for run in self.runs],
+            "curves": overlays(self.runs, self.labels, colours),
+        }
+        return write_page(out, render("compare.html.j2", context))
 
 
 def compare_runs(paths: Sequence[Path]) -> Comparison:
@@ -123,46 +155,6 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
         tuple(_warnings(runs, labels, dict(differing))),
         differing,
     )
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """For a terminal: results and numbers."""
-    table = Table(
-        title="Held-out results after training (gain over before; difference to A)",
-        caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-    )
-    table.add_column("", max_width=24)
-    for label in comparison.labels:
-        table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
-    for name in SETS:
-        whole = [r for r in comparison.rows if r.part == Part(name) and r.metric in LEADING]
-        for row in whole:
-            what, way = METRICS[row.metric]
-            texts = [_cell_text(cell) for cell in row.cells]
-            table.add_row(Text(f"{what.split()[-1].lower()}, {way}\n{SETS[name].lower()}"), *texts)
-    table.add_section()
-    for name, values in comparison.facts:
-        table.add_row(Text(name, style="dim"), *[Text(v) for v in values])
-    return table
-
-
-def write_comparison(comparison: Comparison, out: Path) -> Path:
-    """Write the comparison as one self-contained page and return its path.
-
-    Raises:
-        StoreError: the page cannot be written.
-    """
-    colours = [COLOURS[i % len(COLOURS)] for i in range(len(comparison.runs))]
-    context = {
-        "comparison": comparison,
-        "colours": colours,
-        "identities": [dict(identity(run)) for run in comparison.runs],
-        "curves": overlays(comparison.runs, comparison.labels, colours),
-    }
-    return write_page(out, render("compare.html.j2", context))
 
 
 def overlays(

@@ -29,7 +29,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from rods.errors import StoreError
 from rods.infra.files import text_of
@@ -39,19 +41,18 @@ REGIONS = ("hard", "boundary", "mastered")
 MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """One group's judgement at one step."""
 
     task_id: str
-    category: str
-    origin: str
+    category: str = ""
+    origin: str = "original"
     rbar: float
-    phi: float
     variance: float
-    n_valid: int
-    region: str
-    first_visit: bool
+    n_valid: int = 0
+    region: str = ""
+    first_visit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +66,33 @@ class Made:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
     """One update."""
 
     step: int
-    epoch: int
-    stage: str
     numbers: Mapping[str, float]
     """Every scalar of the record; a missing key means that it was not measured."""
-    regions: Mapping[str, int]
-    judgements: tuple[Judged, ...]
-    made: Made
+    epoch: int = 0
+    stage: str = ""
+    regions: Mapping[str, int] = field(default_factory=dict[str, int])
+    judgements: tuple[Judged, ...] = ()
+    made: Made = field(default_factory=Made)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRow:
     """The pool at an epoch's start, and what happened to it since the start before."""
 
     epoch: int
-    stage: str
-    step: int
-    originals: int
-    generated: int
-    injected: int
-    deferred: int
-    retired: Mapping[str, int]
-    made: Made
+    stage: str = ""
+    step: int = 0
+    originals: int = 0
+    generated: int = 0
+    injected: int = 0
+    deferred: int = 0
+    retired: Mapping[str, int] = field(default_factory=dict[str, int])
+    made: Made = field(default_factory=Made)
 
     @property
     def active(self) -> int:
@@ -187,6 +188,10 @@ class RunData:
         return None if not started or not finished else (finished - started).total_seconds()
 
 
+Row = TypeVar("Row")
+STEP, EPOCH = TypeAdapter(StepRow), TypeAdapter(EpochRow)
+
+
 def load_run(path: Path) -> RunData:
     """Read a run directory.
 
@@ -212,17 +217,19 @@ def load_run(path: Path) -> RunData:
         kind = row.get("kind")
         try:
             if kind == "step":
-                step = _step(row)
+                step = _read(STEP, row, numbers=_numbers(row))
                 repeated += step.step in steps
                 steps[step.step] = step
             elif kind == "epoch":
-                epoch = _epoch(row)
+                epoch = _read(EPOCH, row, generated=row.get("generated", row.get("active")))
                 epochs[epoch.stage, epoch.epoch] = epoch
             elif kind == "eval":
                 found = evaluation_of(str(row["when"]), row["rows"], was_greedy)
                 evaluations[found.when] = found
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            notes.append(f"{METRICS}, line {number}: a broken {kind} record left out ({error}).")
+            first = error.errors()[0] if isinstance(error, ValidationError) else None
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else error
+            notes.append(f"{METRICS}, line {number}: a broken {kind} record left out ({why}).")
     if repeated:
         notes.append(f"Steps repeated after a resume: {repeated}; the last record of each counts.")
     return RunData(
@@ -282,59 +289,15 @@ def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
     return rows
 
 
-def _step(row: Mapping[str, Any]) -> StepRow:
-    numbers = {
-        key: float(value)
-        for key, value in row.items()
-        if isinstance(value, int | float) and math.isfinite(value)
-    }
-    return StepRow(
-        step=int(row["step"]),
-        epoch=int(row.get("epoch", 0)),
-        stage=str(row.get("stage", "")),
-        numbers=numbers,
-        regions=_counts(row.get("regions")),
-        judgements=tuple(_judged(j) for j in row.get("judgements") or ()),
-        made=_made(row),
-    )
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    scalars = {k: v for k, v in row.items() if isinstance(v, int | float)}
+    return {k: float(v) for k, v in scalars.items() if math.isfinite(v)}
 
 
-def _judged(row: Mapping[str, Any]) -> Judged:
-    return Judged(
-        task_id=str(row["task_id"]),
-        category=str(row.get("category", "")),
-        origin=str(row.get("origin", "original")),
-        rbar=float(row["rbar"]),
-        phi=float(row.get("phi", 4 * row["rbar"] * (1 - row["rbar"]))),
-        variance=float(row["variance"]),
-        n_valid=int(row.get("n_valid", 0)),
-        region=str(row.get("region", "")),
-        first_visit=bool(row.get("first_visit", False)),
-    )
-
-
-def _epoch(row: Mapping[str, Any]) -> EpochRow:
-    return EpochRow(
-        epoch=int(row["epoch"]),
-        stage=str(row.get("stage", "")),
-        step=int(row.get("step", 0)),
-        originals=int(row.get("originals", 0)),
-        generated=int(row.get("generated", row.get("active", 0))),
-        injected=int(row.get("injected", 0)),
-        deferred=int(row.get("deferred", 0)),
-        retired=_counts(row.get("retired")),
-        made=_made(row),
-    )
-
-
-def _made(row: Mapping[str, Any]) -> Made:
-    made: Mapping[str, Any] = row.get("synthesis") or {}
-    return Made(
-        int(made.get("tried", 0)),
-        int(made.get("accepted", 0)),
-        _counts(made.get("rejected")),
-        float(made.get("seconds", 0.0)),
-    )
+def _read(kind: TypeAdapter[Row], row: Mapping[str, Any], **more: object) -> Row:
+    """A record as its row; what it lacks or leaves empty has the row's default."""
+    given = {**row, "made": row.get("synthesis"), **more}
+    return kind.validate_python({k: v for k, v in given.items() if v is not None})
 
 
 def evaluation_of(
@@ -371,10 +334,6 @@ def _eval_row(row: Mapping[str, Any], prefix: str) -> EvalRow:
         values,
         samples,
     )
-
-
-def _counts(value: Mapping[str, Any] | None) -> dict[str, int]:
-    return {str(k): int(v) for k, v in (value or {}).items()}
 
 
 def _missing(

@@ -58,7 +58,6 @@ class SearchEnvironment(QuestionEnvironment):
         corpus: Path of a corpus; empty: the bundled one.
         retriever: Address of a retriever, instead of `corpus`.
         results: Documents that one search shows.
-        text_chars: Characters of one document that are shown; a cut is marked by "...".
         questions: Settings of `env.questions`.
         index: What is searched, instead of both.
     """
