@@ -9,6 +9,8 @@ from pathlib import Path
 
 from rods.config import BoundarySettings, RunConfig, parse_config
 from rods.curriculum.boundary import Judgement, region_of, wilson
+from rods.curriculum.journal import EpochReport
+from rods.curriculum.replay import ReplayBuffer
 from rods.env import TurnVerdict
 from rods.reward import Score
 from rods.task import Provenance, Task, Turn
@@ -113,6 +115,11 @@ def config(**sections: object) -> RunConfig:
     }
     data.update(sections)
     return parse_config(data, "test")
+
+
+def reports(buffer: ReplayBuffer) -> list[EpochReport]:
+    """What the start of each epoch did."""
+    return [buffer.journal.report(epoch) for epoch in range(buffer.epoch + 1)]
 
 
 def crash(path: Path, folder: Path) -> Path:

@@ -307,7 +307,8 @@ def test_a_state_of_another_moment_is_refused(curriculum_of, tmp_path):
     play(curriculum)
     with pytest.raises(StoreError, match="epoch: 1 != 0"):
         curriculum.load_state_dict(state)
-    curriculum.buffer.restore(tmp_path / "saved.sqlite")
+    curriculum.close()
+    curriculum = curriculum_of(snapshot=tmp_path / "saved.sqlite")
     curriculum.load_state_dict(state)
     assert curriculum.epoch == 0 and curriculum.epoch_done
 

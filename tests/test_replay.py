@@ -9,11 +9,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pool_cases import crash, judgement, original, originals, variant
+from pool_cases import crash, judgement, original, originals, reports, variant
 from rods.config import ReplaySettings
 from rods.curriculum.journal import LAYOUT
 from rods.curriculum.replay import ReplayBuffer
 from rods.errors import StoreError, TaskError
+from rods.infra.database import put_snapshot
 
 
 @pytest.fixture
@@ -149,14 +150,6 @@ def test_a_task_that_is_not_leased_cannot_be_completed(make):
         buffer.record(judgement(original(99), 0.5), 0)
 
 
-def test_released_tasks_keep_their_places(make):
-    buffer = make()
-    buffer.start_epoch(0)
-    first = buffer.lease(3)
-    buffer.release(first)
-    assert buffer.lease(3) == first
-
-
 def test_a_lease_keeps_its_epoch_and_none_of_an_older_one_is_overtaken(make, tmp_path):
     buffer = make()
     buffer.start_epoch(0)
@@ -171,9 +164,8 @@ def test_a_lease_keeps_its_epoch_and_none_of_an_older_one_is_overtaken(make, tmp
     buffer.complete([task.id], 0)
     assert buffer.draws.leased_in(task.id) == 1
     assert (buffer.draws.open(0), buffer.remaining, buffer.draws.due) == (9, 10, 0)
-    buffer.release(second[:3])
-    buffer.snapshot(tmp_path / "saved")
-    buffer.restore(tmp_path / "saved")
+    buffer.snapshot(tmp_path / "saved.sqlite")
+    buffer = make(name="saved.sqlite")
     again = buffer.lease(99)  # the older epoch's first, in their old places
     assert again == [lease for lease in first if lease.task != task]
     assert buffer.lease(99) == second
@@ -191,9 +183,9 @@ def test_revival_by_retest(make):
     assert task.id in buffer.drawn(2)
 
 
-def test_history_tells_where_variants_landed(make):
+def test_reports_tell_what_came_and_went(make):
     buffer = make(inject=1.0)
-    [good] = offer(buffer, 1)
+    offer(buffer, 1)
     [bad] = offer(buffer, 1, noise=1)
     buffer.start_epoch(0)
     finish(buffer)
@@ -201,15 +193,9 @@ def test_history_tells_where_variants_landed(make):
     for task, _ in buffer.lease(99):
         buffer.record(judgement(task, 0.1 if task == bad else 0.6, 1), 1)
         buffer.complete([task.id])
-    history = buffer.history()
-    assert [(v.task_id, v.epoch, v.rbar) for v in history.first_visits] == [
-        (good.id, 1, 0.6),
-        (bad.id, 1, 0.1),
-    ]
-    assert history.retired == {"burn_in": 1}
     buffer.start_epoch(2)
-    assert [e.retired for e in buffer.history().epochs] == [{}, {}, {"burn_in": 1}]
-    assert [e.injected for e in buffer.history().epochs] == [0, 2, 0]
+    assert [e.retired for e in reports(buffer)] == [{}, {}, {"burn_in": 1}]
+    assert [e.injected for e in reports(buffer)] == [0, 2, 0]
 
 
 def test_never_solved_needs_three_visits_without_any_reward(make):
@@ -255,15 +241,19 @@ def test_snapshot_and_restore(make, tmp_path):
     buffer.snapshot(tmp_path / "copy.sqlite")
     finish(buffer)
     offer(buffer, 2, noise=1)
-    buffer.restore(tmp_path / "copy.sqlite")
+    live = tmp_path / "buffer.sqlite"
+    buffer.close()
+    put_snapshot(tmp_path / "copy.sqlite", live)
+    buffer = make(inject=1.0)
     assert (buffer.waiting, buffer.remaining) == (2, 10)
     assert [t.id for t, _ in buffer.lease(10)] == buffer.drawn(0)  # open leases are due again
+    buffer.close()
     with pytest.raises(StoreError, match="no such snapshot"):
-        buffer.restore(tmp_path / "none.sqlite")
+        put_snapshot(tmp_path / "none.sqlite", live)
     (tmp_path / "torn.sqlite").write_bytes((tmp_path / "copy.sqlite").read_bytes()[:5000])
-    with pytest.raises(StoreError):
-        buffer.restore(tmp_path / "torn.sqlite")
-    assert buffer.waiting == 2
+    with pytest.raises(StoreError, match="damaged"):
+        put_snapshot(tmp_path / "torn.sqlite", live)
+    assert make(inject=1.0).waiting == 2
 
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -359,7 +349,9 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.saved is not None)
     @rule()
     def resume(self):
-        self.buffer.restore(self.root / "saved.sqlite")
+        self.buffer.close()
+        put_snapshot(self.root / "saved.sqlite", self.path)
+        self.buffer = self.open(self.path)
         self.accepted, self.trained = dict(self.saved[0]), list(self.saved[1])
         self.out = []
 

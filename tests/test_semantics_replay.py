@@ -38,6 +38,7 @@ from pool_cases import (
     judgement,
     original,
     originals,
+    reports,
     rewards,
     variant,
 )
@@ -66,10 +67,9 @@ def buffer_of(tmp_path):
 def curriculum_of(tmp_path):
     opened = []
 
-    def build(queue=None, name="pool.sqlite", count=12, path=None, **sections):
-        made = OnlineCurriculum(
-            config(**sections), originals(count), path or tmp_path / name, queue or FakeQueue()
-        )
+    def build(queue=None, name="pool.sqlite", count=12, path=None, snapshot=None, **sections):
+        path, queue = path or tmp_path / name, queue or FakeQueue()
+        made = OnlineCurriculum(config(**sections), originals(count), path, queue, snapshot)
         opened.append(made)
         return made
 
@@ -270,8 +270,8 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
         else:  # a step is whole: checkpoint
             state = run.state_dict()
             run.buffer.snapshot(saved)
-    again = curriculum_of(queue, path=crash(tmp_path / "killed.sqlite", tmp_path / "killed"))
-    again.buffer.restore(saved)
+    path = crash(tmp_path / "killed.sqlite", tmp_path / "killed")
+    again = curriculum_of(queue, path=path, snapshot=saved)
     again.load_state_dict(state)
     while not again.done:
         if again.epoch_done:
@@ -280,8 +280,8 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
             again.observe(*group(task, rewards(task, again.epoch)))
     assert [again.buffer.drawn(e) for e in range(again.epochs)] == expected
     whole = curriculum_of(name="whole.sqlite")
-    assert again.buffer.history() == whole.buffer.history()
-    assert sum(e.injected for e in again.buffer.history().epochs) > 0
+    assert reports(again.buffer) == reports(whole.buffer)
+    assert sum(e.injected for e in reports(again.buffer)) > 0
 
 
 def test_11_invariant_8_the_live_file_alone_goes_on_too(curriculum_of, tmp_path):
@@ -322,7 +322,7 @@ def test_11_invariant_8_twenty_real_kills(tmp_path):
     pools = []
     for run in (whole, killed):
         buffer = ReplayBuffer(run.path / "buffer.sqlite", ReplaySettings())
-        pools.append((buffer.history(), buffer.counts(), [buffer.drawn(e) for e in range(14)]))
+        pools.append((reports(buffer), buffer.counts(), [buffer.drawn(e) for e in range(14)]))
         buffer.close()
     assert pools[0] == pools[1]
 
@@ -382,7 +382,7 @@ def test_14_static_orders_and_moves_nothing(curriculum_of):
     curriculum = curriculum_of(queue, curriculum="static")
     uninterrupted(curriculum)
     assert not queue.requests
-    assert all(e.draws == 12 and not e.injected for e in curriculum.buffer.history().epochs)
+    assert all(e.draws == 12 and not e.injected for e in reports(curriculum.buffer))
     assert curriculum.metrics().keys() == curriculum_of(name="other.sqlite").metrics().keys() | {
         "ingested", "deferred", "priority_pruned", "retired_stale",
     }  # fmt: skip

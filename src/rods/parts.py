@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from rods.curriculum.online import SynthesisQueue
+from rods.curriculum.orders import SynthesisQueue
 from rods.dialects import AnyDialect
 from rods.env import Environment
 from rods.policy import Engine, Weights

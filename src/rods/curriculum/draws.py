@@ -83,8 +83,9 @@ class Draws:
             (self._oldest, n),
         )
         drawn = [(str(task_id), int(epoch or 0)) for task_id, epoch in rows if epoch == rows[0][1]]
-        for task_id, epoch in drawn:
-            self._mark(task_id, epoch, "due", "leased")
+        self._db.run_many(
+            "UPDATE draws SET status = 'leased' WHERE task_id = ? AND epoch = ?", drawn
+        )
         return drawn
 
     def leased_in(self, task_id: str) -> int | None:
@@ -98,20 +99,13 @@ class Draws:
     def close(self, task_ids: Sequence[str], epoch: int) -> None:
         """Leases of an epoch are done; raises `TaskError` where a task is not leased in it."""
         for task_id in task_ids:
-            self._mark(task_id, epoch, "leased", "done")
-
-    def give_back(self, leases: Iterable[Lease]) -> None:
-        """Leases that were not used: the tasks are drawn again, in their old places."""
-        for task, epoch in leases:
-            self._mark(task.id, epoch, "leased", "due")
-
-    def _mark(self, task_id: str, epoch: int, before: str, status: str) -> None:
-        changed = self._db.run(
-            "UPDATE draws SET status = ? WHERE epoch = ? AND task_id = ? AND status = ?",
-            (status, epoch, task_id, before),
-        )
-        if not changed:
-            raise TaskError(
-                f"task {task_id} is not {before} in epoch {epoch}: it was not drawn, or it was "
-                "completed already."
+            changed = self._db.run(
+                "UPDATE draws SET status = 'done' "
+                "WHERE epoch = ? AND task_id = ? AND status = 'leased'",
+                (epoch, task_id),
             )
+            if not changed:
+                raise TaskError(
+                    f"task {task_id} is not leased in epoch {epoch}: it was not drawn, or it was "
+                    "completed already."
+                )

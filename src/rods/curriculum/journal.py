@@ -1,10 +1,10 @@
-"""What happened to the pool: its tables, its meters, its orders to the worker, its history.
+"""What happened to the pool: its tables, its meters, its orders to the worker.
 
 Owns the layout of the replay buffer's file and everything in it that is counted or looked up later.
 It never decides what enters or leaves the pool; `replay.py` does.
 
     journal.add("seed_emitted", epoch=3, by=16)
-    journal.history().first_visits
+    journal.report(epoch=3).injected
 """
 
 from __future__ import annotations
@@ -102,24 +102,6 @@ class Counts(NamedTuple):
     """By reason."""
 
 
-class FirstVisit(NamedTuple):
-    """Where a variant landed when it was judged for the first time."""
-
-    task_id: str
-    epoch: int
-    rbar: float
-    variance: float
-
-
-class History(NamedTuple):
-    """All epochs so far, for the report."""
-
-    epochs: list[EpochReport]
-    retired: dict[str, int]
-    """By reason, since the start of the last epoch."""
-    first_visits: list[FirstVisit]
-
-
 class Request(NamedTuple):
     """One order to the synthesis worker."""
 
@@ -135,7 +117,7 @@ class Request(NamedTuple):
 
 
 class Journal:
-    """Counts, orders and history, in the buffer's own file and transactions."""
+    """Counts and orders, in the buffer's own file and transactions."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -149,14 +131,6 @@ class Journal:
             (epoch, task_id, kind, reason),
         )
 
-    def _retired(self, after: int, until: int | None) -> dict[str, int]:
-        rows = self._db.rows(
-            "SELECT reason, COUNT(*) FROM events WHERE kind = 'retired' AND seq > ? "
-            "AND (? IS NULL OR seq <= ?) GROUP BY reason",
-            (after, until, until),
-        )
-        return _by_name(rows)
-
     def report(self, epoch: int) -> EpochReport:
         """What the start of this epoch did."""
         before = self._db.number("SELECT MAX(mark) FROM epochs WHERE epoch < ?", (epoch,))
@@ -164,19 +138,13 @@ class Journal:
         number, _, originals, active, pending, injected, deferred, draws, mark = (
             int(v or 0) for v in row
         )
-        retired = self._retired(before, mark)
-        return EpochReport(number, originals, active, pending, injected, deferred, retired, draws)
-
-    def history(self) -> History:
-        """All epochs; where each variant landed at its first visit."""
-        epochs = [int(r[0] or 0) for r in self._db.rows("SELECT epoch FROM epochs ORDER BY epoch")]
-        mark = self._db.number("SELECT MAX(mark) FROM epochs")
-        rows = self._db.rows(
-            "SELECT task_id, MIN(epoch), rbar, variance FROM visits JOIN tasks ON id = task_id "
-            "WHERE generated = 1 GROUP BY task_id ORDER BY MIN(epoch), seq"
+        retired = self._db.rows(
+            "SELECT reason, COUNT(*) FROM events WHERE kind = 'retired' AND seq > ? AND seq <= ? "
+            "GROUP BY reason",
+            (before, mark),
         )
-        first = [FirstVisit(*cast("tuple[str, int, float, float]", r)) for r in rows]
-        return History([self.report(e) for e in epochs], self._retired(mark, None), first)
+        left = _by_name(retired)
+        return EpochReport(number, originals, active, pending, injected, deferred, left, draws)
 
     def counts(self) -> Counts:
         """The pool in numbers."""

@@ -1,10 +1,10 @@
 """The one object that a training loop or a host trainer drives: boundary, buffer, synthesis.
 
-Owns the order of things: stages, epochs, which tasks come next, when seeds are chosen and when
-their variants come back. It never samples, never updates weights and never waits for synthesis
-(invariant 6), but where `synthesis.drain_seconds` asks for runs that can be repeated: then at an
-epoch's start, for so long at most. Its whole state lives in the buffer's file and changes by
-transactions, so a kill anywhere loses nothing (invariant 8).
+Owns the order of things: epochs, which tasks come next, what follows from a group, and when
+`orders.py` chooses seeds and takes in their variants. It never samples, never updates weights and
+never waits for synthesis (invariant 6), but where `synthesis.drain_seconds` asks for runs that can
+be repeated: then at an epoch's start, for so long at most. Its whole state lives in the buffer's
+file and changes by transactions, so a kill anywhere loses nothing (invariant 8).
 
     curriculum = OnlineCurriculum(config, originals, run.path / "buffer.sqlite", synthesis)
     while not curriculum.done:
@@ -24,19 +24,16 @@ object again with `snapshot=path`, then `load_state_dict(state)`.
 from __future__ import annotations
 
 import hashlib
-import math
-import random
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from rods.config import RunConfig, StageSettings
-from rods.curriculum.boundary import Judgement, judge, select_seeds
+from rods.curriculum.boundary import Judgement, judge
 from rods.curriculum.draws import Lease
-from rods.curriculum.journal import METERS, EpochReport, Request
+from rods.curriculum.journal import METERS, EpochReport
+from rods.curriculum.orders import Orders, SynthesisQueue
 from rods.curriculum.replay import ReplayBuffer
-from rods.curriculum.stages import stage_tasks
+from rods.curriculum.stages import Stages
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.infra.database import put_snapshot
 from rods.reward import Score
@@ -46,34 +43,6 @@ from rods.types import Json
 
 FLAT = 1e-12
 """A group whose rewards vary less has no advantage and gives no gradient."""
-
-
-class SynthesisQueue(Protocol):
-    """The synthesis worker as the curriculum sees it. Durable, in its own process."""
-
-    def submit(
-        self,
-        request_id: str,
-        seed: Task,
-        first: int,
-        n: int,
-        priority: float,
-        epoch: int,
-    ) -> None:
-        """Order a seed's outcomes `first` to `first + n - 1` and return at once. The same id again
-        changes nothing.
-        """
-        ...
-
-    def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
-        """Wait at most `timeout` seconds; whether all of these requests are finished."""
-        ...
-
-    def results(self, request_ids: Sequence[str]) -> Sequence[tuple[str, int, Task, float]]:
-        """Accepted variants so far: (request id, number, task, profile distance), ordered by the
-        requests as given, then by number. Asking again gives them again.
-        """
-        ...
 
 
 class OnlineCurriculum:
@@ -102,13 +71,11 @@ class OnlineCurriculum:
             StoreError: the buffer was made with other original tasks or another seed.
         """
         self._config = config
-        self._synthesis = synthesis
         self.waited, self.late = 0.0, 0
         """Seconds that the epoch's start waited for synthesis, and requests not finished by then;
         those can enter a later epoch."""
-        self._stages = [s for s in config.stages for _ in range(s.epochs)]
-        self._pools = {s.name: stage_tasks(s, originals, config.seed) for s in config.stages}
-        if synthesis is None and any(self._expands(s) for s in config.stages):
+        self._stages = Stages(config, originals)
+        if synthesis is None and any(map(self._stages.expands, range(self.epochs))):
             raise ConfigError(
                 "a stage has expand = true but there is no synthesis queue. Give one, or set "
                 "curriculum = 'static'."
@@ -117,10 +84,8 @@ class OnlineCurriculum:
             put_snapshot(snapshot, buffer_path)
         self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
         self.buffer.add_originals(originals, fixed=config.curriculum == "static")
-        self._submit(self.buffer.journal.open_requests())
-
-    def _expands(self, stage: StageSettings) -> bool:
-        return stage.expand and self._config.curriculum == "rods"
+        self._orders = Orders(config, self._stages, self.buffer, synthesis)
+        self._orders.submit(self.buffer.journal.open_requests())
 
     # -- where we are -----------------------------------------------------------------------
 
@@ -136,7 +101,7 @@ class OnlineCurriculum:
 
     def stage_of(self, epoch: int) -> StageSettings:
         """Settings of an epoch's stage."""
-        return self._stages[max(0, epoch)]
+        return self._stages.at(epoch)
 
     @property
     def epochs(self) -> int:
@@ -190,26 +155,16 @@ class OnlineCurriculum:
             why = "all stages are played" if over else left
             raise TrainError(f"the next epoch cannot start: {why}.")
         epoch = self.epoch + 1
-        stage = self._stages[epoch]
-        first_step = self.buffer.first_step(epoch - 1) + self._epoch_steps(epoch - 1)
-        self._ingest(epoch)
+        first_step = self.buffer.first_step(epoch - 1) + self._orders.epoch_steps(epoch - 1)
+        self.waited, self.late = self._orders.take_in(epoch)
         return self.buffer.start_epoch(
             epoch,
-            originals=self._originals(epoch),
-            categories=stage.categories,
-            expand=self._expands(stage),
+            originals=self._stages.originals(epoch),
+            categories=self.stage_of(epoch).categories,
+            expand=self._stages.expands(epoch),
             first_step=first_step,
             drained=drained,
         )
-
-    def _originals(self, epoch: int) -> list[str]:
-        """The original tasks that an epoch draws: its stage's, or the slice whose turn it is."""
-        stage = self._stages[epoch]
-        pool, size = self._pools[stage.name], stage.slice
-        if not size or size >= len(pool):
-            return pool
-        first = size * (epoch - self._stages.index(stage))
-        return [pool[(first + i) % len(pool)] for i in range(size)]
 
     def next_tasks(self, n: int) -> list[Task]:
         """The next tasks, at most `n`; fewer at an epoch's end, none when all are out."""
@@ -242,8 +197,8 @@ class OnlineCurriculum:
         with self.buffer.atomic():
             self._count(judgement, epoch)
             self.buffer.complete([group.task.id], epoch)
-            requests = self._cycle(epoch) if self._cycle_due(epoch) else []
-        self._submit(requests)
+            requests = self._orders.cycle(epoch, step) if self._orders.due(epoch) else []
+        self._orders.submit(requests)
         return judgement
 
     def metrics(self, epoch: int | None = None) -> dict[str, float]:
@@ -291,7 +246,7 @@ class OnlineCurriculum:
                 f"the replay buffer does not belong to this checkpoint ({'; '.join(wrong)}). "
                 "Restore the snapshot that was taken with it."
             )
-        self._submit(self.buffer.journal.open_requests())
+        self._orders.submit(self.buffer.journal.open_requests())
 
     def close(self) -> None:
         """Close the buffer's file."""
@@ -333,109 +288,6 @@ class OnlineCurriculum:
             "policy_version": judgement.policy_version,
             "first_visit": len(self.buffer.visits.of(judgement.task_id)) == 1,
         }
-
-    # -- synthesis --------------------------------------------------------------------------
-
-    def _epoch_steps(self, epoch: int) -> int:
-        draws = self.buffer.draws.done(epoch) + self.buffer.draws.open(epoch)
-        return math.ceil(draws / self._config.rollout.tasks_per_step)
-
-    def _cycle_due(self, epoch: int) -> bool:
-        """Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S steps is done: the
-        last one leaves the worker a step's time before the epoch ends.
-        """
-        if not self._expands(self.stage_of(epoch)):
-            return False
-        cycles = self._config.synthesis.pace.cycles
-        ran = self.buffer.journal.meters(epoch).get("cycles", 0)
-        if ran >= cycles:
-            return False
-        after = max(1, (ran + 1) * self._epoch_steps(epoch) // cycles - 1)
-        groups = after * self._config.rollout.tasks_per_step
-        draws = self.buffer.draws
-        return draws.done(epoch) >= groups or not draws.open(epoch)
-
-    def _cycle(self, epoch: int) -> list[Request]:
-        """Choose seeds among the tasks judged within one epoch's steps, and write the orders."""
-        config, journal, stage = self._config, self.buffer.journal, self.stage_of(epoch)
-        cycle, step = journal.meters(epoch).get("cycles", 0), self._step(epoch)
-        n, steps = config.synthesis.variants_per_seed, self._epoch_steps(epoch)
-        limit = min(config.boundary.seeds, self._room() // n)
-        judged = self.buffer.visits.latest(step - steps, stage.categories)
-        originals = set(self._pools[stage.name])
-        judged = [
-            j
-            for j in judged
-            if j.task_id in originals or not self.buffer.task(j.task_id).is_original
-        ]
-        thompson = config.boundary.priority == "thompson"
-        chosen = select_seeds(
-            judged,
-            config.boundary,
-            journal.cooldown(),
-            step,
-            random.Random(f"{config.seed}/seeds/{epoch}/{cycle}"),
-            limit=limit,
-            types=sorted({j.category for j in judged}),
-            excluded=frozenset(self.buffer.visits.never_solved()),
-            visits={j.task_id: self.buffer.visits.of(j.task_id) for j in judged if thompson},
-        )
-        rested = step + math.ceil(config.boundary.cooldown_epochs * steps)
-        requests: list[Request] = []
-        for rank, seed in enumerate(chosen.seeds):
-            task_id = seed.judgement.task_id
-            name = f"e{epoch:03d}-c{cycle}-{rank:03d}-{task_id}"
-            first = journal.ordered(task_id)
-            requests.append(Request(name, task_id, first, n, seed.priority, epoch, rested))
-        journal.order(requests)
-        for meter, by in (
-            ("cycles", 1),
-            ("seed_emitted", len(requests)),
-            ("cooldown_filtered", chosen.cooldown_filtered),
-            ("variance_filtered", chosen.variance_filtered),
-            ("quota_filtered", chosen.quota_filtered),
-            ("backlog_filtered", config.boundary.seeds - limit),
-        ):
-            journal.add(meter, epoch, by)
-        return requests
-
-    def _room(self) -> int:
-        """Variants that may still be ordered before the backlog is full."""
-        entering = self.buffer.injectable(len(self._originals(self.epoch)))
-        most = math.floor(self._config.synthesis.pace.backlog * entering)
-        ordered = sum(r.n for r in self.buffer.journal.open_requests())
-        return max(0, most - self.buffer.waiting - ordered)
-
-    def _submit(self, requests: Sequence[Request]) -> None:
-        if self._synthesis is None:
-            return
-        for r in requests:
-            seed = self.buffer.task(r.seed_id)
-            self._synthesis.submit(r.id, seed, r.first, r.n, r.priority, r.epoch)
-
-    def _ingest(self, epoch: int) -> None:
-        """Offer what the worker has made, in the order of the requests."""
-        self.waited, self.late = 0.0, 0
-        requests = self.buffer.journal.open_requests()
-        if self._synthesis is None or not requests:
-            return
-        ids = [r.id for r in requests]
-        finished, patience = set(ids), self._config.synthesis.drain_seconds
-        started = time.perf_counter()
-        if not self._synthesis.drain(ids, patience):
-            finished = {i for i in ids if self._synthesis.drain([i], 0.0)}
-        self.waited = time.perf_counter() - started if patience else 0.0
-        self.late = len(ids) - len(finished)
-        made_in = {r.id: r.epoch for r in requests}
-        results = self._synthesis.results([i for i in ids if i in finished])
-        add = self.buffer.journal.add
-        with self.buffer.atomic():
-            for request_id, _, task, distance in results:
-                new = self.buffer.offer(task, made_in[request_id], request_id, distance)
-                add("accepted" if new else "duplicate", epoch)
-            for request_id in finished:
-                self.buffer.journal.close_request(request_id)
-            add("late_requests", epoch, self.late)
 
 
 def _digest(parts: Sequence[str]) -> str:

@@ -22,21 +22,14 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from rods.config import ReplaySettings
 from rods.curriculum.boundary import EDGE, Judgement
 from rods.curriculum.draws import Draws, Lease
-from rods.curriculum.journal import (
-    LAYOUT,
-    SCHEMA,
-    Counts,
-    EpochReport,
-    History,
-    Journal,
-)
+from rods.curriculum.journal import LAYOUT, SCHEMA, Counts, EpochReport, Journal
 from rods.curriculum.visits import Visits
 from rods.errors import StoreError, TaskError
 from rods.infra.database import Database
@@ -79,11 +72,6 @@ class ReplayBuffer:
         """Write a consistent copy, all or nothing."""
         self._db.snapshot(path)
 
-    def restore(self, path: Path) -> None:
-        """Become what a snapshot holds; its open leases are due again."""
-        self._db.restore(path)
-        self._adopt()
-
     def close(self) -> None:
         """Close the file."""
         self._db.close()
@@ -91,10 +79,6 @@ class ReplayBuffer:
     def counts(self) -> Counts:
         """The pool in numbers."""
         return self.journal.counts()
-
-    def history(self) -> History:
-        """All epochs so far, and where each variant landed at its first visit."""
-        return self.journal.history()
 
     @property
     def waiting(self) -> int:
@@ -323,11 +307,6 @@ class ReplayBuffer:
         with self._db.atomic():
             drawn = self.draws.lease(n)
         return [Lease(self.task(task_id), epoch) for task_id, epoch in drawn]
-
-    def release(self, leases: Iterable[Lease]) -> None:
-        """Give leases back unused: the tasks are drawn again, in their old places."""
-        with self._db.atomic():
-            self.draws.give_back(leases)
 
     def complete(self, task_ids: Sequence[str], epoch: int | None = None) -> None:
         """Close leases.

@@ -1,8 +1,8 @@
-"""Stages: the original tasks that each of them plays.
+"""Stages: which epochs belong to each of them, and the original tasks that it plays.
 
 Owns the choice alone; what enters and leaves the pool meanwhile is the buffer's.
 
-    stage_tasks(config.stages[0], originals, seed=0)
+    Stages(config, originals).originals(epoch=3)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import itertools
 import random
 from collections.abc import Sequence
 
-from rods.config import StageSettings
+from rods.config import RunConfig, StageSettings
 from rods.errors import ConfigError
 from rods.task import Task
 
@@ -37,3 +37,36 @@ def stage_tasks(stage: StageSettings, originals: Sequence[Task], seed: int) -> l
     # One of each category in turn, so that any prefix is as even as the categories allow.
     mixed = [i for row in itertools.zip_longest(*columns) for i in row if i is not None]
     return mixed[: stage.tasks or None]
+
+
+class Stages:
+    """The stages of a run, epoch by epoch."""
+
+    def __init__(self, config: RunConfig, originals: Sequence[Task]) -> None:
+        """Raises `ConfigError` where a stage has no tasks."""
+        self._config = config
+        self._epochs = [s for s in config.stages for _ in range(s.epochs)]
+        self._pools = {s.name: stage_tasks(s, originals, config.seed) for s in config.stages}
+
+    def __len__(self) -> int:
+        return len(self._epochs)
+
+    def at(self, epoch: int) -> StageSettings:
+        """Settings of an epoch's stage (before the first epoch: of the first one)."""
+        return self._epochs[max(0, epoch)]
+
+    def expands(self, epoch: int) -> bool:
+        """Whether variants are made and drawn in an epoch."""
+        return self.at(epoch).expand and self._config.curriculum == "rods"
+
+    def pool(self, epoch: int) -> list[str]:
+        """The original tasks of an epoch's stage."""
+        return self._pools[self.at(epoch).name]
+
+    def originals(self, epoch: int) -> list[str]:
+        """Those of them that the epoch draws: all, or the slice whose turn it is."""
+        stage, pool = self.at(epoch), self.pool(epoch)
+        if not stage.slice or stage.slice >= len(pool):
+            return pool
+        first = stage.slice * (epoch - self._epochs.index(stage))
+        return [pool[(first + i) % len(pool)] for i in range(stage.slice)]

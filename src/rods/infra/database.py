@@ -137,19 +137,6 @@ class Database:
             with part.open("rb") as done:
                 os.fsync(done.fileno())
 
-    def restore(self, path: Path) -> None:
-        """Become what a snapshot holds; everything since then is forgotten.
-
-        Raises:
-            StoreError: there is no such snapshot, or it is damaged.
-        """
-        with self._lock:
-            self._connection.close()
-            try:
-                put_snapshot(path, self.path)
-            finally:
-                self._connection = self._open()
-
     def close(self) -> None:
         """Close the file; what was committed stays."""
         with self._lock:
