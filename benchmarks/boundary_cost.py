@@ -116,7 +116,7 @@ def play(config: RunConfig, folder: Path, steps: int) -> dict[str, list[float]]:
         start = time.perf_counter()
         curriculum.buffer.snapshot(folder / "snapshot.sqlite")
         timed("snapshot", start)
-    counts = curriculum.buffer.counts()
+    counts = curriculum.buffer.pool.counts()
     took["active variants"] = [float(counts.active)]
     curriculum.close()
     return took

@@ -64,7 +64,7 @@ def test_stages_in_order_with_their_tasks(curriculum_of):
     while not curriculum.done:
         play(curriculum)
         drawn = curriculum.buffer.drawn(curriculum.epoch)
-        categories = {curriculum.buffer.task(i).category for i in drawn}
+        categories = {curriculum.buffer.pool.task(i).category for i in drawn}
         seen.append((curriculum.stage.name, len(drawn), len(categories)))
     assert seen == [("format", 4, 4), ("base", 4, 1), ("base", 4, 1), ("all", 16, 4)]
     with pytest.raises(TrainError, match="all stages are played"):
@@ -78,7 +78,7 @@ def test_a_slice_brings_every_original_into_play_in_turn(curriculum_of):
     while not curriculum.done:
         play(curriculum, half)
         drawn = curriculum.buffer.drawn(curriculum.epoch)
-        seen.append([i for i in drawn if curriculum.buffer.task(i).is_original])
+        seen.append([i for i in drawn if curriculum.buffer.pool.task(i).is_original])
     assert [len(ids) for ids in seen] == [6] * 5
     counts = Counter(i for ids in seen for i in ids)
     assert len(counts) == 16 and set(counts.values()) <= {1, 2}
@@ -220,7 +220,7 @@ def test_back_pressure_limits_the_orders(curriculum_of):
         play(curriculum, half)
         buffer = curriculum.buffer
         ordered = sum(r.n for r in buffer.journal.open_requests())
-        assert buffer.waiting + ordered <= 1.5 * buffer.injectable(16)
+        assert buffer.pool.count("pending") + ordered <= 1.5 * buffer.injectable(16)
     assert curriculum.metrics()["backlog_filtered"] > 0
     assert queue.requests
 
@@ -247,7 +247,7 @@ def test_late_requests_are_taken_in_later_and_once(curriculum_of):
     queue.slow = {slow}
     play(curriculum, half)
     assert curriculum.metrics()["late_requests"] == 1
-    held = curriculum.buffer.task(queue.requests[slow][0].id)
+    held = curriculum.buffer.pool.task(queue.requests[slow][0].id)
     first = queue.requests[slow][2]
     late = {variant(held, first + i).id for i in range(2)}
     assert not late & set(curriculum.buffer.drawn(1))

@@ -23,7 +23,7 @@ def make(tmp_path):
 
     def build(count=10, name="buffer.sqlite", seed=0, **settings):
         buffer = ReplayBuffer(tmp_path / name, ReplaySettings(**settings), seed)
-        buffer.add_originals(originals(count))
+        buffer.pool.add_originals(originals(count))
         opened.append(buffer)
         return buffer
 
@@ -43,23 +43,23 @@ def finish(buffer, rbar=0.5):
 def offer(buffer, count, epoch=0, seed=None, noise=0):
     seed = seed or originals(1)[0]
     made = [variant(seed, i, noise) for i in range(count)]
-    assert all(buffer.offer(t, epoch, "request") for t in made)
+    assert all(buffer.pool.offer(t, epoch, "request") for t in made)
     return made
 
 
 def test_an_empty_buffer(make):
     buffer = make()
     assert buffer.epoch == -1 and buffer.remaining == 0 and buffer.lease(4) == []
-    assert buffer.counts() == (10, 0, 0, {})
+    assert buffer.pool.counts() == (10, 0, 0, {})
 
 
 def test_offer_is_idempotent_and_needs_ancestors(make):
     buffer = make()
     [task] = offer(buffer, 1)
-    assert not buffer.offer(task, 5, "another request")
+    assert not buffer.pool.offer(task, 5, "another request")
     with pytest.raises(TaskError, match="names no ancestors"):
-        buffer.offer(original(77), 0, "r")
-    assert buffer.waiting == 1
+        buffer.pool.offer(original(77), 0, "r")
+    assert buffer.pool.count("pending") == 1
 
 
 def test_a_variant_equal_to_an_original_is_known_already(make):
@@ -69,18 +69,18 @@ def test_a_variant_equal_to_an_original_is_known_already(make):
         task.env, task.category, task.turns, task.world,
         task.provenance.__class__("x", "y", ("ancestor",)),
     )  # fmt: skip
-    assert not buffer.offer(same, 0, "r")
+    assert not buffer.pool.offer(same, 0, "r")
 
 
 def test_originals_must_match_on_reopening(make, tmp_path):
     make(10).close()
     buffer = ReplayBuffer(tmp_path / "buffer.sqlite", ReplaySettings())
     with pytest.raises(StoreError, match="8 match, 2 are missing, 0 are new"):
-        buffer.add_originals(originals(8))
+        buffer.pool.add_originals(originals(8))
     with pytest.raises(TaskError, match="stands twice"):
-        buffer.add_originals([original(1), original(1)])
+        buffer.pool.add_originals([original(1), original(1)])
     with pytest.raises(TaskError, match="is a variant"):
-        buffer.add_originals([variant(original(1), 0)])
+        buffer.pool.add_originals([variant(original(1), 0)])
     buffer.close()
 
 
@@ -179,7 +179,7 @@ def test_revival_by_retest(make):
         finish(buffer, rbar)
         status = {1: (0, {"mastered": 1}), 2: (1, {})}.get(epoch)
         if status:
-            assert (buffer.counts().active, buffer.counts().retired) == status
+            assert (buffer.pool.counts().active, buffer.pool.counts().retired) == status
     assert task.id in buffer.drawn(2)
 
 
@@ -216,10 +216,10 @@ def test_a_full_disk_is_one_clear_message_and_loses_nothing(make):
     buffer._db.rows(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError, match=r"disk is full.*Nothing that was stored"):
         offer(buffer, 3000)
-    kept = buffer.waiting
+    kept = buffer.pool.count("pending")
     buffer._db.rows("PRAGMA max_page_count = 1000000")
     offer(buffer, 10, noise=1)
-    assert buffer.waiting == kept + 10
+    assert buffer.pool.count("pending") == kept + 10
 
 
 def test_a_failure_within_a_transaction_takes_all_of_it_back(make):
@@ -245,7 +245,7 @@ def test_snapshot_and_restore(make, tmp_path):
     buffer.close()
     put_snapshot(tmp_path / "copy.sqlite", live)
     buffer = make(inject=1.0)
-    assert (buffer.waiting, buffer.remaining) == (2, 10)
+    assert (buffer.pool.count("pending"), buffer.remaining) == (2, 10)
     assert [t.id for t, _ in buffer.lease(10)] == buffer.drawn(0)  # open leases are due again
     buffer.close()
     with pytest.raises(StoreError, match="no such snapshot"):
@@ -253,7 +253,7 @@ def test_snapshot_and_restore(make, tmp_path):
     (tmp_path / "torn.sqlite").write_bytes((tmp_path / "copy.sqlite").read_bytes()[:5000])
     with pytest.raises(StoreError, match="damaged"):
         put_snapshot(tmp_path / "torn.sqlite", live)
-    assert make(inject=1.0).waiting == 2
+    assert make(inject=1.0).pool.count("pending") == 2
 
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -283,7 +283,7 @@ class Machine(RuleBasedStateMachine):
 
     def open(self, path):
         buffer = ReplayBuffer(path, self.settings, 5)
-        buffer.add_originals(self.originals)
+        buffer.pool.add_originals(self.originals)
         self.path = path
         return buffer
 
@@ -292,7 +292,7 @@ class Machine(RuleBasedStateMachine):
         index = self.made - 1 if again and self.made else self.made
         self.made = max(self.made, index + 1)
         task = variant(self.originals[index % 6], index)
-        new = self.buffer.offer(task, max(0, self.buffer.epoch), f"r{index}")
+        new = self.buffer.pool.offer(task, max(0, self.buffer.epoch), f"r{index}")
         assert new == (task.id not in self.accepted)
         self.accepted.setdefault(task.id, max(0, self.buffer.epoch))
 
@@ -300,7 +300,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def start(self):
         """Groups of the epochs before may still be out."""
-        before = self.buffer.counts()
+        before = self.buffer.pool.counts()
         report = self.buffer.start_epoch(self.buffer.epoch + 1, drained=False)
         assert report.injected <= self.settings.inject * (before.originals + before.active) + 1e-9
         drawn = self.buffer.drawn(report.epoch)
@@ -357,7 +357,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_or_doubled(self):
-        counts = self.buffer.counts()
+        counts = self.buffer.pool.counts()
         assert counts.originals == 6
         total = counts.pending + counts.active + sum(counts.retired.values())
         assert total == len(self.accepted)
@@ -369,12 +369,12 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_cap_holds(self):
-        assert self.buffer.counts().active <= self.settings.cap
+        assert self.buffer.pool.counts().active <= self.settings.cap
 
     @invariant()
     def retirement_is_a_switch(self):
         if not self.settings.retire:
-            assert set(self.buffer.counts().retired) <= {"pruned"}
+            assert set(self.buffer.pool.counts().retired) <= {"pruned"}
 
     def teardown(self):
         if hasattr(self, "buffer"):

@@ -54,7 +54,7 @@ def buffer_of(tmp_path):
 
     def build(count=10, **settings):
         buffer = ReplayBuffer(tmp_path / f"{len(opened)}.sqlite", ReplaySettings(**settings))
-        buffer.add_originals(originals(count))
+        buffer.pool.add_originals(originals(count))
         opened.append(buffer)
         return buffer
 
@@ -91,7 +91,7 @@ def play(buffer, rbars=None, rbar=0.5, skip=()):
 def offer(buffer, count, epoch=0):
     made = [variant(original(0), i) for i in range(count)]
     for task in made:
-        buffer.offer(task, epoch, "r")
+        buffer.pool.offer(task, epoch, "r")
     return [t.id for t in made]
 
 
@@ -109,7 +109,7 @@ def test_1_originals_stay(buffer_of, rbar):
     for epoch in range(6):
         buffer.start_epoch(epoch)
         play(buffer, rbar=rbar)
-    assert buffer.counts().originals == 10
+    assert buffer.pool.counts().originals == 10
     assert len(buffer.drawn(5)) == 10
 
 
@@ -120,7 +120,7 @@ def test_2_invariant_6_a_variant_of_epoch_n_waits_for_n_plus_1(buffer_of):
     assert before not in buffer.drawn(0)
     play(buffer)
     late = variant(original(1), 7)
-    buffer.offer(late, 1, "r")  # made ahead of its time: it must wait for epoch 2
+    buffer.pool.offer(late, 1, "r")  # made ahead of its time: it must wait for epoch 2
     buffer.start_epoch(1)
     assert before in buffer.drawn(1) and late.id not in buffer.drawn(1)
     play(buffer)
@@ -173,7 +173,7 @@ def test_5_burn_in(buffer_of, rbar, reason):
     play(buffer)
     buffer.start_epoch(1)
     play(buffer, {task_id: rbar})
-    assert buffer.counts().retired == ({reason: 1} if reason else {})
+    assert buffer.pool.counts().retired == ({reason: 1} if reason else {})
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_6_retirement_at_the_second_visit(buffer_of, rbar, reason):
     for epoch, mean in enumerate([0.5, 0.5, rbar]):
         buffer.start_epoch(epoch)
         play(buffer, {task_id: mean})
-    assert buffer.counts().retired == ({reason: 1} if reason else {})
+    assert buffer.pool.counts().retired == ({reason: 1} if reason else {})
     buffer.start_epoch(3)
     assert (task_id in buffer.drawn(3)) == (reason is None)
 
@@ -217,8 +217,8 @@ def test_8_without_retirement_only_the_cap_removes(buffer_of):
     for epoch in range(6):
         buffer.start_epoch(epoch)
         play(buffer, rbar=0.0)
-    assert set(buffer.counts().retired) == {"pruned"}
-    assert buffer.counts().active == 3
+    assert set(buffer.pool.counts().retired) == {"pruned"}
+    assert buffer.pool.counts().active == 3
 
 
 def test_9_every_active_task_is_drawn_once(buffer_of):
@@ -239,7 +239,7 @@ def test_10_invariant_8_open_leases_are_due_again(buffer_of, tmp_path):
     buffer.complete([first[1].task.id])
     copy = crash(tmp_path / "0.sqlite", tmp_path / "killed")
     again = ReplayBuffer(copy, ReplaySettings())
-    again.add_originals(originals(10))
+    again.pool.add_originals(originals(10))
     due = [i for i in buffer.drawn(0) if i != first[1].task.id]
     assert [lease.task.id for lease in again.lease(99)] == due
     again.close()
@@ -322,7 +322,7 @@ def test_11_invariant_8_twenty_real_kills(tmp_path):
     pools = []
     for run in (whole, killed):
         buffer = ReplayBuffer(run.path / "buffer.sqlite", ReplaySettings())
-        pools.append((reports(buffer), buffer.counts(), [buffer.drawn(e) for e in range(14)]))
+        pools.append((reports(buffer), buffer.pool.counts(), [buffer.drawn(e) for e in range(14)]))
         buffer.close()
     assert pools[0] == pools[1]
 
@@ -397,7 +397,7 @@ def test_15_invariant_7_ancestors_lead_back_to_an_original(curriculum_of):
     depths = set()
     for epoch in range(curriculum.epochs):
         for task_id in curriculum.buffer.drawn(epoch):
-            task = curriculum.buffer.task(task_id)
+            task = curriculum.buffer.pool.task(task_id)
             depths.add(len(task.provenance.ancestors))
             if not task.is_original:
                 assert task.provenance.ancestors[0] in known

@@ -54,7 +54,7 @@ def judgement_figures(
 
 def epoch_figures(curriculum: OnlineCurriculum, report: EpochReport) -> dict[str, Json]:
     """What the start of an epoch did to the pool."""
-    counts = curriculum.buffer.counts()
+    counts = curriculum.buffer.pool.counts()
     return {
         "kind": "epoch",
         "epoch": curriculum.epoch,

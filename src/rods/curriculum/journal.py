@@ -92,16 +92,6 @@ class EpochReport:
         return self.retired.get("pruned", 0)
 
 
-class Counts(NamedTuple):
-    """The pool in numbers."""
-
-    originals: int
-    pending: int
-    active: int
-    retired: dict[str, int]
-    """By reason."""
-
-
 class Request(NamedTuple):
     """One order to the synthesis worker."""
 
@@ -143,18 +133,8 @@ class Journal:
             "GROUP BY reason",
             (before, mark),
         )
-        left = _by_name(retired)
+        left = by_name(retired)
         return EpochReport(number, originals, active, pending, injected, deferred, left, draws)
-
-    def counts(self) -> Counts:
-        """The pool in numbers."""
-        sql = "SELECT status, COUNT(*) FROM tasks WHERE generated = ? GROUP BY status"
-        made = _by_name(self._db.rows(sql, (1,)))
-        reasons = self._db.rows(
-            "SELECT reason, COUNT(*) FROM tasks WHERE status = 'retired' GROUP BY reason"
-        )
-        originals = sum(_by_name(self._db.rows(sql, (0,))).values())
-        return Counts(originals, made.get("pending", 0), made.get("active", 0), _by_name(reasons))
 
     # -- meters -----------------------------------------------------------------------------
 
@@ -168,7 +148,7 @@ class Journal:
 
     def meters(self, epoch: int) -> dict[str, int]:
         """All counts of an epoch."""
-        return _by_name(self._db.rows("SELECT name, value FROM meters WHERE epoch = ?", (epoch,)))
+        return by_name(self._db.rows("SELECT name, value FROM meters WHERE epoch = ?", (epoch,)))
 
     # -- orders to the synthesis worker -----------------------------------------------------
 
@@ -198,8 +178,9 @@ class Journal:
 
     def cooldown(self) -> dict[str, int]:
         """Task id -> first step at which it may be a seed again."""
-        return _by_name(self._db.rows("SELECT seed_id, MAX(rested) FROM requests GROUP BY seed_id"))
+        return by_name(self._db.rows("SELECT seed_id, MAX(rested) FROM requests GROUP BY seed_id"))
 
 
-def _by_name(rows: Iterable[Row]) -> dict[str, int]:
+def by_name(rows: Iterable[Row]) -> dict[str, int]:
+    """Rows of a name and a number."""
     return {str(name): int(value or 0) for name, value in rows}

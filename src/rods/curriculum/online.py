@@ -83,7 +83,7 @@ class OnlineCurriculum:
         if snapshot is not None:
             put_snapshot(snapshot, buffer_path)
         self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
-        self.buffer.add_originals(originals, fixed=config.curriculum == "static")
+        self.buffer.pool.add_originals(originals, fixed=config.curriculum == "static")
         self._orders = Orders(config, self._stages, self.buffer, synthesis)
         self._orders.submit(self.buffer.journal.open_requests())
 
@@ -211,7 +211,7 @@ class OnlineCurriculum:
         judged = max(1, meters.get("judged", 0))
         out["boundary_rate"] = meters.get("boundary", 0) / judged
         out["zero_variance_rate"] = meters.get("zero_variance", 0) / judged
-        counts = self.buffer.counts()
+        counts = self.buffer.pool.counts()
         out |= {"originals": counts.originals, "active": counts.active, "pending": counts.pending}
         out["requests_open"] = len(self.buffer.journal.open_requests())
         out["never_solved"] = len(self.buffer.visits.never_solved())
@@ -272,7 +272,7 @@ class OnlineCurriculum:
 
     def log_row(self, judgement: Judgement) -> dict[str, Json]:
         """A judgement that was observed, as a row of the step's record."""
-        task = self.buffer.task(judgement.task_id)
+        task = self.buffer.pool.task(judgement.task_id)
         low, high = judgement.interval
         return {
             "task_id": judgement.task_id,

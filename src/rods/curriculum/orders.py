@@ -95,7 +95,7 @@ class Orders:
         judged = [
             j
             for j in judged
-            if j.task_id in originals or not self._buffer.task(j.task_id).is_original
+            if j.task_id in originals or not self._buffer.pool.task(j.task_id).is_original
         ]
         thompson = config.boundary.priority == "thompson"
         chosen = select_seeds(
@@ -133,14 +133,14 @@ class Orders:
         entering = self._buffer.injectable(len(self._stages.originals(self._buffer.epoch)))
         most = math.floor(self._config.synthesis.pace.backlog * entering)
         ordered = sum(r.n for r in self._buffer.journal.open_requests())
-        return max(0, most - self._buffer.waiting - ordered)
+        return max(0, most - self._buffer.pool.count("pending") - ordered)
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Hand orders to the worker; those that it has already change nothing."""
         if self._queue is None:
             return
         for r in requests:
-            seed = self._buffer.task(r.seed_id)
+            seed = self._buffer.pool.task(r.seed_id)
             self._queue.submit(r.id, seed, r.first, r.n, r.priority, r.epoch)
 
     def take_in(self, epoch: int) -> tuple[float, int]:
@@ -164,7 +164,7 @@ class Orders:
         add = self._buffer.journal.add
         with self._buffer.atomic():
             for request_id, _, task, distance in results:
-                new = self._buffer.offer(task, made_in[request_id], request_id, distance)
+                new = self._buffer.pool.offer(task, made_in[request_id], request_id, distance)
                 add("accepted" if new else "duplicate", epoch)
             for request_id in finished:
                 self._buffer.journal.close_request(request_id)

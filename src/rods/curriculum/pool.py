@@ -1,0 +1,209 @@
+"""The tasks of the pool: which there are, and where each of them stands.
+
+Owns the table `tasks` in the replay buffer's file. An original task is active for ever; a variant
+is `pending`, `active` or `retired` with a reason. It never decides which; `replay.py` does.
+
+    pool.add_originals(tasks)
+    pool.offer(variant, epoch_made=3, request="e003-c0-000-base_7")
+    pool.retire(variant.id, epoch=5, reason="mastered")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, cast
+
+from rods.curriculum.journal import Journal, by_name
+from rods.errors import StoreError, TaskError
+from rods.infra.database import Cell, Database, Row
+from rods.task import Task
+
+
+class Counts(NamedTuple):
+    """The pool in numbers."""
+
+    originals: int
+    pending: int
+    active: int
+    retired: dict[str, int]
+    """By reason."""
+
+
+class Pool:
+    """The table `tasks`, and the tasks that were read from it."""
+
+    def __init__(self, db: Database, journal: Journal) -> None:
+        """`journal`: is told of what comes and goes."""
+        self._db, self._journal = db, journal
+        self._tasks: dict[str, Task] = {}
+
+    def add_originals(self, tasks: Sequence[Task], fixed: bool = False) -> None:
+        """Make the human tasks known. On a buffer that has some already they must be the same.
+
+        Args:
+            tasks: they stay for ever.
+            fixed: the pool never changes, so that variants made before may stand among them.
+
+        Raises:
+            TaskError: a task is a variant or stands twice.
+            StoreError: the buffer was made with other original tasks.
+        """
+        ids = [t.id for t in tasks]
+        if len(set(ids)) < len(ids):
+            double = next(i for i in ids if ids.count(i) > 1)
+            raise TaskError(f"task {double} stands twice among the original tasks; remove one.")
+        for task in tasks:
+            if not (fixed or task.is_original):
+                raise TaskError(f"task {task.id} is a variant; only original tasks stay for ever.")
+        with self._db.atomic():
+            known = set(_ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0")))
+            if known and known != set(ids):
+                raise StoreError(
+                    f"{self._db.path}: the original tasks differ from those of this buffer: "
+                    f"{len(known & set(ids))} match, {len(known - set(ids))} are missing, "
+                    f"{len(set(ids) - known)} are new. Resume with the same tasks and split."
+                )
+            self._db.run_many(
+                "INSERT OR IGNORE INTO tasks(id, category, generated, status) "
+                "VALUES (?, ?, 0, 'active')",
+                [(t.id, t.category) for t in tasks],
+            )
+        self._tasks.update((t.id, t) for t in tasks)
+
+    def offer(self, task: Task, epoch_made: int, request: str, distance: float = 0.0) -> bool:
+        """Accept a variant; it waits for the start of an epoch after `epoch_made`.
+
+        Returns:
+            False if the same task is known already, in whatever state: nothing doubles.
+
+        Raises:
+            TaskError: the task names no ancestors.
+        """
+        if task.is_original:
+            raise TaskError(
+                f"request {request}: task {task.id} names no ancestors; a variant must."
+            )
+        body = json.dumps(task.to_json(), ensure_ascii=False)
+        row = (task.id, body, task.category, epoch_made, request, distance)
+        with self._db.atomic():
+            added = self._db.run(
+                "INSERT OR IGNORE INTO tasks(id, body, category, generated, status, made, "
+                "request, distance) VALUES (?, ?, ?, 1, 'pending', ?, ?, ?)",
+                row,
+            )
+        return added > 0
+
+    def task(self, task_id: str) -> Task:
+        """A task by its id.
+
+        Raises:
+            StoreError: it is not in the buffer, or `add_originals` was not called.
+        """
+        if task_id not in self._tasks:
+            rows = self._db.rows("SELECT body FROM tasks WHERE id = ?", (task_id,))
+            if not rows or rows[0][0] is None:
+                raise StoreError(f"{self._db.path}: task {task_id} is not in this replay buffer.")
+            where = f"{self._db.path}, task {task_id}"
+            self._tasks[task_id] = Task.from_json(json.loads(str(rows[0][0])), where)
+        return self._tasks[task_id]
+
+    def counts(self) -> Counts:
+        """The pool in numbers."""
+        sql = "SELECT status, COUNT(*) FROM tasks WHERE generated = ? GROUP BY status"
+        made = by_name(self._db.rows(sql, (1,)))
+        reasons = self._db.rows(
+            "SELECT reason, COUNT(*) FROM tasks WHERE status = 'retired' GROUP BY reason"
+        )
+        originals = sum(by_name(self._db.rows(sql, (0,))).values())
+        return Counts(originals, made.get("pending", 0), made.get("active", 0), by_name(reasons))
+
+    def originals(self, wanted: Collection[str] | None) -> list[str]:
+        """Ids of these original tasks, or of all; raises `StoreError` where one is unknown."""
+        known = _ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0"))
+        chosen = known if wanted is None else [i for i in known if i in set(wanted)]
+        if wanted is not None and len(chosen) < len(set(wanted)):
+            missing = sorted(set(wanted) - set(known))
+            raise StoreError(f"{self._db.path}: unknown original tasks: {', '.join(missing)}.")
+        return sorted(chosen)
+
+    def count(self, status: str) -> int:
+        """Variants that stand there."""
+        return self._db.number(
+            "SELECT COUNT(*) FROM tasks WHERE generated = 1 AND status = ?", (status,)
+        )
+
+    def variants(self, status: str, categories: Collection[str] = ()) -> list[str]:
+        """Ids of the variants that stand there, of these categories or of all."""
+        rows = self._db.rows(
+            "SELECT id, category FROM tasks WHERE generated = 1 AND status = ? ORDER BY id",
+            (status,),
+        )
+        return _ids(rows, categories)
+
+    def stale(self, epoch: int, epochs: int) -> list[str]:
+        """Active variants that were not judged for so many epochs before this one."""
+        return _ids(
+            self._db.rows(
+                "SELECT id FROM tasks WHERE generated = 1 AND status = 'active' "
+                "AND ? - 1 - MAX(COALESCE(judged, -1), entered - 1) >= ?",
+                (epoch, epochs),
+            )
+        )
+
+    def ready(self, epoch: int, categories: Collection[str]) -> list[str]:
+        """Pending variants that were made before an epoch, the oldest first."""
+        rows = self._db.rows(
+            "SELECT id, category FROM tasks WHERE status = 'pending' AND made < ? ORDER BY seq",
+            (epoch,),
+        )
+        return _ids(rows, categories)
+
+    def lowest(self, most: int) -> list[str]:
+        """Active variants of the lowest phi; never judged ones go last, the oldest first."""
+        return _ids(
+            self._db.rows(
+                "SELECT id FROM tasks WHERE generated = 1 AND status = 'active' "
+                "ORDER BY phi IS NULL, phi, seq LIMIT MAX(0, ?)",
+                (most,),
+            )
+        )
+
+    def enter(self, task_id: str, epoch: int, kind: str = "injected") -> None:
+        """A variant is active from this epoch on: `injected`, or `revived`."""
+        self._db.run(
+            "UPDATE tasks SET status = 'active', reason = '', entered = ? WHERE id = ?",
+            (epoch, task_id),
+        )
+        self._journal.event(epoch, task_id, kind)
+
+    def retire(self, task_id: str, epoch: int, reason: str) -> None:
+        """A variant is drawn no more, but to test it again."""
+        self._db.run(
+            "UPDATE tasks SET status = 'retired', reason = ? WHERE id = ?", (reason, task_id)
+        )
+        self._journal.event(epoch, task_id, "retired", reason)
+
+    def visited(self, task_id: str, epoch: int, phi: float) -> None:
+        """A task was judged."""
+        self._db.run(
+            "UPDATE tasks SET visits = visits + 1, judged = ?, phi = ? WHERE id = ?",
+            (epoch, phi, task_id),
+        )
+
+    def standing(self, task_id: str) -> tuple[bool, str, int]:
+        """Whether a task is a variant, its status, and how often it was judged.
+
+        Raises:
+            TaskError: there is no such task.
+        """
+        rows = self._db.rows("SELECT generated, status, visits FROM tasks WHERE id = ?", (task_id,))
+        if not rows:
+            raise TaskError(f"task {task_id} was judged but is not in the replay buffer.")
+        generated, status, visits = cast("tuple[int, str, int]", rows[0])
+        return bool(generated), status, visits
+
+
+def _ids(rows: Sequence[Row], categories: Collection[Cell] = ()) -> list[str]:
+    """The first cells; where categories are given, of rows whose second cell is one of them."""
+    return [str(r[0]) for r in rows if not categories or r[1] in categories]
