@@ -185,13 +185,10 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
             way = METRICS[metric][1]
             label = f"{way} progress, {SETS.get(row.set, row.set).lower()}"
             found.append(_change_tile(label, cell))
-    shares = [s for r in run.steps if (s := r.numbers.get("zero_variance")) is not None]
-    if len(shares) >= 4:
-        quarter = max(1, len(shares) // 4)
-        first, last = statistics.mean(shares[:quarter]), statistics.mean(shares[-quarter:])
+    if len(run.steps) >= 4 and (shares := run.quarters("zero_variance")):
         found.append(
             Tile(
-                f"{first:.0%} → {last:.0%}",
+                f"{shares[0]:.0%} → {shares[1]:.0%}",
                 "groups without variance",
                 "first and last quarter of the steps",
             )
@@ -227,11 +224,9 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
             )
         )
     if run.epochs:
-        injected = sum(e.injected for e in run.epochs)
-        retired = sum(sum(e.retired.values()) for e in run.epochs)
         found.append(
             Tile(
-                f"{injected} / {retired}",
+                f"{run.injected} / {run.retired}",
                 "variants injected / retired",
                 f"over {len(run.epochs)} epochs",
             )

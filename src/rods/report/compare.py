@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -36,7 +35,7 @@ from rods.report.heldout import (
     result_rows,
 )
 from rods.report.panels import first_visits
-from rods.report.results import change, mean
+from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData, load_run
 from rods.report.svg import Series, line_chart
 from rods.types import Json
@@ -96,12 +95,10 @@ class Comparison:
 
     def table(self) -> Table:
         """Results and numbers for a terminal; the warnings are for the caller to say."""
-        table = Table(
-            title="Held-out results after training (gain over before; difference to A)",
-            caption="\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
-            box=box.SIMPLE_HEAD,
-            show_edge=False,
-            pad_edge=False,
+        table = plain_table(
+            "Held-out results after training (gain over before; difference to A)",
+            "\N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by scenario",
+            padding=(0, 1),
         )
         table.add_column("", max_width=24)
         for label in self.labels:
@@ -109,11 +106,8 @@ class Comparison:
         for name in SETS:
             whole = [r for r in self.rows if r.part == Part(name) and r.metric in LEADING]
             for row in whole:
-                what, way = METRICS[row.metric]
                 texts = [_cell_text(cell) for cell in row.cells]
-                table.add_row(
-                    Text(f"{what.split()[-1].lower()}, {way}\n{SETS[name].lower()}"), *texts
-                )
+                table.add_row(Text(f"{heading(row.metric, ', ')}\n{SETS[name].lower()}"), *texts)
         table.add_section()
         for name, values in self.facts:
             table.add_row(Text(name, style="dim"), *[Text(v) for v in values])
@@ -125,7 +119,7 @@ class Comparison:
         Raises:
             StoreError: the page cannot be written.
         """
-        colours = [COLOURS[i % len(COLOURS)] for i in range(len(self.runs))]
+        colours = colours_of(self.runs)
         context = {
             "comparison": self,
             "colours": colours,
@@ -155,6 +149,11 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
         tuple(_warnings(runs, labels, dict(differing))),
         differing,
     )
+
+
+def colours_of(lines: Sequence[object]) -> list[str]:
+    """A colour class for each, in their order."""
+    return [COLOURS[i % len(COLOURS)] for i in range(len(lines))]
 
 
 def overlays(
@@ -235,20 +234,15 @@ def _facts(runs: Sequence[RunData]) -> list[tuple[str, tuple[str, ...]]]:
         ("generated tokens", tuple(f"{r.total('tokens_generated'):.0f}" for r in runs)),
         ("groups without variance, last quarter", tuple(_late(r, "zero_variance") for r in runs)),
         ("entropy, last quarter", tuple(_late(r, "entropy") for r in runs)),
-        ("variants injected", tuple(str(sum(e.injected for e in r.epochs)) for r in runs)),
-        (
-            "variants retired",
-            tuple(str(sum(sum(e.retired.values()) for e in r.epochs)) for r in runs),
-        ),
+        ("variants injected", tuple(str(r.injected) for r in runs)),
+        ("variants retired", tuple(str(r.retired) for r in runs)),
         ("mean reward of new variants, median", tuple(_landing(r) for r in runs)),
     ]
 
 
 def _late(run: RunData, key: str) -> str:
-    values = [r.numbers[key] for r in run.steps if key in r.numbers]
-    if not values:
-        return "-"
-    return f"{statistics.mean(values[-max(1, len(values) // 4) :]):.3f}"
+    found = run.quarters(key)
+    return f"{found[1]:.3f}" if found else "-"
 
 
 def _landing(run: RunData) -> str:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -27,7 +26,7 @@ from rods.errors import StoreError
 from rods.evaluation.grid import Grid
 from rods.evaluation.stats import Difference, Interval
 from rods.report.build import render, span, write_page
-from rods.report.compare import COLOURS, FAIR, overlays
+from rods.report.compare import FAIR, colours_of, overlays
 from rods.report.curves import Figure
 from rods.report.frame import Axes
 from rods.report.heldout import (
@@ -41,7 +40,7 @@ from rods.report.heldout import (
     result_rows,
 )
 from rods.report.reach import Point, held_out_curve, trajectories_to
-from rods.report.results import change, mean
+from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import EvalRow, Evaluation, RunData, StepRow, load_run
 from rods.report.svg import Series, line_chart
 
@@ -78,8 +77,8 @@ class ArmResult:
             ("trajectories", lambda run: run.total("trajectories")),
             ("tokens", lambda run: run.total("tokens_generated")),
             ("no variance", _flat_at_the_end),
-            ("injected", lambda run: sum(e.injected for e in run.epochs)),
-            ("retired", lambda run: sum(sum(e.retired.values()) for e in run.epochs)),
+            ("injected", lambda run: run.injected),
+            ("retired", lambda run: run.retired),
         ]
         found = [(name, _range([of(run) for run in self.runs.values()])) for name, of in figures]
         took = [run.seconds for run in self.runs.values() if run.seconds is not None]
@@ -148,7 +147,7 @@ class Experiment:
 
     def curves(self) -> list[Figure]:
         """Held-out results over trajectories, then the learning curves."""
-        colours = [COLOURS[i % len(COLOURS)] for i in range(len(self.arms))]
+        colours = colours_of(self.arms)
         found: list[Figure] = []
         for metric, _, _ in self.reached:
             lines: list[Series] = []
@@ -263,8 +262,8 @@ def _mean_step(rows: Sequence[StepRow]) -> StepRow:
 
 
 def _flat_at_the_end(run: RunData) -> float | None:
-    values = [r.numbers["zero_variance"] for r in run.steps if "zero_variance" in r.numbers]
-    return statistics.fmean(values[-max(1, len(values) // 4) :]) if values else None
+    found = run.quarters("zero_variance")
+    return found[1] if found else None
 
 
 def _range(values: Sequence[float | None]) -> str:
@@ -309,19 +308,14 @@ def _unfair(arms: Sequence[ArmResult]) -> list[str]:
 
 
 def _results(found: Experiment) -> Table:
-    table = Table(
-        title=f"Held-out results of {found.name}, after training",
-        caption="Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by "
+    table = plain_table(
+        f"Held-out results of {found.name}, after training",
+        "Gain: over before. \N{PLUS-MINUS SIGN}: half of the paired 95 % interval, by "
         "scenario, each task averaged over seeds.",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,
     )
     table.add_column("", max_width=24)
     for metric in found.metrics:
-        what, way = METRICS[metric]
-        table.add_column(f"{what.split()[-1].lower()}\n{way}", justify="right", no_wrap=True)
+        table.add_column(heading(metric), justify="right", no_wrap=True)
     for part in (part for part in found.parts if not part.by):
         table.add_section()
         table.add_row(Text(SETS.get(part.set, part.set)), style="bold")
@@ -341,14 +335,10 @@ def _cell(cell: ArmCell | None, compared: bool) -> Text:
 
 
 def _budgets(found: Experiment) -> Table:
-    table = Table(
-        title="Budgets, mean over seeds",
-        caption=f"No variance: share of such groups in the last quarter. Ahead: seeds that end "
+    table = plain_table(
+        "Budgets, mean over seeds",
+        f"No variance: share of such groups in the last quarter. Ahead: seeds that end "
         f"above {found.baseline}.",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,
     )
     names = [name for name, _ in found.arms[0].budget if name not in ("injected", "retired")]
     for name in ("", "seeds", *names, "ahead"):
@@ -361,18 +351,13 @@ def _budgets(found: Experiment) -> Table:
 
 
 def _reached(found: Experiment) -> Table:
-    table = Table(
-        title=f"Trajectories until the best level of {found.baseline} on the way",
-        caption="Means over seeds, straight lines between evaluations.",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,
+    table = plain_table(
+        f"Trajectories until the best level of {found.baseline} on the way",
+        "Means over seeds, straight lines between evaluations.",
     )
     table.add_column("")
     for metric, level, _ in found.reached:
-        what, way = METRICS[metric]
-        table.add_column(f"{what.split()[-1].lower()} {way}\n{level:.3f}", justify="right")
+        table.add_column(f"{heading(metric, ' ')}\n{level:.3f}", justify="right")
     for arm in found.arms:
         spent = [by_arm[arm.name] for _, _, by_arm in found.reached]
         table.add_row(Text(arm.name), *("not" if s is None else f"{s:.0f}" for s in spent))

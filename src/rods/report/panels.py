@@ -19,12 +19,7 @@ from rods.report.curves import Figure
 from rods.report.frame import Axes
 from rods.report.heldout import CATEGORIES
 from rods.report.run_data import REGIONS, EpochRow, Judged, RunData
-from rods.report.svg import (
-    bars,
-    histogram,
-    scatter,
-    stacked_area,
-)
+from rods.report.svg import bars, histogram, scatter, stacked_area
 
 RETIRED: Mapping[str, str] = {
     "mastered": "s-mastered",
@@ -70,7 +65,6 @@ def pool_figures(run: RunData) -> list[Figure]:
         (words(r), [float(e.retired.get(r, 0)) for e in run.epochs], RETIRED.get(r, "s-2"))
         for r in reasons
     ]
-    total = sum(sum(e.retired.values()) for e in run.epochs)
     return [
         Figure(
             "Active tasks",
@@ -80,14 +74,14 @@ def pool_figures(run: RunData) -> list[Figure]:
         ),
         Figure(
             "Injected variants",
-            f"{sum(e.injected for e in run.epochs)} variants entered the pool at epoch starts. "
+            f"{run.injected} variants entered the pool at epoch starts. "
             "Deferred ones wait for room.",
             stacked_area(xs, moved, axes),
             [(n, c) for n, _, c in moved],
         ),
         Figure(
             "Retired variants, by reason",
-            f"{total} generated tasks left the pool.",
+            f"{run.retired} generated tasks left the pool.",
             stacked_area(xs, gone, axes) if gone else None,
             [(n, c) for n, _, c in gone],
         ),

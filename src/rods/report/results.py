@@ -57,21 +57,16 @@ def _table(
     title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[Cell], Text]
 ) -> Table:
     said = f"\n{WRITERS_SAID}" if any(r.part.by == "writer" for r in rows) else ""
-    table = Table(
-        title=title,
-        caption=f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "
+    table = plain_table(
+        title,
+        f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "
         f"abstention judged too.{said}",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=0,  # the box's own blank parts columns: six of them fit 80 columns
     )
     table.add_column("", no_wrap=True)
     table.add_column("tasks", justify="right", no_wrap=True)
     metrics = measured(rows)
     for metric in metrics:
-        what, way = METRICS[metric]
-        table.add_column(f"{what.split()[-1].lower()}\n{way}", justify="right", no_wrap=True)
+        table.add_column(heading(metric), justify="right", no_wrap=True)
     for row in rows:
         if row.whole:
             table.add_section()
@@ -95,6 +90,24 @@ def _single(cell: Cell) -> Text:
     return Text(f"{mean(cell.after)}{reach}")
 
 
+def plain_table(title: str, caption: str, padding: int | tuple[int, int] = 0) -> Table:
+    """A table without borders; the box's own blank parts columns: six of them fit 80 columns."""
+    return Table(
+        title=title,
+        caption=caption,
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=padding,
+    )
+
+
+def heading(metric: str, between: str = "\n") -> str:
+    """`progress`, then `greedy`."""
+    what, way = METRICS[metric]
+    return f"{what.split()[-1].lower()}{between}{way}"
+
+
 def mean(found: Interval | None) -> str:
     """Three digits, or a dash."""
     return "-" if found is None else f"{found.mean:.3f}"
@@ -111,13 +124,10 @@ def change(found: Difference | None) -> Text:
 def summary_lines(run: RunData) -> list[str]:
     """What training, buffer and synthesis did, a sentence each."""
     lines: list[str] = []
-    shares = [s for r in run.steps if (s := r.numbers.get("zero_variance")) is not None]
-    if shares:
-        quarter = max(1, len(shares) // 4)
-        first, last = statistics.mean(shares[:quarter]), statistics.mean(shares[-quarter:])
+    if shares := run.quarters("zero_variance"):
         lines.append(
-            f"{len(run.steps)} updates; groups without variance: {first:.0%} in the first quarter, "
-            f"{last:.0%} in the last."
+            f"{len(run.steps)} updates; groups without variance: {shares[0]:.0%} in the first "
+            f"quarter, {shares[1]:.0%} in the last."
         )
     if run.epochs:
         gone: Counter[str] = Counter()
@@ -126,7 +136,7 @@ def summary_lines(run: RunData) -> list[str]:
         reasons = ", ".join(f"{words(name)} {n}" for name, n in gone.items() if n)
         lines.append(
             f"Buffer: {run.epochs[-1].generated} variants active at the last epoch's start, "
-            f"{sum(e.injected for e in run.epochs)} injected, {gone.total()} retired"
+            f"{run.injected} injected, {gone.total()} retired"
             f"{f' ({reasons})' if reasons else ''} over {len(run.epochs)} epochs."
         )
     if visits := first_visits(run):

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -180,6 +181,22 @@ class RunData:
     def total(self, key: str) -> float:
         """Sum of one number over all steps."""
         return math.fsum(row.numbers.get(key, 0.0) for row in self.steps)
+
+    @property
+    def injected(self) -> int:
+        """Variants that entered the pool."""
+        return sum(e.injected for e in self.epochs)
+
+    @property
+    def retired(self) -> int:
+        """Variants that left it."""
+        return sum(sum(e.retired.values()) for e in self.epochs)
+
+    def quarters(self, key: str) -> tuple[float, float] | None:
+        """Means of a number over the first and the last quarter of the steps that have it."""
+        values = [row.numbers[key] for row in self.steps if key in row.numbers]
+        size = max(1, len(values) // 4)
+        return (fmean(values[:size]), fmean(values[-size:])) if values else None
 
     @property
     def seconds(self) -> float | None:
