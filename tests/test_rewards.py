@@ -12,7 +12,7 @@ from rods.errors import ConfigError
 from rods.reward import score
 from rods.rewards import get_reward
 from rods.trajectory import Step, Trajectory
-from rods.trajectory_codec import read_jsonl, read_parquet, write_jsonl, write_parquet
+from rods.trajectory_codec import read_parquet, write_parquet
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
 from worlds import notes_task
 
@@ -104,12 +104,10 @@ def test_an_invalid_trajectory_is_never_scored() -> None:
 def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
     steps = (step(OK, False, True), step(MALFORMED), step(ANSWER))
     kept = [played(GOOD, BAD, SILENT, steps=steps), played(), played(ACTED, GOOD, steps=steps[:1])]
-    write_jsonl(tmp_path / "t.jsonl", kept)
     write_parquet(tmp_path / "t.parquet", kept)
     for name in ("progress", "observed_progress", "accuracy", "parity", "format"):
         reward = get_reward(name)
         now = [score(reward, TASK, t) for t in kept]
-        assert [score(reward, TASK, t) for t in read_jsonl(tmp_path / "t.jsonl")] == now
         assert [score(reward, TASK, t) for t in read_parquet(tmp_path / "t.parquet")] == now
 
 

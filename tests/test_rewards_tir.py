@@ -22,7 +22,7 @@ from rods.rewards.sameness import same_plain_math, same_text
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
-from rods.trajectory_codec import read_jsonl, write_jsonl
+from rods.trajectory_codec import read_parquet, write_parquet
 from rods.types import FinishReason, ParseVerdict, StopReason
 from test_loop import Killed, Screen, kill, played, run, settings
 from tir_cases import (
@@ -628,8 +628,8 @@ PER_TRAJECTORY = (
 
 def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
     kept = [play(CALL, FORMED), play(BROKEN, WRONG), play(CUT), play(), calls(2)]
-    write_jsonl(tmp_path / "t.jsonl", kept)
-    back = list(read_jsonl(tmp_path / "t.jsonl"))
+    write_parquet(tmp_path / "t.parquet", kept)
+    back = list(read_parquet(tmp_path / "t.parquet"))
     for name in (*PER_TRAJECTORY, "otc_grpo", "otc_grpo_additive"):
         now, then = (score_group(get_reward(name), Group(TASK, m, 0)) for m in (kept, back))
         assert now == then, name
