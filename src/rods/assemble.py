@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from rods.config import ModelSettings, RunConfig, Start, SynthesisSettings
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
-from rods.engines.hf import HFPolicy, generation_stops
+from rods.engines import engine_factory, make_engine
+from rods.engines.hf import generation_stops
+from rods.engines.options import EngineOptions
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.elsewhere.processes import ProcessEnvironment
@@ -32,7 +32,7 @@ from rods.evaluation.suite import Suite, stratified
 from rods.evaluation.tool_metrics import meters
 from rods.loop import train as play
 from rods.parts import Parts, every_group
-from rods.policy import Policy
+from rods.policy import Engine, Policy
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
 from rods.report.trackers import packages_of, tracking
@@ -47,10 +47,11 @@ from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.synthesis.writers import writer_factory
 from rods.task import Task
-from rods.trainers.checkpoint import ADAPTER
+from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import (
     load_architecture,
     load_model,
+    load_stops,
     load_tokenizer,
     pick_device,
     uses_bfloat16,
@@ -115,6 +116,7 @@ def train(
 
 def _require_named(config: RunConfig) -> None:
     """Find what settings name before anything is made; raises `ConfigError`."""
+    engine_factory(config.engine.name)
     for stage in config.stages:
         get_reward(stage.reward)
     if _grows(config):
@@ -242,6 +244,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
         config.rollout.generated_tokens,
     )
     policy = engine_of(config, trainer.model, template, cache)
+    _require_trainable(config, policy)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
 
     async def evaluate(
@@ -272,18 +275,21 @@ def evaluation_of(
 
     Raises:
         StoreError: the run has no checkpoint.
+        ConfigError: the engine cannot be given the run's weights.
     """
     set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
-    model, tokenizer = _evaluated(config.model, run)
-    dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
+    model, template = _evaluated(config, run)
+    dialect = get_dialect(config.model.dialect)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
     policy = engine_of(config, model, template)
 
     async def play(progress: Callable[[int, int], None]) -> list[dict[str, Any]]:
         try:
             await policy.start()
+            if model is not None:
+                await policy.sync(ModelWeights(model), version=0)
             return await suite.run(environment, policy, dialect, template, config.rollout, progress)
         finally:
             await policy.close()
@@ -291,10 +297,22 @@ def evaluation_of(
     return play
 
 
-def _evaluated(settings: ModelSettings, run: Path | None) -> tuple[Any, Any]:
-    """Model and tokenizer by name, or those of a run's last checkpoint."""
-    if run is None:
-        return load_model(settings)
+def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
+    """What is evaluated, None for what a server has by itself, and its chat template."""
+    settings, engine = config.model, config.engine
+    if run is None and engine.name == "openai":
+        return None, ChatTemplate(load_tokenizer(settings), load_stops(settings))
+    if engine.name == "openai" and engine.weights in ("", "fixed"):
+        raise ConfigError(
+            f"engine.url {engine.url}: the server's weights are fixed, so it cannot play those of "
+            f'{run}. Set engine.weights, or engine.name = "hf".'
+        )
+    model, tokenizer = load_model(settings) if run is None else _checkpointed(settings, run)
+    return model, template_of(model, tokenizer)
+
+
+def _checkpointed(settings: ModelSettings, run: Path) -> tuple[Any, Any]:
+    """Model and tokenizer of a run's last checkpoint."""
     checkpoint = RunDirectory.open(run).latest_checkpoint()
     if checkpoint is None:
         raise StoreError(f"{run}: the run has no checkpoint yet.")
@@ -323,28 +341,36 @@ def _cache_bytes(config: RunConfig) -> int:
 
 def engine_of(
     config: RunConfig, model: Any, template: ChatTemplate, cache: int | None = None
-) -> HFPolicy:
-    """The in-process engine with as many rows as a step has trajectories, where memory suffices.
+) -> Engine:
+    """The engine that the settings name.
 
     Args:
         config: settings.
-        model: what it samples from.
+        model: the trainer's; None where none is loaded, because a server has its own.
         template: says how texts are decoded, and at which ids the model ends.
-        cache: bytes that its cache may grow to; by default nine tenths of what is free.
+        cache: bytes that a cache may grow to here; by default nine tenths of what is free.
     """
     device = pick_device(config.model)
     half = uses_bfloat16(config.model, device)
-    return HFPolicy(
-        model,
-        template.stop_ids,
-        rows=min(config.rollout.concurrency, config.rollout.k * config.rollout.tasks_per_step),
-        max_context=config.rollout.context_tokens,
-        cache_bytes=int(0.9 * at_hand(device)) if cache is None else cache,
-        device=device,
-        dtype=torch.bfloat16 if half else torch.float32,
-        share=not updates_beside(config),
-        decode=template.raw_decode,
-    )
+    room = int(0.9 * at_hand(device)) if cache is None else cache
+    share = not updates_beside(config)
+    return make_engine(EngineOptions(config, template, model, str(device), half, room, share))
+
+
+def _require_trainable(config: RunConfig, engine: Engine) -> None:
+    """Raises `ConfigError` for an engine from which nothing can be learned."""
+    if engine.capabilities.weights == "fixed":
+        raise ConfigError(
+            f'engine.name = "{config.engine.name}": its weights never change, so it can only be '
+            "evaluated (rods eval). To train, set engine.weights to a way that its server has: "
+            "docs/engines.md."
+        )
+    if config.rollout.top_p < 1 and not engine.capabilities.top_p:
+        raise ConfigError(
+            f"rollout.top_p = {config.rollout.top_p:g}: the log-probabilities of "
+            f'engine.name = "{config.engine.name}" are then those within the nucleus, with which '
+            "a trainer cannot compare its own. Set it to 1 for training."
+        )
 
 
 def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:

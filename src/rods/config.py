@@ -25,6 +25,7 @@ from rods.infra.dotted import flat, merge, nearest, override
 from rods.infra.files import text_of
 from rods.settings.base import Settings
 from rods.settings.curriculum import BoundarySettings, ReplaySettings, StageSettings, StaticSettings
+from rods.settings.engine import EngineSettings
 from rods.settings.env import EnvSettings
 from rods.settings.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.settings.synthesis import SynthesisSettings
@@ -36,6 +37,7 @@ __all__ = [
     "RECIPES",
     "SMALL",
     "BoundarySettings",
+    "EngineSettings",
     "EnvSettings",
     "EvaluationSettings",
     "ModelSettings",
@@ -63,7 +65,7 @@ FULL = "full"
 OWN = (
     *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
-    *("train.gae", "train.filtering", "train.local", "static", "track"),
+    *("train.gae", "train.filtering", "train.local", "static", "track", "engine"),
     *("rollout.pipeline", "rollout.worlds"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
@@ -129,6 +131,7 @@ class RunConfig(Settings):
     """`static`: the fixed pool, same budget, no synthesis."""
     static: StaticSettings = StaticSettings()
     model: ModelSettings = ModelSettings()
+    engine: EngineSettings = EngineSettings()
     env: EnvSettings = EnvSettings()
     rollout: RolloutSettings = RolloutSettings()
     boundary: BoundarySettings = BoundarySettings()

@@ -123,6 +123,8 @@ class Capabilities:
     `fixed`: they never change, so it serves evaluation alone."""
     beside_updates: bool = False
     """Whether it may generate while the trainer changes its model: it has a copy of the weights."""
+    top_p: bool = True
+    """Whether log-probabilities stay those of the whole distribution under `top_p`."""
 
 
 class Weights(Protocol):

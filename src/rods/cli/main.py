@@ -24,6 +24,7 @@ from rods.cli.pretrain import pretrain
 from rods.cli.profile import profile
 from rods.cli.report import report
 from rods.cli.serve_env import serve_env
+from rods.cli.serve_policy import serve_policy
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
@@ -56,6 +57,7 @@ _VERBS = {
     "sft": sft,
     "pretrain": pretrain,
     "serve-env": serve_env,
+    "serve-policy": serve_policy,
     "doctor": doctor,
 }
 for _name, _verb in _VERBS.items():

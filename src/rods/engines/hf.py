@@ -23,6 +23,7 @@ from torch import nn
 from rods.engines.backend import Backend
 from rods.engines.fallback import general_cache
 from rods.engines.kv import RowCache
+from rods.engines.options import EngineOptions
 from rods.engines.sampling import Noise
 from rods.engines.scheduler import Scheduler
 from rods.engines.stats import EngineStats
@@ -34,7 +35,7 @@ from rods.types import FinishReason
 
 __all__ = ["EngineStats", "HFPolicy", "HFSession"]
 
-_log = logging.getLogger("rods.engines")
+_log = logging.getLogger(__name__)
 
 
 class Tokenizer(Protocol):
@@ -103,7 +104,9 @@ class HFPolicy(Engine):
             said = reason if fast else ""
             self._backend = _general(model, rows, max_context, cache_bytes, said)
         self.capabilities = Capabilities("shared", beside_updates=self._backend.copied)
-        self._scheduler = Scheduler(self._backend, _stop_ids(model, stop))
+        self.stop_ids = frozenset(_stop_ids(model, stop))
+        """Ids that end a generation."""
+        self._scheduler = Scheduler(self._backend, self.stop_ids)
         self._stops = Stops(decode)
 
     @property
@@ -128,7 +131,11 @@ class HFPolicy(Engine):
         )
 
     async def sync(self, weights: Weights, version: int) -> None:
-        """Take over the model's current weights, which need not be handed over.
+        """Take over the model's current weights, which need not be handed over."""
+        self.reload(version)
+
+    def reload(self, version: int) -> None:
+        """Read the model's weights again.
 
         Sessions that are open go on; their contexts are computed again under the new weights.
         """
@@ -139,6 +146,19 @@ class HFPolicy(Engine):
         rows = len(self._backend.lengths)
         if self._device.type == "cuda" or self._backend.limit() < rows:
             self._scheduler.sleep()
+
+    @property
+    def paused(self) -> bool:
+        """Whether it waits for `resume`."""
+        return self._scheduler.paused
+
+    def pause(self, abort: bool = False) -> None:
+        """Sample nothing until `resume`; with `abort`, what is in flight ends with `ABORT`."""
+        self._scheduler.pause(abort)
+
+    def resume(self) -> None:
+        """Go on sampling."""
+        self._scheduler.resume()
 
 
 class HFSession:
@@ -158,7 +178,8 @@ class HFSession:
         self._max_context = max_context
         self._vocabulary = vocabulary
         self._stops = stops
-        self._stopped = False
+        self.goes_on = False
+        """Whether the next generation needs no new ids: the last one ended before it was done."""
         self._context = scheduler.open(Noise(seed), shared_prompt)
         self._state = "open"
 
@@ -196,7 +217,7 @@ class HFSession:
                 self._state = "broken by a cancelled or failed generation"
             raise
         self._state = "open"
-        self._stopped = completion.finish is FinishReason.STOP_STRING
+        self.goes_on = completion.finish in (FinishReason.STOP_STRING, FinishReason.ABORT)
         return completion
 
     def close(self) -> None:
@@ -208,7 +229,7 @@ class HFSession:
         where = f"session with seed {self._seed}, {len(self._context.ids)} tokens of context"
         if self._state != "open":
             raise PolicyError(f"{where}: it is {self._state}; open a new session.")
-        if not (new_ids or self._stopped) or max_tokens < 1 or not temperature >= 0:
+        if not (new_ids or self.goes_on) or max_tokens < 1 or not temperature >= 0:
             raise PolicyError(
                 f"{where}: got {len(new_ids)} new ids, max_tokens={max_tokens}, "
                 f"temperature={temperature}; expected at least one id, at least one token and a "
@@ -224,6 +245,22 @@ class HFSession:
                 f"{where}: {len(new_ids)} new ids leave no room for a sampled token in a context "
                 f"of {self._max_context}; raise the context budget, or shorten tool results."
             )
+
+
+def make_hf(options: EngineOptions) -> HFPolicy:
+    """The engine of `engine.name = "hf"`, with as many rows as a step has trajectories."""
+    rollout = options.config.rollout
+    return HFPolicy(
+        options.model,
+        options.template.stop_ids,
+        rows=min(rollout.concurrency, rollout.k * rollout.tasks_per_step),
+        max_context=rollout.context_tokens,
+        cache_bytes=options.cache,
+        share=options.share,
+        device=options.device,
+        dtype=torch.bfloat16 if options.half else torch.float32,
+        decode=options.template.raw_decode,
+    )
 
 
 def _stop_ids(model: nn.Module, stop: Tokenizer | Collection[int]) -> set[int]:

@@ -19,6 +19,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    GenerationConfig,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -95,6 +96,17 @@ def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:
     source, local = _source(settings.name)
     with quiet():
         return _tokenizer(settings.name, source, local)
+
+
+def load_stops(settings: ModelSettings) -> tuple[int, ...]:
+    """Ids that end a generation by the model's generation config, without its weights."""
+    source, local = _source(settings.name)
+    try:
+        found = GenerationConfig.from_pretrained(source, local_files_only=local)
+    except OSError:  # it has none, and the tokenizer knows the one end
+        return ()
+    named: Any = found.eos_token_id
+    return tuple(int(i) for i in (named if isinstance(named, list) else [named]) if i is not None)
 
 
 def pick_device(settings: ModelSettings) -> torch.device:

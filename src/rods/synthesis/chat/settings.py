@@ -52,16 +52,16 @@ class Usage:
     cost: float = 0.0
 
 
-def read_key() -> str:
-    """The key that `KEY_VARIABLE` holds; empty where it is not set.
+def read_key(variable: str = KEY_VARIABLE) -> str:
+    """The key that an environment variable holds; empty where it is not set.
 
     Raises:
         ConfigError: no HTTP header can carry it.
     """
-    key = os.environ.get(KEY_VARIABLE, "").strip()
+    key = os.environ.get(variable, "").strip()
     if not all("!" <= letter <= "~" for letter in key):
         raise ConfigError(
-            f"environment variable {KEY_VARIABLE}: the key holds a space or a character that no "
+            f"environment variable {variable}: the key holds a space or a character that no "
             "HTTP header can carry. Set it again, without quotes."
         )
     return key

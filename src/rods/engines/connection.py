@@ -1,0 +1,184 @@
+"""The connection to an inference server: requests, repetitions, and errors that say what to do.
+
+Owns the `openai` package's client, which repeats what failed and heeds `Retry-After`, the key, and
+the words for everything that can go wrong. It knows no sessions and no weights.
+
+    connection = Connection("http://localhost:8000/v1", seconds=600)
+    await connection.models()
+    await connection.complete({"model": "m", "prompt": [5, 6, 7], "max_tokens": 8}, "session-7")
+    await connection.control("pause", {"mode": "keep"})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import openai
+
+from rods.errors import ConfigError, PolicyError
+from rods.settings.engine import KEY_VARIABLE
+from rods.synthesis.chat.settings import read_key
+
+RETRIES = 4
+"""Repetitions after a broken connection, HTTP 429 or 5xx."""
+QUOTE = 300
+"""Characters of a server's own words that a message repeats."""
+
+
+class Connection:
+    """One server. Make it on the event loop on which it is used."""
+
+    def __init__(self, url: str, seconds: float) -> None:
+        """Prepare; nothing is sent yet.
+
+        Args:
+            url: base URL, up to and with /v1.
+            seconds: how long one answer may take.
+
+        Raises:
+            ConfigError: the URL or the key cannot be used.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(
+                f"engine.url: {url!r} is not the address of a server; expected something like "
+                "http://localhost:8000/v1."
+            )
+        self.url = url.rstrip("/")
+        self._root = self.url.removesuffix("/v1")
+        self._key, self._seconds = read_key(KEY_VARIABLE), seconds
+        self._api = openai.AsyncOpenAI(
+            base_url=self.url,
+            api_key=self._key or "none",  # else the package would send another service's key
+            max_retries=RETRIES,
+            timeout=seconds,
+        )
+        self._api.organization = self._api.project = None  # nor that service's account
+
+    async def models(self) -> list[Mapping[str, Any]]:
+        """What the server lists: `id`, `owned_by`, and what else it says of each model.
+
+        Raises:
+            PolicyError: it cannot be asked, or lists none.
+        """
+        answer = await self._told(self._api.get("/models", cast_to=object))
+        rows = _list(answer, "data")
+        if not rows:
+            raise PolicyError(
+                f"engine {self.url}: it lists no model ({_short(answer)}). Does engine.url end "
+                "where the API begins (/v1)?"
+            )
+        return rows
+
+    async def complete(self, body: Mapping[str, Any], session: str) -> Mapping[str, Any]:
+        """The first choice of a completion, with the server's own fields.
+
+        Args:
+            body: fields of the request.
+            session: routers send requests of one session to the same replica, whose cache has it.
+
+        Raises:
+            PolicyError: there is no completion.
+        """
+        answer = await self._told(
+            self._api.post(
+                "/completions",
+                cast_to=object,
+                body=dict(body),
+                options={"headers": {"X-Session-ID": session}},
+            )
+        )
+        choices = _list(answer, "choices")
+        if not choices:
+            raise PolicyError(f"engine {self.url}: this is not a completion: {_short(answer)}.")
+        return choices[0]
+
+    async def control(
+        self,
+        route: str,
+        query: Mapping[str, object] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
+        """POST to a route beside /v1 (or below it, if it begins so); what it answers.
+
+        Raises:
+            PolicyError: the server has no such route, or refuses.
+        """
+        answer = await self._told(
+            self._api.post(
+                f"{self._root}/{route}",
+                cast_to=object,
+                body=dict(body or {}),
+                options={"params": dict(query or {}), "max_retries": 0},
+            ),
+            route,
+        )
+        said = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        if said.get("success") is False:
+            raise PolicyError(f"engine {self.url}: /{route} failed: {_short(said)}.")
+        return said
+
+    async def close(self) -> None:
+        """Close it; may be called more than once."""
+        await self._api.close()
+
+    async def _told(self, request: Any, route: str = "") -> object:
+        """What a request brings; or what went wrong, and what to do."""
+        try:
+            return await request
+        except openai.APITimeoutError as error:
+            raise PolicyError(
+                f"engine {self.url}: no answer within {self._seconds:g} s. Raise engine.timeout, "
+                "or lower rollout.concurrency."
+            ) from error
+        except openai.APIConnectionError as error:
+            raise PolicyError(
+                f"engine {self.url}: it cannot be reached ({error.__cause__ or error}). Start the "
+                "server, or correct engine.url."
+            ) from error
+        except openai.APIStatusError as error:
+            raise self._refused(
+                error.status_code, str(error.body or error.message), route
+            ) from error
+        except openai.APIError as error:
+            raise PolicyError(f"engine {self.url}: this is not its answer: {error}.") from error
+
+    def _refused(self, status: int, words: str, route: str) -> PolicyError:
+        if status in (401, 403):
+            advice = f"Put a valid key into the variable {KEY_VARIABLE}."
+        elif status == 404 and route:
+            advice = (
+                f"It has no /{route}. Start it so that it does (docs/engines.md), or set "
+                "engine.weights to what it offers."
+            )
+        elif status == 404:
+            advice = "Is engine.model what it calls the model, and does engine.url end in /v1?"
+        elif status == 429:
+            advice = "Lower rollout.concurrency."
+        elif status in (400, 413, 422):
+            advice = (
+                "If it says that the context is too long, serve the model with one of at least "
+                "rollout.context_tokens."
+            )
+        else:
+            advice = "Look at the server's log."
+        if self._key:
+            words = words.replace(self._key, "***")
+        return PolicyError(f"engine {self.url}: HTTP {status}: {_short(words)}. {advice}")
+
+
+def _list(answer: object, key: str) -> list[Mapping[str, Any]]:
+    found = cast("dict[str, Any]", answer).get(key) if isinstance(answer, dict) else None
+    return cast("list[Mapping[str, Any]]", found) if isinstance(found, list) else []
+
+
+def _short(value: object) -> str:
+    words = " ".join(str(value).split())
+    return words if len(words) <= QUOTE else words[: QUOTE - 1] + "…"
+
+
+def names_of(models: Sequence[Mapping[str, Any]]) -> str:
+    """What a server's models are called, for messages."""
+    return ", ".join(repr(model.get("id")) for model in models)

@@ -1,0 +1,134 @@
+"""How a server gets new weights: as a file, or as LoRA adapters.
+
+Owns the files, in a folder of its own that the server must see too, and the routes of each way.
+It samples nothing; `vllm.py` adds vLLM's own interface.
+
+    handover = Folder(connection, Path("/shared"), half=False)
+    await handover.send(trainer.weights(), version=3)
+    handover.model                     # what completions must ask for from now on; empty: no change
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from safetensors.torch import save_file
+
+from rods.engines.connection import Connection
+from rods.errors import PolicyError
+from rods.policy import Weights
+
+KEPT = 2
+"""Versions that are kept: generations in flight may still read the one before."""
+
+
+class Handover(Protocol):
+    """One way to hand weights over."""
+
+    model: str
+    """What the server calls the policy since the last hand-over; empty: as it always did."""
+
+    async def send(self, weights: Weights, version: int) -> None:
+        """Hand them over; generations that begin afterwards are sampled from them.
+
+        Raises:
+            PolicyError: the server does not take them.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Remove what it left on the server and on the disk. May be called more than once."""
+        ...
+
+
+class Folder:
+    """All weights as a file; the server freezes what is in flight, reads it and goes on.
+
+    The routes are SGLang's; `rods serve-policy` has them too. What is in flight is computed again
+    under the new weights (`retract`), so that no context mixes the caches of two policies.
+    """
+
+    model = ""
+
+    def __init__(self, connection: Connection, folder: Path, half: bool) -> None:
+        """Make a folder in `folder`; `half`: write bfloat16, in which the engine computes."""
+        self._connection, self._half = connection, half
+        self._folder = _own_folder(folder)
+
+    async def send(self, weights: Weights, version: int) -> None:
+        """Write them, then have them read."""
+        path = self._folder / f"{version}"
+        await asyncio.to_thread(self._write, weights, path)
+        await self._connection.control("pause_generation", body={"mode": "retract"})
+        try:
+            body = {"model_path": str(path), "weight_version": str(version)}
+            await self._connection.control("update_weights_from_disk", body=body)
+        finally:
+            await self._connection.control("continue_generation")
+        shutil.rmtree(path)
+
+    async def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write(self, weights: Weights, path: Path) -> None:
+        kind = torch.bfloat16 if self._half else None
+        tensors = {name: t.detach().to("cpu", kind).contiguous() for name, t in weights.tensors()}
+        path.mkdir(exist_ok=True)
+        save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+
+
+class Adapters:
+    """LoRA adapters, under a new name for each version that completions then ask for.
+
+    What is in flight ends under the adapters with which it began. The routes are vLLM's.
+    """
+
+    def __init__(self, connection: Connection, folder: Path) -> None:
+        """Make a folder in `folder`."""
+        self._connection, self._folder = connection, _own_folder(folder)
+        self._loaded: list[str] = []
+        self.model = ""
+
+    async def send(self, weights: Weights, version: int) -> None:
+        """Write them, have them loaded, and drop those that nobody uses any more."""
+        if not weights.adapters:
+            raise PolicyError(
+                'engine.weights = "lora" hands adapters over, but all weights are trained. Set '
+                "model.lora_rank, or another engine.weights."
+            )
+        name = f"{self._folder.name}-{version}"
+        await asyncio.to_thread(weights.save, self._folder / name)
+        body = {"lora_name": name, "lora_path": str(self._folder / name)}
+        await self._connection.control("v1/load_lora_adapter", body=body)
+        self._loaded.append(name)
+        self.model = name
+        while len(self._loaded) > KEPT:
+            await self._unload(self._loaded.pop(0))
+
+    async def close(self) -> None:
+        """Unload all of them; a server that is gone already has none."""
+        while self._loaded:
+            with suppress(PolicyError):
+                await self._unload(self._loaded.pop())
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def _unload(self, name: str) -> None:
+        await self._connection.control("v1/unload_lora_adapter", body={"lora_name": name})
+        shutil.rmtree(self._folder / name)
+
+
+def _own_folder(parent: Path) -> Path:
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        path = Path(tempfile.mkdtemp(prefix="rods-", dir=parent)).resolve()
+        path.chmod(0o755)  # the server may run as another user
+    except OSError as error:
+        raise PolicyError(f"engine.folder: {parent} cannot be written: {error}.") from error
+    return path

@@ -1,0 +1,332 @@
+"""A server as an engine: token ids in, token ids and log-probabilities out, over HTTP.
+
+Any server does that completes ids at `/v1/completions` and returns the ids that it sampled
+(`return_token_ids`) with their log-probabilities: vLLM, SGLang, `rods serve-policy`. What it can do
+is looked at once, at the start, and refused in words. Never decodes and encodes a token again.
+
+    engine = OpenAIEngine(EngineSettings(name="openai", url="http://localhost:8000/v1"), template,
+                          rollout)
+    await engine.start()
+    session = engine.open(seed=7)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from rods.config import EngineSettings, RolloutSettings
+from rods.engines.connection import Connection, names_of
+from rods.engines.handover import Adapters, Folder, Handover
+from rods.engines.options import EngineOptions
+from rods.errors import ConfigError, PolicyError
+from rods.policy import Capabilities, Completion, Engine, Weights
+from rods.rollout.template import ChatTemplate
+from rods.stops import Stops
+from rods.types import FinishReason
+
+EXPLICIT = {
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "logprobs": 1,
+    "return_token_ids": True,
+    "skip_special_tokens": False,
+    "spaces_between_special_tokens": False,
+    "include_stop_str_in_output": True,  # vLLM's name
+    "no_stop_trim": True,  # SGLang's
+}
+"""Said with every request: a server would take what is missing from the model's own defaults."""
+ALMOST = 0.01
+"""Log-probabilities that lie this close are not told apart at the start."""
+
+
+class OpenAIEngine(Engine):
+    """A server's model as a policy."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        template: ChatTemplate,
+        rollout: RolloutSettings,
+        half: bool = False,
+    ) -> None:
+        """Prepare; nothing is sent before `start`.
+
+        Args:
+            settings: the server, and how it gets weights.
+            template: ids that end a generation, and the text of ids.
+            rollout: context and temperature, which the server must be able to keep to.
+            half: the server computes in bfloat16, so weights need not be handed over in float32.
+        """
+        self.settings = settings
+        self.max_context = rollout.context_tokens
+        self.stop_ids = template.stop_ids
+        self.stops = Stops(template.raw_decode)
+        self.half = half
+        self._rollout = rollout
+        self._handover: Handover | None = None
+        fixed = settings.weights in ("", "fixed")
+        # Of a nucleus, servers tell the log-probabilities within it.
+        self.capabilities = Capabilities(
+            "fixed" if fixed else "handed", beside_updates=True, top_p=False
+        )
+        self._version = 0
+        self._model = settings.model
+        self._connection: Connection | None = None
+
+    @property
+    def version(self) -> int:
+        """That of the last `sync`."""
+        return self._version
+
+    @property
+    def model(self) -> str:
+        """What the server calls the current policy."""
+        return (self._handover.model if self._handover else "") or self._model
+
+    @property
+    def connection(self) -> Connection:
+        """The server; there is one between `start` and `close`."""
+        if self._connection is None:
+            raise PolicyError(f"engine {self.settings.url}: it was not started, or is closed.")
+        return self._connection
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> OpenAISession:
+        """A session; the server finds shared prompts in its own cache."""
+        return OpenAISession(self, seed)
+
+    async def start(self) -> None:
+        """Connect, and look at what the server can do."""
+        settings = self.settings
+        self._connection = Connection(settings.url, settings.timeout)
+        self._handover = self.make_handover(self._connection)
+        await self._choose_model()
+        await self._probe()
+
+    async def sync(self, weights: Weights, version: int) -> None:
+        """Hand the weights over; a server with fixed weights is refused before it is asked."""
+        if self.capabilities.weights == "fixed":
+            if version:
+                raise PolicyError(
+                    f"engine {self.settings.url}: its weights are fixed (engine.weights), so it "
+                    f"cannot sample from version {version} of the policy."
+                )
+            return
+        assert self._handover is not None
+        await self._handover.send(weights, version)
+        self._version = version
+
+    def make_handover(self, connection: Connection) -> Handover | None:
+        """The way that the settings name; None: there is none."""
+        folder = Path(self.settings.folder)
+        if self.settings.weights == "folder":
+            return Folder(connection, folder, self.half)
+        return Adapters(connection, folder) if self.settings.weights == "lora" else None
+
+    async def close(self) -> None:
+        """End the connection."""
+        if self._connection is None:
+            return
+        try:
+            if self._handover is not None:
+                await self._handover.close()
+        finally:
+            await self._connection.close()
+            self._connection = None
+
+    def request(self, ids: Sequence[int], max_tokens: int, temperature: float) -> dict[str, Any]:
+        """Fields that every request has."""
+        return {
+            **EXPLICIT,
+            "model": self.model,
+            "prompt": list(ids),
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "top_p": 1.0,
+            "stop_token_ids": list(self.stop_ids),
+        }
+
+    async def _choose_model(self) -> None:
+        models = await self.connection.models()
+        names = [str(model.get("id")) for model in models]
+        self._model = self._model or names[0]
+        if self._model not in names:
+            raise PolicyError(
+                f"engine {self.settings.url}: it has no model {self._model!r} (engine.model), but "
+                f"{names_of(models)}."
+            )
+        longest = models[names.index(self._model)].get("max_model_len")
+        if isinstance(longest, int) and longest < self.max_context:
+            raise PolicyError(
+                f"engine {self.settings.url}: {self._model} is served with a context of {longest} "
+                f"tokens, fewer than rollout.context_tokens = {self.max_context}. Serve it with "
+                "more, or lower the setting."
+            )
+
+    async def _probe(self) -> None:
+        """Complete one token; say what is missing if that is no engine.
+
+        Raises:
+            PolicyError: token ids or log-probabilities do not come back, the prompt is changed, or
+                log-probabilities are those before the temperature.
+        """
+        prompt = list(self.stop_ids[:1])
+        choice = await self.connection.complete(self.request(prompt, 1, 0.0), "probe")
+        missing: list[str] = []
+        if not _numbers(choice.get("token_ids")):
+            missing.append("ids of the sampled tokens (return_token_ids)")
+        if not _numbers(_logprobs(choice)):
+            missing.append("log-probabilities (logprobs)")
+        if missing:
+            raise PolicyError(
+                f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM, "
+                "SGLang and `rods serve-policy` have them; a server of chats alone cannot be an "
+                "engine."
+            )
+        read = choice.get("prompt_token_ids")
+        if read is not None and list(read) != prompt:
+            raise PolicyError(
+                f"engine {self.settings.url}: of the prompt {prompt} it read {read}; the ids must "
+                "reach the model unchanged."
+            )
+        if self._rollout.temperature in (0.0, 1.0):
+            return
+        # Almost cold, the most probable token is nearly certain, unless the temperature was left
+        # out of what is told.
+        cold = await self.connection.complete(self.request(prompt, 1, ALMOST), "probe")
+        plain, sharp = _logprobs(choice)[0], _logprobs(cold)[0]
+        if plain < -2 * ALMOST and sharp < -ALMOST:
+            raise PolicyError(
+                f"engine {self.settings.url}: its log-probabilities are those before the "
+                f"temperature, and rollout.temperature is {self._rollout.temperature:g}. Start "
+                "vLLM with --logprobs-mode processed_logprobs, or set rollout.temperature = 1."
+            )
+
+
+class OpenAISession:
+    """One trajectory's context, which the server's prefix cache is to hold."""
+
+    def __init__(self, engine: OpenAIEngine, seed: int) -> None:
+        self._engine, self._seed = engine, seed
+        self._ids: list[int] = []
+        self._open = True
+        self._goes_on = False
+        """Whether the last generation can be gone on with without new ids."""
+        self._broken_off: list[int] = []
+        """What was sampled of a generation that the server broke off."""
+        self._running: asyncio.Task[Mapping[str, Any]] | None = None
+
+    async def generate(
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
+        top_p: float = 1.0,
+    ) -> Completion:
+        """Append `new_ids` and sample; see `rods.policy.Session.generate`.
+
+        Under `top_p` the log-probabilities are those within the nucleus.
+        """
+        engine = self._engine
+        ids = [*self._ids, *new_ids]
+        room = engine.max_context - len(ids)
+        where = f"session with seed {self._seed}, {len(self._ids)} tokens of context"
+        if not self._open or not (new_ids or self._goes_on) or max_tokens < 1:
+            raise PolicyError(
+                f"{where}: got {len(new_ids)} new ids, max_tokens={max_tokens}, open={self._open}; "
+                "expected an open session, at least one id and at least one token."
+            )
+        if room < 1:
+            raise PolicyError(
+                f"{where}: {len(new_ids)} new ids leave no room for a sampled token in a context "
+                f"of {engine.max_context}; raise the context budget, or shorten tool results."
+            )
+        body = engine.request(ids, min(max_tokens, room), temperature)
+        body |= {"top_p": top_p, "session_id": str(self._seed)}
+        if stops:
+            body["stop"] = list(stops)
+        if temperature:
+            body["seed"] = _seed(self._seed, len(ids))
+        version = engine.version
+        self._open = False  # until there is an answer
+        self._running = asyncio.ensure_future(engine.connection.complete(body, str(self._seed)))
+        completion = self._read(await self._running, stops, version)
+        self._open, self._ids = True, [*ids, *completion.ids]
+        broken = completion.finish is FinishReason.ABORT
+        self._goes_on = broken or completion.finish is FinishReason.STOP_STRING
+        self._broken_off = [*self._broken_off, *completion.ids] if broken else []
+        return completion
+
+    def close(self) -> None:
+        """End the session; a generation in flight is given up."""
+        self._open = False
+        if self._running is not None:
+            self._running.cancel()
+
+    def _read(self, choice: Mapping[str, Any], stops: Sequence[str], version: int) -> Completion:
+        engine = self._engine
+        ids, logprobs = _numbers(choice.get("token_ids")), _numbers(_logprobs(choice))
+        finish = _finish(choice)
+        if finish is None or len(ids) != len(logprobs):
+            raise PolicyError(
+                f"engine {engine.settings.url}: a completion of {len(ids)} ids and {len(logprobs)} "
+                f"log-probabilities ended by {choice.get('finish_reason')!r}; expected as many, "
+                "and stop, length or abort."
+            )
+        wanted = engine.stops.of(stops)
+        if self._broken_off and wanted is not None:
+            # The server looks for stop strings in what it wrote after it broke off alone.
+            for end in range(1, len(ids) + 1):
+                if wanted.completed_by([*self._broken_off, *ids[:end]]):
+                    ids, finish = ids[:end], FinishReason.STOP_STRING
+                    break
+        return Completion(tuple(map(int, ids)), tuple(logprobs[: len(ids)]), finish, version)
+
+
+def make_openai(options: EngineOptions) -> OpenAIEngine:
+    """The engine of `engine.name = "openai"`.
+
+    Raises:
+        ConfigError: its weights cannot be handed over in this way.
+    """
+    settings = options.config.engine
+    if settings.weights == "transfer":
+        raise ConfigError(
+            'engine.weights = "transfer" needs engine.name = "vllm", which starts its server so '
+            "that it takes them; here fixed, folder and lora are possible."
+        )
+    return OpenAIEngine(settings, options.template, options.config.rollout, options.half)
+
+
+def _finish(choice: Mapping[str, Any]) -> FinishReason | None:
+    reason = choice.get("finish_reason")
+    if reason == "stop":
+        matched = choice.get("stop_reason") or choice.get("matched_stop")  # vLLM's, SGLang's
+        return FinishReason.STOP_STRING if isinstance(matched, str) else FinishReason.STOP
+    return {"length": FinishReason.LENGTH, "abort": FinishReason.ABORT}.get(str(reason))
+
+
+def _logprobs(choice: Mapping[str, Any]) -> list[Any]:
+    told = choice.get("logprobs")
+    return (
+        cast("dict[str, Any]", told).get("token_logprobs") or [] if isinstance(told, dict) else []
+    )
+
+
+def _numbers(values: object) -> list[Any]:
+    """The values if all are numbers, else none."""
+    rows = cast("list[object]", values) if isinstance(values, list) else []
+    return rows if all(isinstance(v, int | float) for v in rows) else []
+
+
+def _seed(session: int, position: int) -> int:
+    """Seed of one generation, 31 bits: servers begin the noise of each request anew."""
+    digest = hashlib.blake2b(f"{session}/{position}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") >> 1

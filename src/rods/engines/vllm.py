@@ -1,0 +1,258 @@
+"""vLLM in a process of its own, started and ended by the run.
+
+Owns the command line, the process and vLLM's interface for handing weights over from GPU to GPU.
+Everything else is `openai.py`. vLLM is imported where weights are transferred and nowhere else, so
+for LoRA it may live in another environment (`engine.vllm.command`).
+
+    engine = make_vllm(options)                  # engine.name = "vllm"
+    await engine.start()                         # waits until the server answers
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rods.engines.connection import Connection
+from rods.engines.handover import Handover
+from rods.engines.openai import OpenAIEngine
+from rods.engines.options import EngineOptions
+from rods.errors import ConfigError, PolicyError, PrerequisiteError
+from rods.policy import Weights
+
+VERSIONS = "0.29 to 0.33"
+"""Of vLLM whose options and routes these are."""
+HOST, NAME = "127.0.0.1", "policy"
+"""Where it listens, and what it calls the model."""
+PATIENCE = 1800.0
+"""Seconds until the server must answer: it loads weights and may compile."""
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Largest ranks of LoRA adapters that it can be made for."""
+ENVIRONMENT = {
+    "VLLM_SERVER_DEV_MODE": "1",  # pausing, sleeping, handing over
+    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # handles of GPU memory, between these two processes
+}
+
+
+class VllmEngine(OpenAIEngine):
+    """`vllm serve` and its model as a policy."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        """Work out the command; nothing is started before `start`.
+
+        Raises:
+            ConfigError: weights cannot be handed over in the way that the settings name.
+        """
+        config, settings = options.config, options.config.engine
+        rank = config.model.lora_rank
+        way = settings.weights or ("lora" if rank else "transfer")
+        if way == "transfer" and not options.device.startswith("cuda"):
+            raise ConfigError(
+                'engine.name = "vllm": all weights are trained, which are handed over from GPU to '
+                "GPU, and the trainer has none. Set model.lora_rank, or engine.name."
+            )
+        if way == "lora" and not 0 < rank <= RANKS[-1]:
+            raise ConfigError(
+                f"model.lora_rank = {rank}: vLLM takes adapters of rank 1 to {RANKS[-1]}."
+            )
+        self._port = _free_port()
+        self._folder = Path(tempfile.mkdtemp(prefix="rods-vllm-"))
+        update = {
+            "url": f"http://{HOST}:{self._port}/v1",
+            "model": NAME,
+            "weights": way,
+            "folder": str(self._folder),
+        }
+        super().__init__(
+            settings.model_copy(update=update), options.template, config.rollout, options.half
+        )
+        self._command = _command(options, way, self._port)
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start the server, wait until it answers, and look at what it can do."""
+        log = self._folder / "vllm.log"
+        try:
+            with log.open("wb") as out:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    stdout=out,
+                    stderr=out,
+                    env={**os.environ, **ENVIRONMENT},
+                    start_new_session=True,  # Ctrl-C is for the run, which then ends it
+                )
+        except OSError as error:
+            raise PrerequisiteError(
+                f"engine.vllm.command: {self._command[0]!r} cannot be started: {error}. Install "
+                f"vLLM {VERSIONS} (here, or in an environment of its own), or set engine.name."
+            ) from error
+        await self._answering(log)
+        await super().start()
+
+    async def sleep(self) -> None:
+        """Give its memory back, if the settings ask for it."""
+        if self.settings.vllm.sleep:
+            await self.connection.control("sleep", {"level": 1, "mode": "wait"})
+
+    async def wake(self) -> None:
+        """Take it again."""
+        if self.settings.vllm.sleep:
+            await self.connection.control("wake_up")
+
+    async def close(self) -> None:
+        """End the server and everything that it started."""
+        await super().close()
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                await asyncio.wait_for(process.wait(), 30)
+            except TimeoutError:
+                os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def make_handover(self, connection: Connection) -> Handover | None:
+        """vLLM's own transfer, or a way that every server has."""
+        if self.settings.weights == "transfer":
+            return Transfer(connection, self.settings.url, self.half)
+        return super().make_handover(connection)
+
+    async def _answering(self, log: Path) -> None:
+        """Wait until somebody listens at the port."""
+        assert self._process is not None
+        waited, step = 0.0, 0.2
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(HOST, self._port)
+                writer.close()
+                return
+            except OSError:
+                await asyncio.sleep(step)
+                waited += step
+            if self._process.returncode is not None or waited > PATIENCE:
+                code = self._process.returncode
+                how = f"does not answer after {waited:.0f} s" if code is None else f"ended ({code})"
+                tail = log.read_bytes()[-2000:].decode(errors="replace").strip()
+                raise PolicyError(
+                    f"vLLM {how}. Its command: {' '.join(self._command)}\nIts last words:\n{tail}"
+                )
+
+
+class Transfer:
+    """vLLM's interface: memory of this GPU, shared with the server's process.
+
+    Generations in flight are frozen (`keep`), not aborted; what was cached under the old weights is
+    computed again. Needs vLLM in this environment, too.
+    """
+
+    model = ""
+
+    def __init__(self, connection: Connection, url: str, half: bool) -> None:
+        self._connection, self._url, self._half = connection, url, half
+        self._sender: Any = None
+        self._weights: Weights | None = None
+
+    async def send(self, weights: Weights, version: int) -> None:
+        """Freeze, share, forget the caches, go on."""
+        self._weights = weights
+        await self._connection.control("pause", {"mode": "keep"})
+        try:
+            await asyncio.to_thread(self._send)
+            query = {"reset_running_requests": "true"}
+            await self._connection.control("reset_prefix_cache", query)
+        finally:
+            self._weights = None
+            await self._connection.control("resume")
+
+    async def close(self) -> None:
+        """Nothing is left behind: the server ends with the run."""
+
+    def _send(self) -> None:
+        if self._sender is None:
+            self._sender = self._make_sender()
+        self._sender.send_weights()
+
+    def _make_sender(self) -> Any:
+        try:
+            package = importlib.import_module("vllm.distributed.weight_transfer")
+            base = importlib.import_module("vllm.distributed.weight_transfer.base")
+            ipc = importlib.import_module("vllm.distributed.weight_transfer.ipc_engine")
+        except ImportError as error:
+            raise PrerequisiteError(
+                f'engine.weights = "transfer" needs vLLM {VERSIONS} in this environment, too '
+                f"({error}). Install it, or train LoRA adapters (model.lora_rank)."
+            ) from error
+        handing_over = self
+
+        class Source(base.WeightSource):
+            """The trainer's weights, as vLLM asks for them."""
+
+            def metadata(self) -> list[Any]:
+                return [base.ParamMeta(n, t.dtype, tuple(t.shape)) for n, t in self]
+
+            def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
+                return handing_over.tensors()
+
+        return package.WeightTransferTrainerFactory.trainer_init(
+            init_info=ipc.IPCTrainerInitInfo(rank=0, packed=True),
+            client=package.HTTPVLLMWeightSyncClient(self._url.removesuffix("/v1")),
+            source=Source(),
+        )
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """The weights that are being handed over, in the numbers in which the server computes."""
+        assert self._weights is not None
+        for name, tensor in self._weights.tensors():
+            yield name, tensor.detach().to(torch.bfloat16) if self._half else tensor.detach()
+
+
+def make_vllm(options: EngineOptions) -> VllmEngine:
+    """The engine of `engine.name = "vllm"`; raises `ConfigError`."""
+    return VllmEngine(options)
+
+
+def _command(options: EngineOptions, way: str, port: int) -> list[str]:
+    """The command line of the server."""
+    config, settings = options.config, options.config.engine.vllm
+    values: dict[str, str] = {
+        "served-model-name": NAME,
+        "host": HOST,
+        "port": str(port),
+        "max-model-len": str(config.rollout.context_tokens),
+        "max-num-seqs": str(config.rollout.concurrency),
+        "dtype": "bfloat16" if options.half else "float32",
+        "logprobs-mode": "processed_logprobs",
+        "generation-config": "vllm",  # else the model's own sampling defaults come in
+    }
+    if options.device.startswith("cuda"):
+        values["gpu-memory-utilization"] = str(settings.memory)
+    if way == "transfer":
+        values["weight-transfer-config"] = '{"backend": "ipc"}'
+    flags = ["--enable-prefix-caching"]
+    if way == "lora":
+        rank = next(rank for rank in RANKS if rank >= config.model.lora_rank)
+        values |= {"max-lora-rank": str(rank), "max-loras": "2"}
+        flags.append("--enable-lora")
+    if settings.sleep:
+        flags.append("--enable-sleep-mode")
+    values |= settings.options
+    named = [word for name, value in values.items() for word in (f"--{name}", value) if word]
+    return [settings.command, "serve", str(options.model.name_or_path), *named, *flags]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,347 @@
+"""A server as an engine: the same samples as in process, hand-over, aborts, limits, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from policy_server import Scripted, letters, local, policy_server, remote, serving
+from rods.cli.serve_policy import serve_policy
+from rods.engines.hf import HFPolicy
+from rods.errors import ConfigError, PolicyError
+from rods.policy import Completion, Engine
+from rods.trainers.checkpoint import ModelWeights
+from rods.types import FinishReason
+from test_engine_hf import play, text
+from tiny_models import build, shake
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with policy_server(build("qwen3")) as (url, _):
+        yield url
+
+
+def run(engine: Engine, work: Callable[[Engine], Any]) -> Any:
+    """Work on a started engine."""
+
+    async def go() -> Any:
+        try:
+            await engine.start()
+            return await work(engine)
+        finally:
+            await engine.close()
+
+    return asyncio.run(go())
+
+
+async def many(engine: Any, temperature: float) -> list[Any]:
+    prompts = [text(i // 4, 30) for i in range(8)]
+    return await asyncio.gather(*(play(engine, i, prompts[i], temperature) for i in range(8)))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0, 0.7])
+def test_samples_are_those_of_the_engine_in_process(server: str, temperature: float) -> None:
+    mine = run(local(build("qwen3")), lambda e: many(e, temperature))
+    theirs = run(remote(server, temperature), lambda e: many(e, temperature))
+    assert [p.ids for p in theirs] == [p.ids for p in mine]
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(torch.tensor(a.logprobs), torch.tensor(b.logprobs))
+
+
+def test_the_cache_is_kept_over_turns_and_shared_by_a_group() -> None:
+    with policy_server(build("qwen3")) as (url, engine):
+        run(remote(url), lambda e: many(e, 1.0))
+        assert engine.stats.forked_tokens >= 6 * 29
+        assert engine.stats.prefill_tokens < 8 * 30 + 8 * 2 * 20
+
+
+def test_stop_strings_and_top_p_reach_the_server(server: str) -> None:
+    async def go(engine: Engine) -> list[Completion]:
+        session = engine.open(5)
+        free = await engine.open(5).generate([3, 1, 4], 12, 0.0)
+        stop = letters(free.ids)[6:9]
+        one = await session.generate([3, 1, 4], 12, 0.0, [stop])
+        two = await session.generate([], 12, 0.0)
+        narrow = await engine.open(6).generate([3, 1, 4], 12, 1.0, top_p=1e-6)
+        return [free, one, two, narrow]
+
+    free, one, two, narrow = run(remote(server), go)
+    end = len(one.ids)
+    assert one.finish is FinishReason.STOP_STRING and one.ids == free.ids[:end]
+    assert two.ids[: 12 - end] == free.ids[end:]
+    assert narrow.ids == free.ids
+
+
+def test_a_context_that_is_full_is_said_before_it_is_sent(server: str) -> None:
+    async def go(engine: Engine) -> Completion:
+        session = engine.open(1)
+        done = await session.generate(text(0, 120), 50, 0.0)
+        with pytest.raises(PolicyError, match="leave no room for a sampled token"):
+            await session.generate(text(1, 9), 5, 0.0)
+        with pytest.raises(PolicyError, match="at least one id"):
+            await session.generate([], 5, 0.0)
+        return done
+
+    done = run(remote(server), go)
+    assert done.finish in (FinishReason.LENGTH, FinishReason.STOP) and len(done.ids) <= 8
+
+
+def test_new_weights_come_as_a_file_while_sessions_stay_open(tmp_path: Path) -> None:
+    model = build("qwen3")
+    with policy_server(copy.deepcopy(model)) as (url, _):
+        mine, theirs = local(model), remote(url, weights="folder", folder=str(tmp_path))
+
+        async def go(engine: Engine) -> tuple[Any, Any]:
+            a, b = mine.open(3), engine.open(3)
+            first = [await s.generate(text(0, 20), 6, 1.0) for s in (a, b)]
+            shake(model, 99)
+            for e in (mine, engine):
+                await e.sync(ModelWeights(model), 4)
+            second = [await s.generate([1, 2], 6, 1.0) for s in (a, b)]
+            return first, second
+
+        first, second = run(theirs, go)
+        for a, b in (first, second):
+            assert (a.ids, a.version, a.finish) == (b.ids, b.version, b.finish)
+        assert (first[1].version, second[1].version) == (0, 4)
+        assert list(tmp_path.iterdir()) == []  # nothing is left behind
+
+        other = build("llama")
+        with pytest.raises(PolicyError, match=r"weights of another model.*set engine|differ"):
+            run(theirs, lambda e: e.sync(ModelWeights(other), 5))
+
+
+def test_a_generation_in_flight_goes_on_under_the_new_weights(tmp_path: Path) -> None:
+    model = build("qwen3")
+    with policy_server(model) as (url, engine):
+
+        async def go(client: Engine) -> Completion:
+            running = asyncio.create_task(client.open(1).generate(text(0, 20), 100, 1.0))
+            while engine.stats.decode_steps < 3:
+                await asyncio.sleep(0.001)
+            await client.sync(ModelWeights(copy.deepcopy(model)), 1)
+            return await running
+
+        done = run(remote(url, weights="folder", folder=str(tmp_path)), go)
+        assert done.version == 0 and done.finish in (FinishReason.LENGTH, FinishReason.STOP)
+        free = asyncio.run(local(model).open(1).generate(text(0, 20), 100, 1.0))
+        assert done.ids == free.ids  # the weights were equal
+
+
+def test_a_server_that_breaks_off_is_gone_on_with() -> None:
+    model, seed = build("qwen3"), 0
+    while True:  # a sample that is long enough
+        seed += 1
+        free = asyncio.run(local(model).open(seed).generate(text(0, 20), 60, 1.0))
+        if len(free.ids) == 60:
+            break
+    stop = letters(free.ids[50:59])
+    with policy_server(model) as (url, engine):
+
+        async def go(client: Any) -> list[Completion]:
+            session = client.open(seed)
+            running = asyncio.create_task(session.generate(text(0, 20), 60, 1.0, [stop]))
+            while engine.stats.decode_steps < 3:
+                await asyncio.sleep(0)
+            await client.connection.control("pause", {"mode": "abort"})
+            first = await running
+            await client.connection.control("resume")
+            return [first, await session.generate([], 60 - len(first.ids), 1.0, [stop])]
+
+        first, second = run(remote(url), go)
+    assert first.finish is FinishReason.ABORT and 0 < len(first.ids) < 59
+    ids = first.ids + second.ids
+    assert ids == free.ids[: len(ids)] and second.finish is FinishReason.STOP_STRING
+    assert stop in letters(ids) and stop not in letters(ids[:-1])
+
+
+def test_a_client_that_goes_away_frees_its_row() -> None:
+    with policy_server(build("qwen3")) as (url, engine):
+
+        async def go(client: Engine) -> None:
+            session = client.open(1)
+            running = asyncio.create_task(session.generate(text(0, 20), 100, 1.0))
+            while engine.stats.decode_steps < 2:
+                await asyncio.sleep(0.001)
+            session.close()
+            await asyncio.gather(running, return_exceptions=True)
+            steps = engine.stats.decode_steps
+            await asyncio.sleep(0.3)
+            assert engine.stats.decode_steps < max(steps + 60, 99)
+            with pytest.raises(PolicyError, match="open=False"):
+                await session.generate([1], 5, 1.0)
+
+        run(remote(url), go)
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ({"token_ids": None}, r"lack ids of the sampled tokens \(return_token_ids\)\. vLLM"),
+        ({"logprobs": None, "token_ids": None}, "lack ids .* and log-probabilities"),
+        ({"logprobs": {"token_logprobs": [None]}}, "lack log-probabilities"),
+        ({"prompt_token_ids": [1, 5]}, r"of the prompt \[5\] it read \[1, 5\]"),
+        ({}, r"before the temperature, and rollout.temperature is 0\.7"),
+    ],
+)
+def test_a_server_that_is_no_engine_is_refused_at_the_start(
+    choice: dict[str, Any], words: str
+) -> None:
+    async def nothing(engine: Engine) -> None:
+        raise AssertionError("it was not refused")
+
+    with serving(Scripted(**choice).app()) as url, pytest.raises(PolicyError, match=words):
+        run(remote(url, temperature=0.7), nothing)
+
+
+def test_what_it_serves_must_be_what_is_asked_for(server: str) -> None:
+    async def nothing(engine: Engine) -> str:
+        return engine.model  # type: ignore[attr-defined]
+
+    assert run(remote(server), nothing) == "tiny"
+    with pytest.raises(PolicyError, match=r"no model 'big' \(engine\.model\), but 'tiny'"):
+        run(remote(server, model="big"), nothing)
+    with pytest.raises(PolicyError, match=r"context of 128 tokens, fewer than .* = 129"):
+        run(remote(server, context=129), nothing)
+    with pytest.raises(PolicyError, match=r"cannot be reached .*correct engine\.url"):
+        run(remote("http://127.0.0.1:9/v1"), nothing)
+    with pytest.raises(PolicyError, match="HTTP 404"):
+        run(remote(server.replace("/v1", "/v2")), nothing)
+    with pytest.raises(ConfigError, match=r"engine\.url: 'localhost:8000'"):
+        run(remote("localhost:8000"), nothing)
+
+
+def test_fixed_weights_evaluate_and_do_not_train(server: str) -> None:
+    engine = remote(server)
+    assert engine.capabilities.weights == "fixed"
+
+    async def go(engine: Engine) -> None:
+        await engine.sync(ModelWeights(build("qwen3")), 0)  # what it has
+        with pytest.raises(PolicyError, match=r"weights are fixed .*version 1"):
+            await engine.sync(ModelWeights(build("qwen3")), 1)
+
+    run(engine, go)
+
+
+class SomeAdapters:
+    """Weights of which only `save` matters."""
+
+    adapters = True
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "adapter_model.safetensors").write_bytes(b"x")
+
+
+def test_adapters_get_a_name_for_each_version_and_old_ones_go(tmp_path: Path) -> None:
+    script = Scripted()
+
+    async def go(engine: Any) -> list[str]:
+        session, names = engine.open(1), []
+        for version in range(4):
+            await engine.sync(SomeAdapters(), version)
+            await session.generate([1], 1, 1.0)
+            names.append(script.asked[-1][1]["model"])
+        assert len(list(next(tmp_path.iterdir()).iterdir())) == 2
+        script.refused["v1/load_lora_adapter"] = (404, "no such route")
+        with pytest.raises(PolicyError, match=r"no /v1/load_lora_adapter\. Start it so"):
+            await engine.sync(SomeAdapters(), 4)
+        full: Any = ModelWeights(build("qwen3"))
+        with pytest.raises(PolicyError, match=r"all weights are trained\. Set model\.lora_rank"):
+            await engine.sync(full, 4)
+        return names
+
+    with serving(script.app()) as url:
+        names = run(remote(url, weights="lora", folder=str(tmp_path)), go)
+    assert len(set(names)) == 4 and names[3].endswith("-3")
+    loaded = [b["lora_name"] for route, b in script.asked if route.endswith("/load_lora_adapter")]
+    gone = [b["lora_name"] for route, b in script.asked if route.endswith("unload_lora_adapter")]
+    assert loaded[:4] == names and set(gone) == set(names)
+    assert gone[:2] == names[:2] and list(tmp_path.iterdir()) == []
+
+
+def test_every_request_says_what_servers_would_take_from_the_model() -> None:
+    script = Scripted()
+
+    async def go(engine: Engine) -> None:
+        for seed in (1, 1, 2):
+            session = engine.open(seed)
+            await session.generate([1, 2], 1, 1.0)
+            await session.generate([3], 1, 1.0)
+
+    with serving(script.app()) as url:
+        run(remote(url), go)
+    bodies = [body for route, body in script.asked if route == "v1/completions"][1:]
+    for body in bodies:
+        assert (body["top_k"], body["top_p"], body["min_p"]) == (-1, 1.0, 0.0)
+        assert body["skip_special_tokens"] is False and body["stop_token_ids"] == [5]
+    assert bodies[1]["prompt"] == [1, 2, 7, 3]
+    seeds = [body["seed"] for body in bodies]
+    assert seeds[:2] == seeds[2:4] and len(set(seeds)) == 4  # by session and position
+    assert [body["session_id"] for body in bodies] == ["1", "1", "1", "1", "2", "2"]
+
+
+def test_the_served_policy_wants_its_key_and_keeps_its_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def go(engine: Engine) -> Completion:
+        return await engine.open(1).generate([1, 2], 2, 1.0)
+
+    with policy_server(build("qwen3"), key="secret-of-the-server", body=2000) as (url, _):
+        with pytest.raises(PolicyError, match=r"HTTP 401.*RODS_ENGINE_KEY") as refused:
+            run(remote(url), go)
+        monkeypatch.setenv("RODS_ENGINE_KEY", "secret-of-the-server")
+        assert len(run(remote(url), go).ids) > 0
+        assert "secret" not in str(refused.value)
+        root = url.removesuffix("/v1")
+        assert httpx.get(f"{root}/health").status_code == 200
+        headers = {"Authorization": "Bearer secret-of-the-server"}
+        body = {"model": "tiny", "prompt": [1], "max_tokens": 1}
+
+        def state(**changes: Any) -> int:
+            made = httpx.post(f"{url}/completions", json={**body, **changes}, headers=headers)
+            return made.status_code
+
+        assert state() == 200
+        assert state(prompt=[1] * 2000) == 413
+        assert state(top_k=5) == state(prompt=[]) == state(n=2) == 422
+        assert state(stop_token_ids=[6]) == state(prompt=[1000]) == 400
+        assert state(model="other") == 404
+
+
+def test_too_many_requests_are_repeated_later() -> None:
+    with policy_server(build("qwen3"), requests=1) as (url, _):
+
+        async def go(engine: Engine) -> list[Completion]:
+            return await asyncio.gather(
+                *(engine.open(i).generate(text(i, 9), 4, 1.0) for i in range(3))
+            )
+
+        assert all(done.ids for done in run(remote(url), go))
+
+
+def test_without_a_key_it_listens_on_this_machine_alone() -> None:
+    with pytest.raises(ConfigError, match=r"RODS_ENGINE_KEY, or listen at 127\.0\.0\.1"):
+        serve_policy(host="0.0.0.0")
+
+
+def test_a_paused_engine_waits_and_goes_on() -> None:
+    async def go(engine: HFPolicy) -> Completion:
+        engine.pause()
+        running = asyncio.create_task(engine.open(1).generate(text(0, 9), 5, 0.0))
+        await asyncio.sleep(0.05)
+        assert engine.paused and not running.done() and engine.stats.prefill_passes == 0
+        engine.resume()
+        return await running
+
+    assert len(asyncio.run(go(local(build("qwen3")))).ids) > 0

@@ -1,0 +1,160 @@
+"""vLLM as a process: its command line, its routes and its end, against a program that has them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import fake_vllm
+from policy_server import TEMPLATE, Scripted, serving
+from rods.config import parse_config
+from rods.engines.connection import Connection
+from rods.engines.options import EngineOptions
+from rods.engines.vllm import Transfer, VllmEngine, make_vllm
+from rods.errors import ConfigError, PolicyError, PrerequisiteError
+from rods.trainers.checkpoint import ModelWeights
+from test_engine_openai import SomeAdapters
+from tiny_models import build
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    path = tmp_path / "vllm"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {fake_vllm.__file__} "$@"\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("FAKE_VLLM_NOTES", str(tmp_path / "notes.json"))
+    return str(path)
+
+
+def engine(command: str, rank: int = 4, device: str = "cuda:0", **settings: Any) -> VllmEngine:
+    vllm = {"command": command, **settings}
+    config = parse_config(
+        {
+            "engine": {"name": "vllm", "vllm": vllm},
+            "model": {"lora_rank": rank},
+            "rollout": {"context_tokens": 512, "concurrency": 9},
+        },
+        "test",
+    )
+    model = SimpleNamespace(name_or_path="/models/small")
+    return make_vllm(EngineOptions(config, TEMPLATE, model, device, half=True, cache=0, share=True))
+
+
+def test_a_run_starts_its_server_uses_its_routes_and_ends_it(command: str, tmp_path: Path) -> None:
+    made = engine(command, sleep=True, options={"tensor-parallel-size": "2"})
+
+    async def go() -> None:
+        await made.start()
+        process = made._process
+        await made.sync(SomeAdapters(), 3)  # type: ignore[arg-type]
+        done = await made.open(1).generate([1, 2], 4, 1.0)
+        assert (done.ids, done.version) == ((7,), 3)
+        await made.sleep()
+        await made.wake()
+        await made.close()
+        assert process is not None and process.returncode is not None
+        await made.close()
+
+    asyncio.run(go())
+    words, development, _, *asked = json.loads((tmp_path / "notes.json").read_text())
+    assert words[:2] == ["serve", "/models/small"] and development == "1"
+    given = dict(zip(words[2:-3:2], words[3:-3:2], strict=True))
+    assert given["--logprobs-mode"] == "processed_logprobs"
+    assert given["--generation-config"] == "vllm" and given["--dtype"] == "bfloat16"
+    assert (given["--max-model-len"], given["--max-num-seqs"]) == ("512", "9")
+    assert (given["--max-lora-rank"], given["--tensor-parallel-size"]) == ("8", "2")
+    assert words[-3:] == ["--enable-prefix-caching", "--enable-lora", "--enable-sleep-mode"]
+    assert [route for route, _, _ in asked] == [
+        "v1/completions",  # the look at what it can do
+        "v1/load_lora_adapter",
+        "v1/completions",
+        "sleep",
+        "wake_up",
+        "v1/unload_lora_adapter",
+    ]
+    assert asked[2][2] == asked[1][2] and asked[2][2].endswith("-3")
+    assert not made._folder.exists()
+
+
+def test_a_server_that_does_not_start_says_its_last_words(command: str, tmp_path: Path) -> None:
+    made = engine(command, options={"die": ""})
+
+    async def go() -> None:
+        try:
+            await made.start()
+        finally:
+            await made.close()
+
+    with pytest.raises(PolicyError, match=r"vLLM ended \(1\)(.|\n)*no such GPU"):
+        asyncio.run(go())
+    made = engine(str(tmp_path / "none"))
+    with pytest.raises(PrerequisiteError, match=r"engine\.vllm\.command.*Install vLLM"):
+        asyncio.run(go())
+
+
+def test_what_cannot_be_handed_over_is_said_before_anything_starts(command: str) -> None:
+    with pytest.raises(ConfigError, match=r"the trainer has none\. Set model\.lora_rank"):
+        engine(command, rank=0, device="cpu")
+    with pytest.raises(ConfigError, match="adapters of rank 1 to 512"):
+        engine(command, rank=600)
+
+
+def test_whole_weights_go_by_vllms_own_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, torch.Tensor]] = []
+    script = Scripted()
+
+    class Sender:
+        def __init__(self, source: Any) -> None:
+            self.source = source
+
+        def send_weights(self) -> None:
+            assert [route for route, _ in script.asked][-1] == "pause"
+            named = dict(self.source)
+            described = [(p.name, p.dtype, p.shape) for p in self.source.metadata()]
+            assert described == [(n, t.dtype, tuple(t.shape)) for n, t in named.items()]
+            sent.append(named)
+
+    def trainer_init(init_info: Any, client: str, source: Any) -> Sender:
+        assert init_info.rank == 0 and client == "http://somewhere:1"
+        return Sender(source)
+
+    name = "vllm.distributed.weight_transfer"
+    package, base, ipc = ModuleType(name), ModuleType(f"{name}.base"), ModuleType(f"{name}.ipc")
+    package.WeightTransferTrainerFactory = SimpleNamespace(trainer_init=trainer_init)  # type: ignore[attr-defined]
+    package.HTTPVLLMWeightSyncClient = str  # type: ignore[attr-defined]
+    base.WeightSource = object  # type: ignore[attr-defined]
+    base.ParamMeta = lambda name, dtype, shape: SimpleNamespace(  # type: ignore[attr-defined]
+        name=name, dtype=dtype, shape=shape
+    )
+    ipc.IPCTrainerInitInfo = SimpleNamespace  # type: ignore[attr-defined]
+    model = build("qwen3")
+
+    async def go(url: str) -> None:
+        connection = Connection(url, 30)
+        transfer = Transfer(connection, "http://somewhere:1/v1", half=True)
+        with pytest.raises(PrerequisiteError, match="needs vLLM 0"):
+            await transfer.send(ModelWeights(model), 1)
+        assert [route for route, _ in script.asked] == ["pause", "resume"]
+        script.asked.clear()
+        for path, module in ((name, package), (f"{name}.base", base), (f"{name}.ipc_engine", ipc)):
+            monkeypatch.setitem(sys.modules, path, module)
+        for version in (1, 2):
+            await transfer.send(ModelWeights(model), version)
+        await connection.close()
+
+    with serving(script.app()) as url:
+        asyncio.run(go(url))
+    assert script.asked == 2 * [
+        ("pause", {"mode": "keep"}),
+        ("reset_prefix_cache", {"reset_running_requests": "true"}),
+        ("resume", {}),
+    ]
+    assert sent[0].keys() == dict(ModelWeights(model).tensors()).keys()
+    assert {t.dtype for t in sent[0].values()} == {torch.bfloat16}
