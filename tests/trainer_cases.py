@@ -88,7 +88,8 @@ def make_trainer(model, seed=0, model_settings=CPU, total_steps=10, longest=0, *
 
 def train_settings(**changes):
     """Settings of training by the last part of their keys, whichever section they stand in."""
-    sections = {s: getattr(TrainSettings(), s) for s in ("gae", "filtering", "local")}
+    names = ("gae", "filtering", "local", "correction")
+    sections = {s: getattr(TrainSettings(), s) for s in names}
     plain = {}
     for key, value in changes.items():
         homes = [s for s, section in sections.items() if key in type(section).model_fields]

@@ -65,8 +65,8 @@ FULL = "full"
 OWN = (
     *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
-    *("train.gae", "train.filtering", "train.local", "static", "track", "engine"),
-    *("rollout.pipeline", "rollout.worlds"),
+    *("train.gae", "train.filtering", "train.local", "train.correction", "static", "track"),
+    *("engine", "rollout.pipeline", "rollout.worlds"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""

@@ -21,6 +21,8 @@ from rods.synthesis.writers import LOCAL, resampled
 
 EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Addresses at which nobody else can reach a server."""
 
 
 QUIET = 15.0

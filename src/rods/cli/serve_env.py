@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import overrides, say
+from rods.cli.common import LOOPBACK, overrides, say
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 
 TOKEN = "RODS_ENV_TOKEN"
 """Environment variable of the token that clients must show."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve_env(

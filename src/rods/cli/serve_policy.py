@@ -7,13 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from rods.cli.common import say
+from rods.cli.common import LOOPBACK, say
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 from rods.settings.engine import KEY_VARIABLE
 from rods.synthesis.chat.settings import read_key
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve_policy(

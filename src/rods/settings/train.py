@@ -58,6 +58,21 @@ class LocalSettings(Settings):
     """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
 
 
+class CorrectionSettings(Settings):
+    """What is done about an engine whose log-probabilities are not the trainer's own.
+
+    Kernels and precision differ, and under bounded staleness the policy has moved on. Every step's
+    record shows the gap, whatever is done about it.
+    """
+
+    method: Literal["none", "recompute", "truncated"] = "none"
+    """`none`: the engine's log-probabilities are the old ones of the ratio. `recompute`: the old
+    ones are computed anew by the trainer. `truncated`: that, and each token's loss is weighed by
+    trainer over engine, at most `cap` (truncated importance sampling)."""
+    cap: float = Field(default=2.0, ge=1)
+    """Largest weight under `truncated`."""
+
+
 class TrainSettings(Settings):
     """How the policy learns."""
 
@@ -113,6 +128,7 @@ class TrainSettings(Settings):
     equal as whole groups allow."""
     epochs: int = Field(default=1, ge=1)
     """Passes over one step's trajectories."""
+    correction: CorrectionSettings = CorrectionSettings()
     mask_env_tokens: bool = True
     """False: tokens that the environment inserted carry loss too; the world-model experiment."""
     local: LocalSettings = LocalSettings()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -136,7 +135,8 @@ class LocalTrainer:
         """One step: advantages, then passes over the informative samples.
 
         With `minibatch = 0` and `epochs = 1` this is one pass and one optimiser step, exactly
-        on-policy; the old log-probabilities are always those of sampling.
+        on-policy. The old log-probabilities are those of sampling, unless `correction` asks for the
+        trainer's own; only with several optimiser steps do these cost a further pass.
 
         Args:
             groups: trajectories of one step.
@@ -172,6 +172,9 @@ class LocalTrainer:
             samples = batch.samples
             if settings.kl and (not warming or settings.kl_in == "reward"):
                 samples = self._with_references(samples, known)
+            if settings.correction.method != "none" and self._moves_within(samples):
+                parts = self._logprobs(self.model, samples)
+                samples = [replace(s, anew=part) for s, part in zip(samples, parts, strict=True)]
             if self.critic is None:
                 self._pass(samples, sums, None)
             else:
@@ -182,7 +185,10 @@ class LocalTrainer:
             self.version += not warming
         self.step += 1
         seconds = time.perf_counter() - started
-        return make_report(self.step - 1, self.version, batch, sums, lr, seconds, critic, warming)
+        cap = settings.correction.cap
+        return make_report(
+            self.step - 1, self.version, batch, sums, lr, seconds, critic, warming, cap
+        )
 
     def _warming(self) -> str | None:
         """Why the policy waits for its critic; None: it does not."""
@@ -243,13 +249,14 @@ class LocalTrainer:
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
             retune()
-            terms = self._terms(micro)
+            terms = self._terms(micro, fresh=not sums.steps)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
             sums.add("loss", float(terms.loss.detach()))
             for name, value in terms.sums.items():
                 sums.add(name, float(value))
             sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))
+            sums.compare(terms.gap)
         limit = self.settings.local.grad_clip
         norm = clip_gradients(self._optimizer, self._parameters, limit)
         self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
@@ -258,16 +265,18 @@ class LocalTrainer:
         sums.add("grad_norm", float(norm))
         sums.steps += 1
 
-    def _terms(self, micro: Microbatch) -> Terms:
+    def _terms(self, micro: Microbatch, fresh: bool) -> Terms:
         with self._precision():
             new, entropy = token_scores(self.model, micro, self.settings.entropy > 0)
-        reference = micro.reference
+        reference, anew = micro.reference, micro.anew
         inputs = LossInputs(
             old=self._tensor(micro.old),
             advantages=self._tensor(micro.advantages),
             weights=self._tensor(micro.token_weights),
             rows=self._tensor(micro.rows),
             reference=None if reference is None else self._tensor(reference),
+            anew=None if anew is None else self._tensor(anew),
+            fresh=fresh,
         )
         return objective(new, entropy, inputs, self.settings)
 
@@ -309,10 +318,19 @@ class LocalTrainer:
         if not samples:
             return []
         adapter = cast("Any", self._saved)
-        off = nullcontext() if self._reference is not None else adapter.disable_adapter()
-        model = self._reference if self._reference is not None else self.model
+        if self._reference is not None:
+            return self._logprobs(self._reference, samples)
+        with adapter.disable_adapter():
+            return self._logprobs(self.model, samples)
+
+    def _moves_within(self, samples: Sequence[Sample]) -> bool:
+        """Whether an update makes several optimiser steps, so that the weights move within it."""
+        return self.settings.epochs > 1 or 0 < self.settings.minibatch < len(samples)
+
+    def _logprobs(self, model: PreTrainedModel, samples: list[Sample]) -> list[Floats]:
+        """Log-probabilities of the sampled tokens of each sample under a model."""
         found: dict[int, Floats] = {}
-        with torch.no_grad(), off, self._precision():
+        with torch.no_grad(), self._precision():
             for micro in pack(samples, self.settings.local.microbatch_tokens, None, self._trees):
                 scores = token_scores(model, micro, False)[0].cpu().numpy()
                 parts = np.split(scores, np.cumsum([s.sampled for s in micro.samples])[:-1])

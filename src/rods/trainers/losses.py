@@ -34,6 +34,12 @@ class LossInputs:
     """Which trajectory of the micro-batch a token belongs to, from 0 in steps of at most 1."""
     reference: Tensor | None = None
     """Log-probability under the frozen reference; None: no KL loss."""
+    anew: Tensor | None = None
+    """Log-probability under the weights before the update, by the trainer; None: `old` is taken
+    at its word, or `fresh` says that these are the weights before the update."""
+    fresh: bool = False
+    """Whether no optimiser step of this update was made yet, so that what the forward pass gives is
+    `anew`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,9 @@ class Terms:
     (`weight`), and counts to be divided by the tokens (`clip_high`, `clip_low`, `clip_dual`,
     `approx_kl`)."""
     ratio_max: Tensor
+    gap: Tensor | None = None
+    """log pi_trainer - log pi_engine of each sampled token under the weights before the update,
+    NaN where it was not sampled; None: they are not known here."""
 
 
 def k3(new: Tensor, reference: Tensor) -> Tensor:
@@ -132,6 +141,20 @@ def cispo(new: Tensor, log_ratio: Tensor, advantages: Tensor, low: float, high: 
     )
 
 
+def importance(gap: Tensor, cap: float) -> Tensor:
+    """Truncated importance weight of each token: min(pi_trainer / pi_engine, cap).
+
+    The trainer's policy before the update over the engine's, constant in the gradient (Yao et al.,
+    "Your efficient RL framework secretly brings you off-policy RL training", 2025; decoupled from
+    the ratio that is clipped as in AReaL, arXiv 2505.24298). 1 where the token was not sampled.
+
+    Args:
+        gap: log pi_trainer - log pi_engine, NaN where not sampled.
+        cap: at least 1.
+    """
+    return torch.where(gap.isnan(), 0.0, gap).clamp(-CLAMP, CLAMP).exp().clamp(max=cap)
+
+
 def surrogate(new: Tensor, inputs: LossInputs, settings: TrainSettings) -> Surrogate:
     """The loss that `settings.loss` names."""
     log_ratio, advantages = new - inputs.old, inputs.advantages
@@ -152,11 +175,19 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
         inputs: see `LossInputs`.
         settings: loss, clips and coefficients.
     """
-    inputs = replace(inputs, old=torch.where(inputs.old.isnan(), new.detach(), inputs.old))
+    anew = new.detach() if inputs.anew is None and inputs.fresh else inputs.anew
+    gap = None if anew is None else anew - inputs.old
+    method, old = settings.correction.method, inputs.old
+    if method != "none" and anew is not None:
+        old = torch.where(old.isnan(), old, anew)
+    inputs = replace(inputs, old=torch.where(old.isnan(), new.detach(), old))
     weights = inputs.weights
     part = surrogate(new, inputs, settings)
-    loss = policy = (part.loss * weights).sum()
-    gap = (new - inputs.old).detach().clamp(-CLAMP, CLAMP)
+    corrected = part.loss
+    if method == "truncated" and gap is not None:
+        corrected = corrected * importance(gap, settings.correction.cap)
+    loss = policy = (corrected * weights).sum()
+    moved = (new - inputs.old).detach().clamp(-CLAMP, CLAMP)
     sums = {
         "policy": policy.detach(),
         "weight": weights.sum(),
@@ -164,7 +195,7 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
         "clip_high": part.clipped_high.sum(),
         "clip_low": part.clipped_low.sum(),
         "clip_dual": part.clipped_dual.sum(),
-        "approx_kl": (gap.exp() - 1 - gap).sum(),
+        "approx_kl": (moved.exp() - 1 - moved).sum(),
     }
     if settings.entropy:
         loss = loss - settings.entropy * (entropy * weights).sum()
@@ -173,4 +204,4 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
         sums["kl"] = divergence.detach()
         if settings.kl_in == "loss":
             loss = loss + settings.kl * divergence
-    return Terms(loss, sums, part.ratio.max())
+    return Terms(loss, sums, part.ratio.max(), gap)

@@ -8,11 +8,15 @@ Owns the numbers of an update and their names in the log. It never changes a wei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
+import numpy as np
+from torch import Tensor
+
 from rods.trainers.collect import Batch
-from rods.trainers.samples import Microbatch
+from rods.trainers.samples import Floats, Microbatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,13 @@ class UpdateReport:
     clip_dual: float = 0.0
     """Shares of tokens, 0-1."""
     ratio_max: float = 0.0
+    gap_mean: float | None = None
+    """Mean of |log pi_trainer - log pi_engine| under the weights before the update, of the tokens
+    of the first optimiser step (all, under `correction`); None: nothing was compared."""
+    gap_p99: float | None = None
+    """99 % of the tokens differ by less."""
+    gap_clipped: float | None = None
+    """Share of tokens whose importance weight is above `train.correction.cap`, 0-1."""
     grad_norm: float = 0.0
     """Before clipping; mean over optimiser steps."""
     optimizer_steps: int = 0
@@ -115,6 +126,23 @@ class UpdateSums:
     tokens: int = 0
     sampled: int = 0
     positions: int = 0
+    gaps: list[Floats] = field(default_factory=list["Floats"])
+    """log pi_trainer - log pi_engine of the tokens that were compared."""
+
+    def compare(self, gap: Tensor | None) -> None:
+        """Note how trainer and engine differ, NaN where nothing was sampled."""
+        if gap is not None:
+            values = gap.detach().float().cpu().numpy()
+            self.gaps.append(values[~np.isnan(values)])
+
+    def gap(self, cap: float) -> tuple[float | None, float | None, float | None]:
+        """Mean and 99th percentile of the absolute gap, and the share above the cap."""
+        gaps = np.concatenate(self.gaps) if self.gaps else np.zeros(0)
+        if not len(gaps):
+            return None, None, None
+        sizes = np.abs(gaps)
+        clipped = float((gaps > math.log(cap)).mean())
+        return float(sizes.mean()), float(np.quantile(sizes, 0.99)), clipped
 
     def add(self, name: str, value: float) -> None:
         """Add to the sum of this name."""
@@ -149,6 +177,7 @@ def make_report(
     seconds: float,
     critic: CriticReport | None = None,
     warming: str | None = None,
+    cap: float = 2.0,
 ) -> UpdateReport:
     """The report of the update that `batch` and `sums` tell of.
 
@@ -161,7 +190,9 @@ def make_report(
         seconds: what it took.
         critic: what it did to the critic, if there is one.
         warming: why the critic alone was trained; None: it was not so.
+        cap: `train.correction.cap`.
     """
+    gap_mean, gap_p99, gap_clipped = sums.gap(cap)
     return UpdateReport(
         step=step,
         version=version,
@@ -186,6 +217,9 @@ def make_report(
         clip_low=sums.by_token("clip_low"),
         clip_dual=sums.by_token("clip_dual"),
         ratio_max=sums.ratio_max,
+        gap_mean=gap_mean,
+        gap_p99=gap_p99,
+        gap_clipped=gap_clipped,
         grad_norm=sums.by_step("grad_norm"),
         optimizer_steps=sums.steps,
         microbatches=sums.microbatches,

@@ -69,6 +69,8 @@ class Sample:
     """Those of a critic, under `gae`."""
     credit: Floats | None = None
     """Advantage of each sampled token, in the place of `advantage`; shape (`sampled`,)."""
+    anew: Floats | None = None
+    """Log-probability of the sampled tokens by the trainer before the update; (`sampled`,)."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -141,6 +143,11 @@ def loss_tokens(trajectory: Trajectory, mask_env_tokens: bool = True) -> int:
     spans = trajectory.spans
     first = next((i for i, span in enumerate(spans) if span.sampled), len(spans))
     return sum(len(s.ids) for s in spans[first:] if s.sampled or not mask_env_tokens)
+
+
+def _joined(parts: Sequence[Floats | None]) -> Floats | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 def _advantages_of(sample: Sample) -> Floats:
@@ -251,8 +258,12 @@ class Microbatch:
     @property
     def reference(self) -> Floats | None:
         """Their log-probabilities under the reference, shape (N,); None unless all are known."""
-        known = [s.reference for s in self.samples if s.reference is not None]
-        return np.concatenate(known) if len(known) == len(self.samples) else None
+        return _joined([s.reference for s in self.samples])
+
+    @property
+    def anew(self) -> Floats | None:
+        """Those by the trainer before the update, shape (N,); None unless all are known."""
+        return _joined([s.anew for s in self.samples])
 
     @property
     def advantages(self) -> Floats:
