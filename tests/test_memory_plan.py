@@ -13,6 +13,7 @@ from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory.advice import advice, require_fit
+from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import GIB, device_of, host_memory
 from rods.trainers.memory.plan import Plan, layer_bytes, plan_of, table
 from rods.trainers.memory.shape import shape_of
@@ -112,6 +113,46 @@ def test_updates_beside_rollouts_need_both_at_once() -> None:
     assert beside.needed == alone.needed + 2 * alone.parameters + alone.row
     exact = planned(eight, "rollout.schedule=pipelined", "rollout.pipeline.staleness=0")
     assert exact == alone
+
+
+def test_large_models_get_vllm_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large, lora = 4_022_468_096, paper("model.lora_rank=32")
+    assert RunConfig().engine.name == "auto"
+
+    def chosen(config: RunConfig, parameters: int = large, gpu: bool = True) -> tuple[str, str]:
+        found, said = with_engine(config, parameters, gpu)
+        return found.engine.name, said
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    name, said = chosen(lora)
+    assert name == "hf" and "4.0 billion parameters" in said and "not installed" in said
+    program = tmp_path / "vllm"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    name, said = chosen(lora)
+    assert name == "vllm" and "vLLM samples" in said
+    assert chosen(lora, 900_000_000) == chosen(lora, gpu=False) == ("hf", "")
+    assert chosen(paper("engine.name=hf", "model.lora_rank=32")) == ("hf", "")
+
+
+def test_a_server_has_its_own_share_of_the_device() -> None:
+    alone = planned("model.lora_rank=32")
+    beside = planned("model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6")
+    assert beside.needed == alone.needed, "updates decide, in both"
+    assert beside.room(80 * GIB) == 32 * GIB and beside.cache(80 * GIB) == 0
+    assert alone.fits(30 * GIB) and not beside.fits(50 * GIB) and beside.fits(60 * GIB)
+    asleep = planned(
+        "model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6", "engine.vllm.sleep=true"
+    )
+    assert asleep.fits(50 * GIB)
+    lines = table(beside, 80 * GIB, True)
+    assert any("engine.vllm.memory" in line for line in lines)
+    assert any("it is the server's" in line for line in lines)
+    tight = paper("model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6")
+    assert any(
+        "--engine.vllm.sleep true" in line
+        for line in advice(shape_of(QWEN3_4B), tight, True, 50 * GIB)
+    )
 
 
 def test_every_line_says_what_it_follows_from() -> None:

@@ -9,6 +9,7 @@ here decides anything during training.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
@@ -58,6 +59,7 @@ from rods.trainers.loading import (
 )
 from rods.trainers.local import LocalTrainer
 from rods.trainers.memory.advice import require_fit
+from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import at_hand, device_of
 from rods.trainers.memory.plan import updates_beside
 from rods.trainers.memory.shape import shape_of
@@ -116,7 +118,8 @@ def train(
 
 def _require_named(config: RunConfig) -> None:
     """Find what settings name before anything is made; raises `ConfigError`."""
-    engine_factory(config.engine.name)
+    if config.engine.name != "auto":
+        engine_factory(config.engine.name)
     for stage in config.stages:
         get_reward(stage.reward)
     if _grows(config):
@@ -231,7 +234,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     environment = environment_of(config)
     sides = sides_of(config, environment)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
-    cache = _cache_bytes(config)
+    config, cache = _planned(config)
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     trainer = LocalTrainer(
@@ -328,15 +331,19 @@ def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
     return ChatTemplate(tokenizer, generation_stops(model))
 
 
-def _cache_bytes(config: RunConfig) -> int:
-    """What the engine's cache may grow to beside all that training holds.
+def _planned(config: RunConfig) -> tuple[RunConfig, int]:
+    """The settings with their engine, and the bytes that a cache here may grow to beside training.
 
     Raises:
         ConfigError: the run cannot fit; the message says which setting would make it.
     """
     device = device_of(config)
     shape = shape_of(load_architecture(config.model))
-    return require_fit(shape, config, device.on_gpu, device.memory).cache(device.memory)
+    config, said = with_engine(config, shape.parameters, device.on_gpu)
+    if said:
+        logging.getLogger("rods.engines").warning(said)
+    plan = require_fit(shape, config, device.on_gpu, device.memory)
+    return config, plan.cache(device.memory)
 
 
 def engine_of(
@@ -352,6 +359,8 @@ def engine_of(
     """
     device = pick_device(config.model)
     half = uses_bfloat16(config.model, device)
+    if model is not None:
+        config, _ = with_engine(config, model.num_parameters(), device.type == "cuda")
     room = int(0.9 * at_hand(device)) if cache is None else cache
     share = not updates_beside(config)
     return make_engine(EngineOptions(config, template, model, str(device), half, room, share))

@@ -90,6 +90,7 @@ def _plan(config: RunConfig) -> None:
     """Say what the run would hold; raises `ConfigError` where that cannot fit."""
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.advice import require_fit
+    from rods.trainers.memory.engine import with_engine
     from rods.trainers.memory.machine import device_of
     from rods.trainers.memory.plan import plan_of, table
     from rods.trainers.memory.shape import shape_of
@@ -100,6 +101,9 @@ def _plan(config: RunConfig) -> None:
         say(f"memory was not planned: {error}")
         return
     device = device_of(config, here=False)
+    config, said = with_engine(config, shape.parameters, device.on_gpu)
+    if said:
+        say(said)
     for line in table(plan_of(shape, config, device.on_gpu), device.memory, device.stated):
         say(line)
     require_fit(shape, config, device.on_gpu, device.memory)

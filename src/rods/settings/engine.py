@@ -31,8 +31,9 @@ class VllmSettings(Settings):
 class EngineSettings(Settings):
     """What samples the trajectories."""
 
-    name: str = "hf"
-    """`hf`: in this process, by the trainer's own model. `openai`: a server that completes token
+    name: str = "auto"
+    """`auto`: `vllm` for models above a billion parameters, on a GPU and where vLLM is installed,
+    else `hf`; the program says which. `hf`: in this process, by the trainer's own model. `openai`: a server that completes token
     ids and tells log-probabilities (vLLM, SGLang, `rods serve-policy`). `vllm`: such a server,
     started by the run. Or `module:attribute` of your own."""
     url: str = ""

@@ -29,6 +29,8 @@ def changes(config: RunConfig) -> list[tuple[str, str]]:
         found.append(('train.local.optimizer_memory="8bit"', "moments rounded"))
     if local.optimizer_memory != "offload":
         found.append(('train.local.optimizer_memory="offload"', "the host's memory, and its bus"))
+    if config.engine.name == "vllm" and not config.engine.vllm.sleep:
+        found.append(("engine.vllm.sleep=true", "the server wakes for every step"))
     if not config.model.lora_rank:
         found.append(("model.lora_rank=32", "adapters in place of all weights"))
     shorter = max(64, config.rollout.context_tokens // 2)
@@ -87,6 +89,6 @@ def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> P
     )
     raise ConfigError(
         f"model {config.model.name!r} needs at least {plan.needed / GIB:.1f} GiB and there are "
-        f"{memory / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. If there is more "
+        f"{plan.room(memory) / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. If there is more "
         "memory than that, say how many GiB: --memory N."
     )

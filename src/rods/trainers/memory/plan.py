@@ -26,9 +26,6 @@ disk."""
 
 RESERVE = {True: 2 * GIB, False: GIB // 2}
 """With and without a GPU: context and libraries, fragments, buffers of kernels. Assumed."""
-LARGE = 1_000_000_000
-"""Parameters above which the embedded engine, which has no captured graphs and no pages, is not
-what one wants."""
 
 
 class Item(NamedTuple):
@@ -56,6 +53,10 @@ class Plan:
     on_gpu: bool
     beside: bool = False
     """Whether the engine samples while updates run, so that both need their memory at once."""
+    server: float = 0.0
+    """Share of the device that a server takes which the run starts beside itself."""
+    server_sleeps: bool = False
+    """Whether it gives its memory back during updates."""
 
     def total(self, *places: Place) -> int:
         """Bytes of all items of some places."""
@@ -80,11 +81,19 @@ class Plan:
     def cache(self, memory: int) -> int:
         """Bytes that the cache may grow to on a device with so many; it is freed for updates."""
         taken = self.total("always", "update") if self.beside else self.total("always")
-        return max(self.row, min(self.wanted_cache, memory - taken))
+        return max(self.row, min(self.wanted_cache, self.room(memory) - taken))
 
     def fits(self, memory: int) -> bool:
         """Whether the device suffices."""
-        return self.needed <= memory
+        room = self.room(memory)
+        if self.beside or not self.server_sleeps:
+            return self.needed <= room
+        always = self.total("always")
+        return always <= room and always + self.total("update") <= memory
+
+    def room(self, memory: int) -> int:
+        """What of a device is left beside a server."""
+        return int(memory * (1 - self.server))
 
 
 def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
@@ -98,7 +107,9 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
     half = config.model.dtype == "bfloat16" or (config.model.dtype == "auto" and on_gpu)
     size = 2 if half else 4
     numbers = "bfloat16" if half else "float32"
-    token = 2 * shape.layers * shape.keys * size
+    engine = config.engine
+    # A server has a cache of its own; so may whatever a module of the user's is.
+    token = 2 * shape.layers * shape.keys * size if engine.name in ("auto", "hf") else 0
     items = [
         *_weights(shape, config, size, numbers),
         *_optimiser(shape, config, half),
@@ -116,6 +127,8 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
         parameters=shape.parameters,
         on_gpu=on_gpu,
         beside=updates_beside(config),
+        server=engine.vllm.memory if engine.name == "vllm" else 0.0,
+        server_sleeps=engine.vllm.sleep,
     )
 
 
@@ -177,7 +190,8 @@ def _beside(shape: Shape, config: RunConfig, size: int, numbers: str) -> list[It
         why = 'weights, gradients and optimiser of the critic (train.advantage = "gae")'
         items.append(Item("critic", held + 4 * own + (0 if offloaded else moments), why, "always"))
     merged = bool(rank) and size == 4
-    if shape.fast and (merged or updates_beside(config)):
+    here = config.engine.name in ("auto", "hf")
+    if here and shape.fast and (merged or updates_beside(config)):
         asks = "float32 adapters are merged into a copy"
         asks = asks if merged else 'rollout.schedule = "pipelined" samples while weights change'
         why = f"{shape.parameters:,} x {size} bytes: {asks}"
@@ -263,14 +277,21 @@ def table(plan: Plan, memory: int, stated: bool) -> list[str]:
     """
     lines = [_line(item) for item in plan.items if item.place in ("always", "update")]
     cache = plan.cache(memory)
-    rows = max(1, cache // plan.row)
-    freed = "" if plan.beside else ", freed for updates"
+    held = "cache: it is the server's (engine.name)"
+    if plan.token:
+        rows = max(1, cache // plan.row)
+        freed = "" if plan.beside else ", freed for updates"
+        held = (
+            f"cache: what is left{freed}; {plan.token:,} bytes a token, {rows} of {plan.rows} rows "
+            f"at full context (rollout.context_tokens = {plan.context:,}), more while they are "
+            f"shorter; all would be {plan.wanted_cache / GIB:.2f} GiB"
+        )
+    if plan.server:
+        taken = memory - plan.room(memory)
+        lines.append(f"{taken / GIB:8.2f} GiB  server: {plan.server:.0%} (engine.vllm.memory)")
     lines += [
-        f"{cache / GIB:8.2f} GiB  cache: what is left{freed}; {plan.token:,} bytes a "
-        f"token, {rows} of {plan.rows} rows at full context (rollout.context_tokens = "
-        f"{plan.context:,}), more while they are shorter; all would be "
-        f"{plan.wanted_cache / GIB:.2f} GiB",
-        f"{plan.needed / GIB:8.2f} GiB  needed at least, of {memory / GIB:.2f} GiB "
+        f"{cache / GIB:8.2f} GiB  {held}",
+        f"{plan.needed / GIB:8.2f} GiB  needed at least, of {plan.room(memory) / GIB:.2f} GiB "
         f"{'stated' if stated else 'free'}: "
         f"{'it fits' if plan.fits(memory) else 'it does not fit'}",
     ]

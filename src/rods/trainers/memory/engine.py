@@ -1,0 +1,50 @@
+"""Which engine a run gets where its settings leave it open.
+
+Owns the choice alone, by the model's size and what is installed; it starts nothing.
+
+    config, said = with_engine(config, parameters=4_022_468_096, on_gpu=True)
+    config.engine.name, said
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+
+from rods.config import RunConfig
+
+LARGE = 1_000_000_000
+"""Parameters above which `auto` means vLLM: the engine in this process has no captured graphs."""
+
+
+def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunConfig, str]:
+    """The settings with an engine in the place of `auto`, and why, where that wants saying.
+
+    Args:
+        config: settings; an engine that they name is kept.
+        parameters: of the model.
+        on_gpu: whether the run computes on a GPU.
+    """
+    if config.engine.name != "auto":
+        return config, ""
+    size = f"{parameters / 1e9:.1f} billion parameters"
+    if parameters <= LARGE or not on_gpu:
+        return _named(config, "hf"), ""
+    if _has_vllm(config):
+        said = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
+        return _named(config, "vllm"), said
+    return _named(config, "hf"), (
+        f"the model has {size}, for which vLLM is meant, but it is not installed here: the engine "
+        "in this process samples instead (engine.name, engine.vllm.command; docs/engines.md)"
+    )
+
+
+def _named(config: RunConfig, name: str) -> RunConfig:
+    return config.model_copy(update={"engine": config.engine.model_copy(update={"name": name})})
+
+
+def _has_vllm(config: RunConfig) -> bool:
+    """Whether its program is here, and for all weights, which are transferred, its package, too."""
+    if shutil.which(config.engine.vllm.command) is None:
+        return False
+    return bool(config.model.lora_rank) or importlib.util.find_spec("vllm") is not None
