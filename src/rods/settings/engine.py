@@ -33,9 +33,9 @@ class EngineSettings(Settings):
 
     name: str = "auto"
     """`auto`: `vllm` for models above a billion parameters, on a GPU and where vLLM is installed,
-    else `hf`; the program says which. `hf`: in this process, by the trainer's own model. `openai`: a server that completes token
-    ids and tells log-probabilities (vLLM, SGLang, `rods serve-policy`). `vllm`: such a server,
-    started by the run. Or `module:attribute` of your own."""
+    else `hf`; the program says which. `hf`: in this process, by the trainer's own model. `openai`:
+    a server that completes token ids and tells log-probabilities (vLLM, SGLang, `rods
+    serve-policy`). `vllm`: such a server, started by the run. Or `module:attribute` of your own."""
     url: str = ""
     """`openai`: base URL of the server, up to and with /v1."""
     model: str = ""

@@ -81,6 +81,7 @@ def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> P
         (i for i in plan.items if i.place in ("always", "update")), key=lambda i: -i.bytes
     )
     large = ", ".join(f"{item.name} {item.bytes / GIB:.1f}" for item in most[:4])
+    room = plan.room(memory)
     found = advice(shape, config, on_gpu, memory)
     way = (
         "These settings would: " + "; ".join(found)
@@ -89,6 +90,6 @@ def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> P
     )
     raise ConfigError(
         f"model {config.model.name!r} needs at least {plan.needed / GIB:.1f} GiB and there are "
-        f"{plan.room(memory) / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. If there is more "
+        f"{room / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. If there is more "
         "memory than that, say how many GiB: --memory N."
     )
