@@ -144,16 +144,14 @@ class Soaked:
     seconds: float = 0.0
 
 
-async def soak(
-    environment: Environment, episodes: int, concurrency: int, kill: float = 0.0
-) -> Soaked:
+async def soak(environment: Environment, episodes: int, concurrency: int, kill: int = 0) -> Soaked:
     """Play so many episodes, so many at once.
 
     Args:
         environment: whose worlds.
         episodes: all told.
         concurrency: at once.
-        kill: seconds between kills of a worker process; 0: none.
+        kill: episodes between kills of a worker process; 0: none.
     """
     settings = RolloutSettings(
         k=K, max_invalid=1.0, concurrency=concurrency, seconds=30.0,
@@ -163,17 +161,19 @@ async def soak(
     context = RolloutContext(
         environment, Quick(template), get_dialect("pythonic"), template, settings, 0, 1.0
     )
-    found, tenth = Soaked(), max(K, episodes // 10)
+    found, tenth, rng = Soaked(), max(K, episodes // 10), random.Random(1)
 
     def count(trajectory: Any) -> None:
         found.ended[f"{trajectory.stop.value}{'' if trajectory.valid else ', invalid'}"] += 1
+        if kill and found.ended.total() % kill == 0:
+            workers: Any = environment._all  # type: ignore[attr-defined]
+            os.kill(rng.choice([worker.pid for worker in workers]), signal.SIGKILL)
         if found.ended.total() % tenth == 0:
             gc.collect()
             found.memory.append(resident())
             found.threads.append(threading.active_count())
 
     player = Player(context, K, concurrency, count)
-    killer = asyncio.create_task(_kill(environment, kill)) if kill else None
     started = time.perf_counter()
     running: set[asyncio.Task[Group]] = set()
     for number in range(episodes // K):
@@ -186,17 +186,8 @@ async def soak(
                 group.result()
     await asyncio.gather(*running)
     found.seconds = time.perf_counter() - started
-    if killer is not None:
-        killer.cancel()
     found.replaced = getattr(environment, "replaced", 0)
     return found
-
-
-async def _kill(environment: Any, every: float) -> None:
-    rng = random.Random(1)
-    while True:
-        await asyncio.sleep(every)
-        os.kill(rng.choice([w.pid for w in environment._all]), signal.SIGKILL)
 
 
 def main() -> None:
@@ -214,7 +205,7 @@ def main() -> None:
         )
         environment.warm_up()
     found = asyncio.run(
-        soak(environment, options.episodes, options.concurrency, 0.5 * bool(options.processes))
+        soak(environment, options.episodes, options.concurrency, 100 * bool(options.processes))
     )
     total = found.ended.total()
     print(f"{total} episodes, {options.concurrency} at once, {found.seconds:.0f} s")

@@ -119,6 +119,19 @@ asyncio.run(run())
     assert done.stdout == "late\n"
 
 
+def test_to_open_a_world_is_no_call() -> None:
+    class Slow(NotesEnvironment):
+        def open(self, task: Any) -> Any:
+            time.sleep(0.2)
+            return super().open(task)
+
+    trajectory = play(
+        TASK, script("[add(amount=2)]", "ok", "ok"), Slow(blocking=True),
+        worlds={"call_seconds": 0.1},
+    )  # fmt: skip
+    assert trajectory.valid
+
+
 def test_errors_of_a_world_are_its_callers() -> None:
     async def run() -> None:
         world = Owner(True, Limits(9.0, 1, 1, 1, 1, 1, 1))

@@ -49,8 +49,8 @@ def test_troubled_worlds_in_processes_that_are_killed(soak: Any) -> None:
     elsewhere = ProcessEnvironment(soak.Troubled(), "soak:Troubled", {}, 4, soak.CALL_SECONDS * 4)
     elsewhere.warm_up()
     try:
-        found = asyncio.run(soak.soak(elsewhere, 96, 64, kill=1.0))
+        found = asyncio.run(soak.soak(elsewhere, 96, 64, kill=16))
     finally:
         elsewhere.close()
     assert found.ended.total() == 96 and set(found.ended) <= ENDS
-    assert found.ended["done"] > 48 and found.replaced > 0
+    assert found.ended["done"] > 0 and found.replaced > 0

@@ -6,17 +6,19 @@ alone, counted, and gone when the call ends. It never holds up the other worlds 
 program. Worlds in processes of their own are ended instead (`rollout.worlds.processes`).
 
     owner = Owner(environment.blocking, limits)
-    world = await owner(environment.open, task)
+    world = await owner.opening(environment.open, task)
     owner.close(world)
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
@@ -109,11 +111,18 @@ class Owner:
             EnvError: the call took longer than one may.
             Late: turn or episode have no seconds left, and the call goes on.
         """
+        return await self._within(self._limits.call_seconds, partial(method, *args, **kwargs))
+
+    async def opening(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The same for what makes the world, which is no call: a process may have to start."""
+        return await self._within(math.inf, partial(method, *args, **kwargs))
+
+    async def _within(self, most: float, method: Callable[[], T]) -> T:
 
         def timed() -> T:
             started = time.perf_counter()
             try:
-                return method(*args, **kwargs)
+                return method()
             finally:
                 self.spent += time.perf_counter() - started
 
@@ -125,16 +134,15 @@ class Owner:
         done = asyncio.wrap_future(call)
         try:
             # `asyncio.timeout` would cancel a call that ended while the engine held the loop.
-            await asyncio.wait({done}, timeout=max(0.0, min(left, limits.call_seconds)))
+            await asyncio.wait({done}, timeout=max(0.0, min(left, most)))
             if done.done():
                 return done.result()
         finally:
             if not call.done():
                 self._leave(call, done)
-        if limits.call_seconds < left:
+        if most < left:
             raise EnvError(
-                "a call of its world took more than rollout.worlds.call_seconds = "
-                f"{limits.call_seconds:g} seconds"
+                f"a call of its world took more than rollout.worlds.call_seconds = {most:g} seconds"
             )
         raise Late
 

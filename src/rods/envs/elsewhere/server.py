@@ -23,6 +23,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from fastapi import FastAPI, HTTPException, Request
@@ -79,7 +80,7 @@ class _Sessions:
         session = _Session(Hosted(self._environment, task), owner)
         name = secrets.token_hex(16)
         self._open[name] = session
-        answer = await self._do(session, session.hosted.open)
+        answer = await self._do(session, session.owner.opening, session.hosted.open)
         if "error" in answer:
             self.close(name)
         return name, answer
@@ -93,14 +94,20 @@ class _Sessions:
                 raise HTTPException(
                     409, f"step {number} does not follow step {session.number} of this session"
                 )
-            session.answer = await self._do(session, lambda: session.hosted.step(action))
+            step = partial(session.hosted.step, action)
+            session.answer = await self._do(session, session.owner, step)
             session.number = number
             return session.answer
 
-    async def _do(self, session: _Session, work: Callable[[], Observation]) -> Observation:
+    async def _do(
+        self,
+        session: _Session,
+        owner: Callable[[Callable[[], Observation]], Awaitable[Observation]],
+        work: Callable[[], Observation],
+    ) -> Observation:
         session.used = time.monotonic()
         try:
-            return await session.owner(work)
+            return await owner(work)
         except (RodsError, OSError, LookupError, TypeError, ValueError, Late) as error:
             return failed(error)
         finally:
