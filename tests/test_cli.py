@@ -29,6 +29,22 @@ def test_dry_run_prints_the_settings(
 
 
 @pytest.mark.parametrize(
+    ("setting", "near"),
+    [
+        ("--synthesis.writer=grap", "graph"),
+        ("--model.dialect=hermess", "hermes"),
+        ("--env.name=bfc", "bfcl"),
+        ("--stages=[{name='all', reward='progres', expand=true, epochs=1}]", "progress"),
+    ],
+)
+def test_a_dry_run_refuses_names_that_mean_nothing(
+    setting: str, near: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("train", "--dry-run", setting, monkeypatch=monkeypatch) != 0
+    assert near in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "k"), [([], 16), (["--profile", "quick"], 8), (["--profile", "small"], 8)]
 )
 def test_a_model_of_your_own_takes_the_full_setting(

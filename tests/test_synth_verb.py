@@ -419,11 +419,11 @@ def test_inspect_shows_variants_and_flags_a_broken_one(
 def test_the_short_options_are_settings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--writer", "a:b", "--writer-url", "http://localhost:1/v1", "--writer-model", "7"]
+    words = ["--writer", "llm", "--writer-url", "http://localhost:1/v1", "--writer-model", "7"]
     assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)["synthesis"]
     found = (shown["writer"], shown["llm"]["url"], shown["llm"]["model"])
-    assert found == ("a:b", "http://localhost:1/v1", "7")
+    assert found == ("llm", "http://localhost:1/v1", "7")
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_the_short_options_are_settings(
         (["--writer", "graph"], 0.0, 20.0),
         (["--synthesis.writer", "graph"], 0.0, 20.0),
         (["--writer", "llm", "--writer-url", "http://localhost:1/v1"], 0.0, 0.0),
-        (["--writer", "my.module:Writer"], 0.0, 0.0),
+        (["--writer", "rods.synthesis.writers.graph.writer:GraphWriter"], 0.0, 0.0),
         (["--writer", "graph", "--synthesis.resample.share", "0.5"], 0.5, 20.0),
         (["--writer", "llm", "--synthesis.drain-seconds=7"], 0.0, 7.0),
         (["--profile", "full"], 0.0, 0.0),

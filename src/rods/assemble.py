@@ -98,7 +98,7 @@ def train(
     Raises:
         Interrupted: Ctrl-C; the message says how to go on.
     """
-    _require_named(config)
+    require_named(config)
     run = RunDirectory.resume(resume, config, start) if resume else start_run(config, folder, start)
     try:
         with assemble(run.config, run) as parts, TrainDisplay() as display:
@@ -116,10 +116,12 @@ def train(
     return run
 
 
-def _require_named(config: RunConfig) -> None:
+def require_named(config: RunConfig) -> None:
     """Find what settings name before anything is made; raises `ConfigError`."""
     if config.engine.name != "auto":
         engine_factory(config.engine.name)
+    get_dialect(config.model.dialect)
+    ENVIRONMENTS.address(config.env.name)
     for stage in config.stages:
         get_reward(stage.reward)
     if _grows(config):
@@ -192,7 +194,6 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
         folder: where; empty: a new one under `runs`.
         start: what the settings were read from.
     """
-    get_dialect(config.model.dialect)  # a name that means nothing leaves no folder behind
     template = ChatTemplate(load_tokenizer(config.model))
     sides = sides_of(config)
     where = Path(folder)
