@@ -5,7 +5,10 @@ sampled tokens (lengths are forced, so both do the same work) and 48 observation
 turn, with a random 5M-parameter Qwen3. Prints generated tokens per second of both, their ratio, and
 the largest difference between the engine's log-probabilities and those of a fresh forward pass.
 
-    python benchmarks/rollout_engine.py [--threads 2] [--repeats 2] [--skip-generate]
+    python benchmarks/rollout_engine.py [--threads 2] [--repeats 2] [--skip-generate] [--general]
+
+`--general` also plays a small part of the load by the path of architectures that the fast one does
+not know, batched and row by row.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ from typing import Any, NamedTuple
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
+from rods.engines.fallback import SingleCache
 from rods.engines.hf import HFPolicy
+from rods.engines.scheduler import Scheduler
 
 TASKS, ROLLOUTS, PROMPT, TURNS, OBSERVATION = 8, 8, 512, 6, 48
 SHORTEST, LONGEST, VOCABULARY = 8, 64, 2048
@@ -153,6 +158,25 @@ def largest_difference(model: Any, rollouts: list[Rollout], count: int = 16) -> 
     return worst
 
 
+def compare_paths(count: int = 8) -> None:
+    """Processor seconds of the fast path, of batched and of single rows, on one turn of a group."""
+    work, model = make_workload(), make_model()
+
+    async def turn(policy: HFPolicy) -> None:
+        sessions = [policy.open(i, work.prompts[0]) for i in range(count)]
+        await asyncio.gather(*(s.generate(work.prompts[0], 32, 1.0) for s in sessions))
+        for session in sessions:
+            session.close()
+
+    fast = HFPolicy(model, (), count, CONTEXT)
+    general = HFPolicy(model, (), count, CONTEXT, fast=False)
+    single = HFPolicy(model, (), count, CONTEXT, fast=False)
+    single._scheduler = Scheduler(SingleCache(model, count), ())
+    for name, policy in (("fast", fast), ("batched", general), ("row by row", single)):
+        cost = cheapest(lambda policy=policy: asyncio.run(turn(policy)), 2)
+        print(f"path {name}: {cost.rate(32 * count)}", flush=True)
+
+
 class Cost(NamedTuple):
     """What one run took."""
 
@@ -183,8 +207,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--skip-generate", action="store_true")
+    parser.add_argument("--general", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.general:
+        compare_paths()
     work, model = make_workload(), make_model()
     print(f"{TASKS * ROLLOUTS} trajectories, {work.generated} sampled tokens", flush=True)
 
