@@ -258,14 +258,20 @@ def run(
     adaptive: bool = True,
     updates: int = 10,
     staleness: int = 1,
+    ahead: int = 2,
 ) -> Timed:
-    """Mean seconds of the updates after the first ones, on the clock that jumps."""
+    """Mean seconds of the updates after the first ones, on the clock that jumps.
+
+    At most `ahead` times `episodes` are played at once.
+    """
     groups = episodes // K
     redraw = 0 if share == 1 else 1000
     plan = Plan(groups, redraw) if mode != "pipelined" else Plan(
         groups, redraw, rounds=False, staleness=staleness, adaptive=adaptive, most=groups * 2
     )  # fmt: skip
-    settings = RolloutSettings(k=K, tasks_per_step=groups, concurrency=2 * episodes, seconds=1e6)
+    settings = RolloutSettings(
+        k=K, tasks_per_step=groups, concurrency=ahead * episodes, seconds=1e6
+    )
     template = ChatTemplate(FakeTokenizer())
 
     async def play() -> Timed:
@@ -330,6 +336,17 @@ def sizes(every: Sequence[int]) -> None:
         )
 
 
+def bounded(size: int) -> None:
+    alone = run("asynchronous", size, updates=20)
+    g = alone.rollout
+    print(f"\nNo more at once than the asynchronous schedule has, {size} episodes")
+    print("   T / G  asynchronous  pipelined  piped:async")
+    for ratio in (0.02, 0.5, 1.0):
+        t, w = ratio * g, 0.05 * g
+        one, two = (run(m, size, t, w, ahead=1).period for m in ("asynchronous", "pipelined"))
+        print(f"{ratio:8} {one:13.2f} {two:10.2f} {one / two:11.2f}x", flush=True)
+
+
 def ratios(size: int) -> None:
     alone = run("asynchronous", size, updates=20)
     g = alone.rollout
@@ -373,6 +390,7 @@ def main() -> None:
     started = time.process_time()
     owner._Thread = JumpingThread  # type: ignore[misc, assignment]
     sizes(options.sizes)
+    bounded(options.size)
     ratios(options.size)
     acceptance(options.size)
     print(f"\n{time.process_time() - started:.0f} s of processor time")

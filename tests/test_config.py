@@ -11,6 +11,7 @@ from rods.config import (
     RECIPES,
     REMOVED,
     RENAMED,
+    RolloutSettings,
     RunConfig,
     keys,
     load_config,
@@ -196,3 +197,12 @@ def test_zerotir_s_full_setting_is_its_code_s() -> None:
     filtering = full.train.filtering
     assert (filtering.window, filtering.max_perplexity) == ((0.05, 0.8), 5.0)
     assert filtering.redraw and load_config("otc_ppo").train.kl_in == "reward"
+
+
+def test_a_pipeline_has_more_in_flight() -> None:
+    sizes = {"k": 4, "tasks_per_step": 8, "concurrency": 100}
+    found = [
+        RolloutSettings.model_validate({**sizes, "schedule": name, "pipeline": {"staleness": s}})
+        for name, s in (("asynchronous", 2), ("pipelined", 0), ("pipelined", 1), ("pipelined", 9))
+    ]
+    assert [settings.in_flight for settings in found] == [32, 32, 64, 100]

@@ -33,6 +33,7 @@ from rods.task import Task
 from rods.trajectory import Trajectory
 from rods.types import StopReason, ToolCall
 from rollout_cases import DIALECT, TEMPLATE, script
+from verbs import rods
 from worlds import NotesEnvironment, notes_task
 
 ADD = ToolCall("add", {"amount": 2})
@@ -230,3 +231,11 @@ def test_a_process_that_hangs_or_dies_is_replaced() -> None:
         assert all(t.solved for t in trajectories)  # the one that met it was tried again
     finally:
         elsewhere.close()
+
+
+def test_without_a_token_a_service_listens_on_this_machine_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("RODS_ENV_TOKEN", raising=False)
+    assert rods("serve-env", "--host", "0.0.0.0", monkeypatch=monkeypatch) == 2
+    assert "RODS_ENV_TOKEN" in capsys.readouterr().err

@@ -253,7 +253,7 @@ def make_hf(options: EngineOptions) -> HFPolicy:
     return HFPolicy(
         options.model,
         options.template.stop_ids,
-        rows=min(rollout.concurrency, rollout.k * rollout.tasks_per_step),
+        rows=rollout.in_flight,
         max_context=rollout.context_tokens,
         cache_bytes=options.cache,
         share=options.share,

@@ -95,6 +95,13 @@ class RolloutSettings(Settings):
     run one by one; for comparison. docs/schedules.md says what holds in which."""
     pipeline: PipelineSettings = PipelineSettings()
     worlds: WorldSettings = WorldSettings()
+
+    @property
+    def in_flight(self) -> int:
+        """Trajectories in flight at once, at most, where no filter asks for more."""
+        ahead = self.pipeline.staleness if self.schedule == "pipelined" else 0
+        return min(self.concurrency, self.k * self.tasks_per_step * (1 + ahead))
+
     max_invalid: float = Field(default=0.25, ge=0, le=1)
     """Largest share of invalid trajectories in a step; above it the run stops."""
 

@@ -123,7 +123,7 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
         items=tuple(item for item in items if item.bytes),
         token=token,
         context=rollout.context_tokens,
-        rows=min(rollout.concurrency, rollout.k * rollout.tasks_per_step),
+        rows=rollout.in_flight,
         parameters=shape.parameters,
         on_gpu=on_gpu,
         beside=updates_beside(config),
