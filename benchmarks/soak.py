@@ -40,7 +40,6 @@ from rods.rollout.groups import Player
 from rods.rollout.owner import hanging
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.trajectory import Group
 from rods.types import FinishReason, ToolCall, ToolResult
 from worlds import NotesEnvironment, NotesWorld, notes_task
 
@@ -175,11 +174,15 @@ async def soak(environment: Environment, episodes: int, concurrency: int, kill: 
 
     player = Player(context, K, concurrency, count)
     started = time.perf_counter()
-    running: set[asyncio.Task[Group]] = set()
+    running: set[asyncio.Task[None]] = set()
+
+    async def play(task: Task) -> None:
+        await player.group(task)  # what it gives is not kept, or memory would say nothing
+
     for number in range(episodes // K):
         context.prompts.clear()
         task = notes_task([(f"add 1 to {number}", [ToolCall("add", {"amount": 1})])])
-        running.add(asyncio.create_task(player.group(task)))
+        running.add(asyncio.create_task(play(task)))
         if len(running) * K >= 2 * concurrency:
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for group in done:
