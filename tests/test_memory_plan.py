@@ -12,7 +12,7 @@ from transformers import PretrainedConfig, Qwen3Config
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.advice import advice, require_fit
+from rods.trainers.memory.advice import advice, require_fit, require_room
 from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import GIB, device_of, host_memory
 from rods.trainers.memory.plan import Plan, layer_bytes, plan_of, table
@@ -104,6 +104,20 @@ def test_offloaded_states_are_counted_with_the_host() -> None:
     here, away = planned(), planned('train.local.optimizer_memory="offload"')
     assert away.total("host") == here.total("always") - away.total("always")
     assert any("(host)" in line for line in table(away, 80 * GIB, True))
+
+
+def test_on_a_cpu_the_hosts_memory_is_the_devices() -> None:
+    plan = planned('train.local.optimizer_memory="offload"', gpu=False)
+    assert plan.total("host") == 0 and "optimiser" in gib(plan)
+
+
+def test_checkpoints_and_offloaded_states_need_room_too() -> None:
+    plan = planned('train.local.optimizer_memory="offload"')
+    require_room(plan, 38 * GIB, 135 * GIB)
+    with pytest.raises(ConfigError, match=r"optimiser, masters: 37\.\d GiB in the host's memory"):
+        require_room(plan, 30 * GIB, 135 * GIB)
+    with pytest.raises(ConfigError, match=r"checkpoints: 134\.\d GiB on disk, where 100\.0"):
+        require_room(plan, 38 * GIB, 100 * GIB)
 
 
 def test_updates_beside_rollouts_need_both_at_once() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -58,9 +59,9 @@ from rods.trainers.loading import (
     uses_bfloat16,
 )
 from rods.trainers.local import LocalTrainer
-from rods.trainers.memory.advice import require_fit
+from rods.trainers.memory.advice import require_fit, require_room
 from rods.trainers.memory.engine import with_engine
-from rods.trainers.memory.machine import at_hand, device_of
+from rods.trainers.memory.machine import at_hand, device_of, host_memory
 from rods.trainers.memory.plan import updates_beside
 from rods.trainers.memory.shape import shape_of
 from rods.trainers.prepare import load_adapters
@@ -235,7 +236,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     environment = environment_of(config)
     sides = sides_of(config, environment)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
-    config, cache = _planned(config)
+    config, cache = _planned(config, run.path)
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     trainer = LocalTrainer(
@@ -332,7 +333,7 @@ def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
     return ChatTemplate(tokenizer, generation_stops(model))
 
 
-def _planned(config: RunConfig) -> tuple[RunConfig, int]:
+def _planned(config: RunConfig, folder: Path) -> tuple[RunConfig, int]:
     """The settings with their engine, and the bytes that a cache here may grow to beside training.
 
     Raises:
@@ -344,6 +345,8 @@ def _planned(config: RunConfig) -> tuple[RunConfig, int]:
     if said:
         logging.getLogger("rods.engines").warning(said)
     plan = require_fit(shape, config, device.on_gpu, device.memory)
+    ours = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    require_room(plan, host_memory(), shutil.disk_usage(folder).free + ours)
     return config, plan.cache(device.memory)
 
 

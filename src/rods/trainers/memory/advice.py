@@ -8,10 +8,12 @@ nothing itself.
 
 from __future__ import annotations
 
+from typing import cast
+
 from rods.config import RunConfig, with_overrides
 from rods.errors import ConfigError
 from rods.trainers.memory.machine import GIB
-from rods.trainers.memory.plan import Plan, plan_of
+from rods.trainers.memory.plan import Place, Plan, plan_of
 from rods.trainers.memory.shape import Shape
 
 
@@ -93,3 +95,25 @@ def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> P
         f"{room / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. If there is more "
         "memory than that, say how many GiB: --memory N."
     )
+
+
+def require_room(plan: Plan, host: int, disk: int) -> None:
+    """Refuse a run whose checkpoints or whose offloaded states have no room here.
+
+    Args:
+        plan: what is held.
+        host: bytes of the host's memory that are free.
+        disk: bytes that are free where checkpoints go.
+
+    Raises:
+        ConfigError: they have none; the message says what needs less.
+    """
+    for place, free, where in (("host", host, "in the host's memory"), ("disk", disk, "on disk")):
+        needed = plan.total(cast("Place", place))
+        if needed > free:
+            held = ", ".join(item.name for item in plan.items if item.place == place)
+            raise ConfigError(
+                f"{held}: {needed / GIB:.1f} GiB {where}, where {free / GIB:.1f} are free. "
+                'train.local.optimizer_memory = "8bit" takes less, model.lora_rank = 32 much less; '
+                "another place for the run's folder is --out."
+            )

@@ -112,8 +112,8 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
     token = 2 * shape.layers * shape.keys * size if engine.name in ("auto", "hf") else 0
     items = [
         *_weights(shape, config, size, numbers),
-        *_optimiser(shape, config, half),
-        *_beside(shape, config, size, numbers),
+        *_optimiser(shape, config, half, on_gpu),
+        *_beside(shape, config, size, numbers, on_gpu),
         *_passes(shape, config, size),
         Item("reserve", RESERVE[on_gpu], "assumed, not measured: libraries, fragments", "always"),
         _checkpoint(shape, config, half),
@@ -157,10 +157,10 @@ def _moments(config: RunConfig, count: int) -> tuple[int, str]:
     return 8 * count, "2 x 4 bytes"
 
 
-def _optimiser(shape: Shape, config: RunConfig, half: bool) -> list[Item]:
+def _optimiser(shape: Shape, config: RunConfig, half: bool, on_gpu: bool) -> list[Item]:
     count, which = _trained(shape, config)
     mode = config.train.local.optimizer_memory
-    place: Place = "host" if mode == "offload" else "always"
+    place: Place = "host" if mode == "offload" and on_gpu else "always"
     moments, kept = _moments(config, count)
     setting = f'train.local.optimizer_memory = "{mode}"'
     items = [
@@ -173,7 +173,7 @@ def _optimiser(shape: Shape, config: RunConfig, half: bool) -> list[Item]:
     return items
 
 
-def _beside(shape: Shape, config: RunConfig, size: int, numbers: str) -> list[Item]:
+def _beside(shape: Shape, config: RunConfig, size: int, numbers: str, on_gpu: bool) -> list[Item]:
     """Reference, critic and the engine's own weights."""
     train, rank = config.train, config.model.lora_rank
     items: list[Item] = []
@@ -186,7 +186,7 @@ def _beside(shape: Shape, config: RunConfig, size: int, numbers: str) -> list[It
         own = shape.adapters(rank) if rank else shape.decoder
         moments, _ = _moments(config, own)
         held = (4 if rank else size) * own + (0 if rank or size == 4 else 2 * own)
-        offloaded = train.local.optimizer_memory == "offload"
+        offloaded = train.local.optimizer_memory == "offload" and on_gpu
         why = 'weights, gradients and optimiser of the critic (train.advantage = "gae")'
         items.append(Item("critic", held + 4 * own + (0 if offloaded else moments), why, "always"))
     merged = bool(rank) and size == 4
