@@ -12,9 +12,12 @@ import httpx
 import pytest
 import torch
 
-from policy_server import Scripted, letters, local, policy_server, remote, serving
+from policy_server import TEMPLATE, Scripted, letters, local, policy_server, remote, serving
+from rods.assemble import _require_trainable
 from rods.cli.serve_policy import serve_policy
+from rods.config import parse_config
 from rods.engines.hf import HFPolicy
+from rods.engines.openai import OpenAIEngine
 from rods.errors import ConfigError, PolicyError
 from rods.policy import Completion, Engine
 from rods.trainers.checkpoint import ModelWeights
@@ -345,3 +348,32 @@ def test_a_paused_engine_waits_and_goes_on() -> None:
         return await running
 
     assert len(asyncio.run(go(local(build("qwen3")))).ids) > 0
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ({"name": "openai"}, "needs the url of a server"),
+        ({"name": "openai", "url": "http://x/v1", "weights": "lora"}, "needs a folder"),
+        ({"name": "vllm", "weights": "folder"}, "leave it out"),
+        ({"name": "openai", "url": "http://x/v1", "key": "s"}, r"no setting 'engine\.key'"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(engine: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        parse_config({"engine": engine}, "here")
+
+
+def test_training_is_refused_where_nothing_can_be_learned() -> None:
+    def require(**rollout: float) -> None:
+        engine = {"name": "openai", "url": "http://x/v1", "weights": rollout.pop("weights", "")}
+        if engine["weights"]:
+            engine["folder"] = "somewhere"
+        config = parse_config({"engine": engine, "rollout": rollout}, "here")
+        _require_trainable(config, OpenAIEngine(config.engine, TEMPLATE, config.rollout))
+
+    with pytest.raises(ConfigError, match=r"can only be evaluated \(rods eval\)"):
+        require()
+    with pytest.raises(ConfigError, match=r"rollout\.top_p = 0\.9: .*within the nucleus"):
+        require(weights="folder", top_p=0.9)  # type: ignore[arg-type]
+    require(weights="folder")  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 import typer
@@ -12,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import AsJson, out
+from rods.errors import ConfigError
 from rods.infra.install import CORE, VERSION, extras, install_line
 
 
@@ -53,8 +55,10 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
     from rods.envs import ENVIRONMENTS, make_environment
 
     for name in ENVIRONMENTS:
-        if needs := make_environment(name).needs():
-            console.print(f"{name}: {needs}")
+        # One that cannot be made without settings, such as an address, needs nothing here.
+        with suppress(ConfigError):
+            if needs := make_environment(name).needs():
+                console.print(f"{name}: {needs}")
     console.print(f"GPU: {_gpu()}")
     console.print(f"free disk here: {shutil.disk_usage('.').free / 2**30:.0f} GiB")
 
