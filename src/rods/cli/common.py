@@ -58,7 +58,8 @@ def progress(what: str, total: float | None, done: float = 0) -> Generator[Calla
     columns = ("{task.description}", BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     said = time.monotonic()
     with Progress(*columns, "{task.fields[note]}", console=Console(stderr=True)) as bar:
-        line = bar.add_task(what, total=total, completed=done, note="")
+        line = bar.add_task(what, total=total, note="")
+        bar.update(line, completed=done)
 
         def show(done: float, note: str = "", total: float | None = total) -> None:
             nonlocal said
