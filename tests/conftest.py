@@ -11,6 +11,10 @@ import pytest
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the workers share the cores
 
+os.environ.setdefault(
+    "HF_HUB_OFFLINE", "1"
+)  # a name that means a model of the hub is not asked for
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of a GPU are run where they are asked for by name: `-m gpu`."""

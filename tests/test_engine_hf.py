@@ -88,7 +88,7 @@ def test_other_architectures_go_to_the_fallback_and_say_so(
         policy = HFPolicy(model, [5], rows=4, max_context=128)
         played = play_many(policy, 6, group=3)
     assert policy.engine_name == "transformers"
-    assert [r.name for r in caplog.records] == ["rods.engines"]
+    assert [r.name.split(".")[:2] for r in caplog.records] == [["rods", "engines"]]
     assert worst_difference(model, played) < 1e-4
 
 
