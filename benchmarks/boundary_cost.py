@@ -4,7 +4,7 @@ The detector reads rewards that training computed anyway, so it must cost next t
 step of seconds. This plays epochs of a full-size pool (400 original tasks, 400 variants, groups of
 16) with made-up rewards and a queue that answers at once, and times each call of the curriculum.
 
-    python benchmarks/boundary_cost.py [--steps 120] [--json]
+    python benchmarks/boundary_cost.py [--steps 120] [--tasks 400] [--json]
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ def rollout(task: Task, k: int, rng: random.Random) -> tuple[Group, list[Score]]
     return Group(task, members, 0), [Score(v) for v in values]
 
 
-def play(config: RunConfig, folder: Path, steps: int) -> dict[str, list[float]]:
+def play(config: RunConfig, folder: Path, steps: int, originals: int) -> dict[str, list[float]]:
     """Milliseconds of each call, by name."""
     took: dict[str, list[float]] = {n: [] for n in ("start_epoch", "step", "metrics", "snapshot")}
-    curriculum = OnlineCurriculum(config, tasks(400), folder / "pool.sqlite", InstantQueue())
+    curriculum = OnlineCurriculum(config, tasks(originals), folder / "pool.sqlite", InstantQueue())
     rng = random.Random(0)
 
     def timed(name: str, since: float) -> None:
@@ -126,6 +126,7 @@ def main() -> None:
     """Read the options, play, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--tasks", type=int, default=400, help="original tasks")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     data = {
@@ -135,7 +136,7 @@ def main() -> None:
         "stages": [{"name": "all", "epochs": 1000, "expand": True}],
     }
     with tempfile.TemporaryDirectory() as folder:
-        took = play(parse_config(data, "benchmark"), Path(folder), options.steps)
+        took = play(parse_config(data, "benchmark"), Path(folder), options.steps, options.tasks)
     active = int(took.pop("active variants")[0])
     rows = {
         name: {"median_ms": round(statistics.median(v), 2), "max_ms": round(max(v), 2)}
@@ -144,7 +145,7 @@ def main() -> None:
     if options.json:
         print(json.dumps({"active_variants": active, **rows}))
         return
-    print(f"400 original tasks, {active} active variants, 32 groups of 16 a step")
+    print(f"{options.tasks} original tasks, {active} active variants, 32 groups of 16 a step")
     for name, row in rows.items():
         print(f"{name:12} median {row['median_ms']:8.2f} ms   max {row['max_ms']:8.2f} ms")
 

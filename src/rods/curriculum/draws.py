@@ -11,9 +11,11 @@ it, so the next epoch may start while leases are out. It never decides what an e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rods.curriculum.journal import by_name
 from rods.errors import TaskError
 from rods.infra.database import Database
 from rods.task import Task
@@ -32,8 +34,11 @@ class Draws:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._oldest = 0
-        """No epoch before it has an open draw."""
+        self._undone = db.undone
+        self._open = range(0)
+        """Epochs that may have an open draw."""
+        self._tallies: dict[int, Counter[str]] = {}
+        """Draws of an epoch by status, counted once and kept up: a step asks a hundred times."""
 
     def adopt(self) -> None:
         """Leases of a process that died are due again."""
@@ -49,8 +54,20 @@ class Draws:
         self._look()
 
     def _look(self) -> None:
-        sql = "SELECT MIN(epoch) FROM draws WHERE status IN ('due', 'leased')"
-        self._oldest = self._db.number(sql)
+        sql = "SELECT MIN(epoch), MAX(epoch) FROM draws WHERE status IN ('due', 'leased')"
+        ((first, last),) = self._db.rows(sql)
+        self._open = range(0) if first is None else range(int(first), int(last or 0) + 1)
+        self._tallies.clear()
+        self._undone = self._db.undone
+
+    def _tally(self, epoch: int) -> Counter[str]:
+        """To be asked for before a draw moves, then kept up."""
+        if self._undone != self._db.undone:
+            self._look()
+        if epoch not in self._tallies:
+            sql = "SELECT status, COUNT(*) FROM draws WHERE epoch = ? GROUP BY status"
+            self._tallies[epoch] = Counter(by_name(self._db.rows(sql, (epoch,))))
+        return self._tallies[epoch]
 
     def order(self, epoch: int) -> list[str]:
         """Task ids of an epoch in the order of the draws."""
@@ -60,44 +77,52 @@ class Draws:
         return [str(r[0]) for r in rows]
 
     @property
+    def _epochs(self) -> range:
+        if self._undone != self._db.undone:
+            self._look()
+        return self._open
+
+    @property
     def due(self) -> int:
         """Draws of any epoch that are not out and not done."""
-        return self._count("epoch >= ? AND status = 'due'", self._oldest)
+        return sum(self._tally(epoch)["due"] for epoch in self._epochs)
 
     def open(self, epoch: int) -> int:
         """Draws of an epoch that are not done."""
-        return self._count("epoch = ? AND status IN ('due', 'leased')", epoch)
+        tally = self._tally(epoch)
+        return tally["due"] + tally["leased"]
 
     def done(self, epoch: int) -> int:
         """Draws of an epoch that are done."""
-        return self._count("epoch = ? AND status = 'done'", epoch)
-
-    def _count(self, condition: str, epoch: int) -> int:
-        return self._db.number(f"SELECT COUNT(*) FROM draws WHERE {condition}", (epoch,))
+        return self._tally(epoch)["done"]
 
     def lease(self, n: int) -> list[tuple[str, int]]:
         """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
         rows = self._db.rows(
             "SELECT task_id, epoch FROM draws WHERE epoch >= ? AND status = 'due' "
             "ORDER BY epoch, position LIMIT ?",
-            (self._oldest, n),
+            (self._epochs.start, n),
         )
         drawn = [(str(task_id), int(epoch or 0)) for task_id, epoch in rows if epoch == rows[0][1]]
-        self._db.run_many(
-            "UPDATE draws SET status = 'leased' WHERE task_id = ? AND epoch = ?", drawn
-        )
+        if drawn:
+            tally = self._tally(drawn[0][1])
+            self._db.run_many(
+                "UPDATE draws SET status = 'leased' WHERE task_id = ? AND epoch = ?", drawn
+            )
+            tally.update(due=-len(drawn), leased=len(drawn))
         return drawn
 
     def leased_in(self, task_id: str) -> int | None:
         """The oldest epoch whose lease of a task is out; None: there is none."""
         rows = self._db.rows(
             "SELECT MIN(epoch) FROM draws WHERE epoch >= ? AND task_id = ? AND status = 'leased'",
-            (self._oldest, task_id),
+            (self._epochs.start, task_id),
         )
         return None if rows[0][0] is None else int(rows[0][0])
 
     def close(self, task_ids: Sequence[str], epoch: int) -> None:
         """Leases of an epoch are done; raises `TaskError` where a task is not leased in it."""
+        tally = self._tally(epoch)
         for task_id in task_ids:
             changed = self._db.run(
                 "UPDATE draws SET status = 'done' "
@@ -109,3 +134,4 @@ class Draws:
                     f"task {task_id} is not leased in epoch {epoch}: it was not drawn, or it was "
                     "completed already."
                 )
+            tally.update(leased=-1, done=1)

@@ -120,10 +120,9 @@ class Pool:
 
     def originals(self, wanted: Collection[str] | None) -> list[str]:
         """Ids of these original tasks, or of all; raises `StoreError` where one is unknown."""
-        known = _ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0"))
-        chosen = known if wanted is None else [i for i in known if i in set(wanted)]
-        if wanted is not None and len(chosen) < len(set(wanted)):
-            missing = sorted(set(wanted) - set(known))
+        known = set(_ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0")))
+        chosen = known if wanted is None else known.intersection(wanted)
+        if wanted is not None and (missing := sorted(set(wanted) - known)):
             raise StoreError(f"{self._db.path}: unknown original tasks: {', '.join(missing)}.")
         return sorted(chosen)
 

@@ -49,6 +49,8 @@ class Database:
         self._schema, self._version, self._what = tuple(schema), version, what
         self._lock = threading.RLock()
         self._depth = 0
+        self.undone = 0
+        """Transactions that were taken back: what was counted beside them has to be read again."""
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -102,6 +104,7 @@ class Database:
             finally:  # Ctrl-C must not leave half of it either
                 self._depth -= 1
                 if self._depth == 0 and self._connection.in_transaction:
+                    self.undone += 1
                     self._connection.execute("ROLLBACK")
 
     def run(self, sql: str, values: Sequence[Cell] = ()) -> int:
