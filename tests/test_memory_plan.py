@@ -243,6 +243,8 @@ def test_memory_of_the_host_is_within_its_group(tmp_path: Path) -> None:
     (tmp_path / "memory.max").write_text("40000\n")
     (tmp_path / "memory.current").write_text("10000\n")
     assert host_memory(meminfo, tmp_path) == 30000
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 8000\nslab_reclaimable 500\n")
+    assert host_memory(meminfo, tmp_path) == 38500, "file cache is given back when it is wanted"
     (tmp_path / "memory.max").write_text("max\n")
     assert host_memory(meminfo, tmp_path) == 64 * 1024
 

@@ -333,8 +333,9 @@ def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
     return ChatTemplate(tokenizer, generation_stops(model))
 
 
-def _planned(config: RunConfig, folder: Path) -> tuple[RunConfig, int]:
-    """The settings with their engine, and the bytes that a cache here may grow to beside training.
+def _planned(config: RunConfig, folder: Path) -> tuple[RunConfig, int | None]:
+    """The settings with their engine, and the bytes that a cache here may grow to beside training;
+    None: nothing bounds it, all rows fit.
 
     Raises:
         ConfigError: the run cannot fit; the message says which setting would make it.
@@ -347,7 +348,8 @@ def _planned(config: RunConfig, folder: Path) -> tuple[RunConfig, int]:
     plan = require_fit(shape, config, device.on_gpu, device.memory)
     ours = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     require_room(plan, host_memory(), shutil.disk_usage(folder).free + ours)
-    return config, plan.cache(device.memory)
+    cache = plan.cache(device.memory)
+    return config, cache if cache < plan.wanted_cache else None
 
 
 def engine_of(

@@ -77,6 +77,8 @@ class OpenAIEngine(Engine):
             "fixed" if fixed else "handed", beside_updates=True, top_p=False
         )
         self._version = 0
+        self._sent: int | None = None
+        """Version of the weights that were handed over last."""
         self._model = settings.model
         self._connection: Connection | None = None
 
@@ -119,8 +121,9 @@ class OpenAIEngine(Engine):
                 )
             return
         assert self._handover is not None
-        await self._handover.send(weights, version)
-        self._version = version
+        if version != self._sent:  # an update without anything to learn from changes no weights
+            await self._handover.send(weights, version)
+        self._version = self._sent = version
 
     def make_handover(self, connection: Connection) -> Handover | None:
         """The way that the settings name; None: there is none."""

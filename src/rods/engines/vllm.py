@@ -38,11 +38,11 @@ PATIENCE = 1800.0
 """Seconds until the server must answer: it loads weights and may compile."""
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Largest ranks of LoRA adapters that it can be made for."""
-ENVIRONMENT = {
-    "VLLM_SERVER_DEV_MODE": "1",  # pausing, sleeping, handing over
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
-    "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # handles of GPU memory, between these two processes
-}
+LORA = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
+ROUTES = {"VLLM_SERVER_DEV_MODE": "1"}
+"""Pausing, sleeping, handing over."""
+TRANSFER = {**ROUTES, "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}
+"""Handles of GPU memory, between these two processes."""
 
 
 class VllmEngine(OpenAIEngine):
@@ -78,6 +78,8 @@ class VllmEngine(OpenAIEngine):
             settings.model_copy(update=update), options.template, config.rollout, options.half
         )
         self._command = _command(options, way, self._port)
+        self._allowed = {**(LORA if way == "lora" else TRANSFER)}
+        self._allowed |= ROUTES if settings.vllm.sleep else {}
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -89,7 +91,7 @@ class VllmEngine(OpenAIEngine):
                     *self._command,
                     stdout=out,
                     stderr=out,
-                    env={**os.environ, **ENVIRONMENT},
+                    env={**os.environ, **self._allowed},
                     start_new_session=True,  # Ctrl-C is for the run, which then ends it
                 )
         except OSError as error:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -167,6 +167,8 @@ class Schedule(Generic[S]):
         self._source, self._player, self._plan = source, player, plan
         self._handed, self._formed = step, step
         """Updates whose weights the engine has; number of the batch that is being formed."""
+        self._visits: Counter[str] = Counter()
+        """Groups of a task that were begun since the engine got its weights."""
         self._out: deque[_Out] = deque()
         self._taken: list[Played[S]] = []
         self._ready: deque[Batch[S]] = deque()
@@ -212,6 +214,7 @@ class Schedule(Generic[S]):
         finally:
             self._train.leave()
         self._handed += 1
+        self._visits.clear()
         return result
 
     async def _threaded(self, work: Callable[[], R]) -> R:
@@ -258,9 +261,10 @@ class Schedule(Generic[S]):
         return ended or (self._dry and not (self._out or self._taken))
 
     def _begin(self, drawn: Drawn) -> None:
-        # A task that is out twice gets other noise the second time.
-        twice = sum(out.drawn.task == drawn.task for out in self._out)
-        playing = asyncio.ensure_future(self._player.group(drawn.task, twice))
+        # A task that comes twice under the same weights gets other noise the second time.
+        visit = self._visits[drawn.task.id]
+        self._visits[drawn.task.id] += 1
+        playing = asyncio.ensure_future(self._player.group(drawn.task, visit))
         self._play.enter()
         playing.add_done_callback(self._ended)
         self._out.append(_Out(drawn, self._handed, playing))

@@ -33,7 +33,7 @@ from rods.env import Environment
 from rods.envs.elsewhere.messages import Hosted, Observation, failed
 from rods.errors import RodsError
 from rods.limits import Limits
-from rods.rollout.owner import Late, Owner
+from rods.rollout.owner import Owner
 from rods.task import Task
 
 
@@ -108,7 +108,7 @@ class _Sessions:
         session.used = time.monotonic()
         try:
             return await owner(work)
-        except (RodsError, OSError, LookupError, TypeError, ValueError, Late) as error:
+        except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
             return failed(error)
         finally:
             session.used = time.monotonic()

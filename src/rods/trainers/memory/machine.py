@@ -77,4 +77,14 @@ def _left_in(group: Path) -> int:
     if not (limit.is_file() and used.is_file()):
         return _ENDLESS
     text = limit.read_text(encoding="ascii").strip()
-    return _ENDLESS if text == "max" else int(text) - int(used.read_text(encoding="ascii"))
+    if text == "max":
+        return _ENDLESS
+    return int(text) - int(used.read_text(encoding="ascii")) + _reclaimable(group / "memory.stat")
+
+
+def _reclaimable(stat: Path) -> int:
+    """What counts as used but is given back when it is wanted: file cache that is idle, slabs."""
+    if not stat.is_file():
+        return 0
+    pairs = (line.split() for line in stat.read_text(encoding="ascii").splitlines())
+    return sum(int(n) for name, n in pairs if name in ("inactive_file", "slab_reclaimable"))
