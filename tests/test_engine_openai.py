@@ -255,6 +255,7 @@ def test_adapters_get_a_name_for_each_version_and_old_ones_go(tmp_path: Path) ->
         session, names = engine.open(1), []
         for version in range(4):
             await engine.sync(SomeAdapters(), version)
+            await engine.sync(SomeAdapters(), version)  # after an update that learned nothing
             await session.generate([1], 1, 1.0)
             names.append(script.asked[-1][1]["model"])
         assert len(list(next(tmp_path.iterdir()).iterdir())) == 2

@@ -100,6 +100,27 @@ def test_groups_that_a_filter_drops_are_drawn_anew(rounds: int, asked: list[int]
     assert acted.asked == asked
 
 
+@pytest.mark.parametrize("plan", [Plan(1, redraw=3), Plan(1, redraw=3, rounds=False)])
+def test_a_task_that_comes_again_under_the_same_weights_gets_other_noise(plan: Plan) -> None:
+    class Again(Acted):
+        """One task for ever, which the filter drops."""
+
+        noise: list[tuple[int, int]]
+
+        async def draw(self, n: int) -> Sequence[Drawn]:
+            return [Drawn(TASKS[0], 0)] * n
+
+        async def group(self, task: Task, visit: int = 0) -> Group:
+            self.noise.append((self.version, visit))
+            return await super().group(task, visit)
+
+    acted = Again(plan, lambda i: False)
+    acted.noise = []
+    assert [len(batch) for batch in played(acted, 2)] == [4, 4]
+    assert len(set(acted.noise)) == len(acted.noise) >= 8
+    assert (0, 0) in acted.noise and (1, 0) in acted.noise
+
+
 def chance(share: float) -> Callable[[int], bool]:
     drawn = random.Random(share)
     fixed = [drawn.random() < share for _ in TASKS]
