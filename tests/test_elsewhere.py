@@ -192,6 +192,19 @@ def test_what_breaks_there_is_a_failure_here() -> None:
         RemoteEnvironment("")
 
 
+def test_a_bug_of_a_world_is_said_once_and_not_played_again() -> None:
+    called: list[int] = []
+
+    def broken(task: object, number: int) -> None:
+        called.append(number)
+        raise AttributeError("no such thing")
+
+    with served(NotesEnvironment(broken)) as url:  # type: ignore[arg-type]
+        [trajectory] = played([TASK], RemoteEnvironment(url), script("[total()]"), k=1)
+    assert trajectory.stop is StopReason.FAILURE and "no such thing" in str(trajectory.failure)
+    assert called == [0, 1], "once, and once more in a fresh world"
+
+
 def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
     let_go = threading.Event()
 

@@ -276,6 +276,17 @@ def test_adapters_get_a_name_for_each_version_and_old_ones_go(tmp_path: Path) ->
     assert gone[:2] == names[:2] and list(tmp_path.iterdir()) == []
 
 
+def test_a_pause_that_a_killed_run_left_is_ended_before_anything_is_asked(tmp_path: Path) -> None:
+    script = Scripted()
+
+    async def nothing(engine: Any) -> None:
+        return
+
+    with serving(script.app()) as url:
+        run(remote(url, weights="folder", folder=str(tmp_path)), nothing)
+    assert script.asked[0][0] == "continue_generation"
+
+
 def test_every_request_says_what_servers_would_take_from_the_model() -> None:
     script = Scripted()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 from rods.errors import EnvError
 from rods.limits import Limits
 from rods.rollout import owner
-from rods.rollout.owner import Owner, hanging
+from rods.rollout.owner import Late, Owner, hanging
 from rods.types import StopReason, ToolCall
 from rollout_cases import play, play_groups, script
 from worlds import NotesEnvironment, notes_task
@@ -55,6 +56,41 @@ def test_a_call_that_hangs_is_given_up_and_tried_in_a_fresh_world() -> None:
             break
         time.sleep(0.01)
     assert environment.worlds[0].closed == 1, "its world is closed by its own thread"
+
+
+class Opened:
+    """A world that only counts how often it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+
+    def close(self) -> None:
+        assert not self.closed.is_set()
+        self.closed.set()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_world_that_opens_when_nobody_waits_any_more_is_closed(cancelled: bool) -> None:
+    go, world = threading.Event(), Opened()
+
+    def open_late() -> Any:
+        go.wait(10)
+        return world
+
+    async def give_up() -> None:
+        mine = Owner(True, Limits(math.inf if cancelled else 0.05, 1, 1, 1, 1, 1, 1))
+        opening = asyncio.create_task(mine.opening(open_late))
+        if cancelled:
+            await asyncio.sleep(0.05)
+            opening.cancel()
+        with pytest.raises(asyncio.CancelledError if cancelled else Late):
+            await opening
+        mine.close(None)
+
+    asyncio.run(give_up())
+    assert not world.closed.is_set()
+    go.set()
+    assert world.closed.wait(10)
 
 
 def test_worlds_that_hang_hold_up_neither_the_others_nor_the_end() -> None:

@@ -13,7 +13,7 @@ import pytest
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, PrerequisiteError
 from rods.report import trackers
-from rods.report.trackers import TRACKERS, figures_of, packages_of, tracking
+from rods.report.trackers import TRACKERS, figures_of, packages_of, shown, tracking
 from rods.store import RunDirectory
 
 STEP: dict[str, Any] = {
@@ -184,3 +184,18 @@ def test_tensorboard_itself(tmp_path: Path) -> None:
     events.Reload()
     found = [(e.step, round(e.value, 3)) for e in events.Scalars("step/reward_mean")]
     assert found == [(1, 0.1), (2, 0.2), (3, 0.9)]
+
+
+def test_logins_and_secrets_are_not_told() -> None:
+    changes = [
+        'engine.vllm.options={"api-key" = "s3cret", "dtype" = "auto"}',
+        'synthesis.llm.url="https://me:s3cret@chat.example/v1"',
+    ]
+    config = load_config("rods", "quick", changes)
+    told = shown(config)
+    assert "s3cret" not in str(told)
+    assert told["engine"]["vllm"]["options"] == {"api-key": "***", "dtype": "auto"}
+    assert told["synthesis"]["llm"]["url"] == "https://***@chat.example/v1"
+    plain = load_config("rods", "quick", [])
+    kept = {**plain.model_dump(mode="json"), "env": None}
+    assert {**shown(plain), "env": None} == kept, "nothing else is changed"

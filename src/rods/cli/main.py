@@ -31,8 +31,11 @@ from rods.cli.train import train
 from rods.errors import Interrupted, RodsError
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
-# another process runs. OpenMP reads this once, when torch is loaded.
+# another process runs; threads that sleep at once are no quicker together than one alone, because
+# products are short. So they spin for a moment (`engines/threads.py` takes one thread on a machine
+# that is shared). OpenMP reads this once, when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 app = typer.Typer(

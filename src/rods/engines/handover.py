@@ -65,13 +65,17 @@ class Folder:
         """Write them, then have them read."""
         path = self._folder / f"{version}"
         await asyncio.to_thread(self._write, weights, path)
-        await self._connection.control("pause_generation", body={"mode": "retract"})
         try:
+            await self._connection.control("pause_generation", body={"mode": "retract"})
             body = {"model_path": str(path), "weight_version": str(version)}
             await self._connection.control("update_weights_from_disk", body=body)
         finally:
-            await self._connection.control("continue_generation")
+            await self.go_on()
         shutil.rmtree(path)
+
+    async def go_on(self) -> None:
+        """End a pause; a run that was killed while it handed over may have left one."""
+        await self._connection.control("continue_generation")
 
     async def close(self) -> None:
         """Remove the folder."""

@@ -108,6 +108,8 @@ class OpenAIEngine(Engine):
         settings = self.settings
         self._connection = Connection(settings.url, settings.timeout)
         self._handover = self.make_handover(self._connection)
+        if isinstance(self._handover, Folder):
+            await self._handover.go_on()
         await self._choose_model()
         await self._probe()
 

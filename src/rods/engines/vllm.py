@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import os
 import shutil
 import signal
 import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.policy import Weights
 
+_LOG = logging.getLogger(__name__)
+
 VERSIONS = "0.29 to 0.33"
 """Of vLLM whose options and routes these are."""
 HOST, NAME = "127.0.0.1", "policy"
@@ -38,6 +42,7 @@ PATIENCE = 1800.0
 """Seconds until the server must answer: it loads weights and may compile."""
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Largest ranks of LoRA adapters that it can be made for."""
+LOG = "vllm.log"
 LORA = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
 ROUTES = {"VLLM_SERVER_DEV_MODE": "1"}
 """Pausing, sleeping, handing over."""
@@ -84,7 +89,7 @@ class VllmEngine(OpenAIEngine):
 
     async def start(self) -> None:
         """Start the server, wait until it answers, and look at what it can do."""
-        log = self._folder / "vllm.log"
+        log = self._folder / LOG
         try:
             with log.open("wb") as out:
                 self._process = await asyncio.create_subprocess_exec(
@@ -116,8 +121,12 @@ class VllmEngine(OpenAIEngine):
         """End the server and everything that it started."""
         await super().close()
         process, self._process = self._process, None
-        if process is not None and process.returncode is None:
-            os.killpg(process.pid, signal.SIGTERM)
+        if process is not None:
+            if process.returncode is not None:
+                code, words = process.returncode, _last_words(self._folder / LOG)
+                _LOG.warning("vLLM had ended by itself (%s). Its last words:\n%s", code, words)
+            with suppress(ProcessLookupError):  # all that it started is gone, too
+                os.killpg(process.pid, signal.SIGTERM)
             try:
                 await asyncio.wait_for(process.wait(), 30)
             except TimeoutError:
@@ -146,10 +155,14 @@ class VllmEngine(OpenAIEngine):
             if self._process.returncode is not None or waited > PATIENCE:
                 code = self._process.returncode
                 how = f"does not answer after {waited:.0f} s" if code is None else f"ended ({code})"
-                tail = log.read_bytes()[-2000:].decode(errors="replace").strip()
                 raise PolicyError(
-                    f"vLLM {how}. Its command: {' '.join(self._command)}\nIts last words:\n{tail}"
+                    f"vLLM {how}. Its command: {' '.join(self._command)}\n"
+                    f"Its last words:\n{_last_words(log)}"
                 )
+
+
+def _last_words(log: Path) -> str:
+    return log.read_bytes()[-2000:].decode(errors="replace").strip()
 
 
 class Transfer:

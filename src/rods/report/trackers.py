@@ -11,16 +11,34 @@ same run. A tracker that fails never stops training: it is said once, and counte
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Any, Protocol, cast
 
+from rods.config import RunConfig
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.dotted import nearest
 from rods.infra.install import install_line
 from rods.store import RunDirectory
 from rods.types import Json
+
+_SECRET = re.compile(r"key|token|secret|password", re.I)
+_LOGIN = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def shown(config: RunConfig) -> dict[str, Any]:
+    """The settings as others may see them: no logins of addresses, no options that are secrets."""
+
+    def safe(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: safe(k, v) for k, v in cast("dict[str, Any]", value).items()}
+        if isinstance(value, str):
+            return "***" if value and _SECRET.search(name) else _LOGIN.sub("***@", value)
+        return value
+
+    return {name: safe(name, value) for name, value in config.model_dump(mode="json").items()}
 
 
 class Tracker(Protocol):
@@ -67,7 +85,7 @@ class _WandB:
             id=known or None,
             resume="allow",
             dir=str(run.path),
-            config=run.config.model_dump(mode="json"),
+            config=shown(run.config),
         )
         self.id = str(self._run.id)
         # Steps that a resumed run makes again would be refused as its own steps.
@@ -87,7 +105,7 @@ class _MLflow:
         started = package.start_run(run_id=known or None, run_name=run.path.name)
         self.id = str(started.info.run_id)
         if not known:
-            package.log_dict(run.config.model_dump(mode="json"), "config.json")
+            package.log_dict(shown(run.config), "config.json")
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
         self._package.log_metrics(dict(figures), step=step)
@@ -104,7 +122,7 @@ class _Trackio:
             project=run.config.track.project,
             name=self.id,
             resume="allow",
-            config=run.config.model_dump(mode="json"),
+            config=shown(run.config),
         )
 
     def log(self, figures: Mapping[str, float], step: int) -> None:

@@ -135,7 +135,7 @@ class Episode:
         )
 
     async def _turns(self) -> StopReason:
-        self._world = await self._owner.opening(self._context.environment.open, self._task)
+        self._world = await self._owner.opening(lambda: self._context.environment.open(self._task))
         for index in range(len(self._task.turns)):
             stop = self._exceeded(turns=1, tokens=1)
             if stop:

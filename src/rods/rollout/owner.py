@@ -6,7 +6,7 @@ alone, counted, and gone when the call ends. It never holds up the other worlds 
 program. Worlds in processes of their own are ended instead (`rollout.worlds.processes`).
 
     owner = Owner(environment.blocking, limits)
-    world = await owner.opening(environment.open, task)
+    world = await owner.opening(lambda: environment.open(task))
     owner.close(world)
 """
 
@@ -28,6 +28,7 @@ from rods.limits import Limits
 
 P = ParamSpec("P")
 T = TypeVar("T")
+W = TypeVar("W", bound=World)
 
 MOST_HANGING = 1024
 """Threads that may be left alone in calls that do not end; one more stops the run."""
@@ -113,11 +114,24 @@ class Owner:
         """
         return await self._within(self._limits.call_seconds, partial(method, *args, **kwargs))
 
-    async def opening(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same for what makes the world, which is no call: a process may have to start."""
-        return await self._within(math.inf, partial(method, *args, **kwargs))
+    async def opening(self, method: Callable[[], W]) -> W:
+        """The same for what makes the world, which is no call: a process may have to start.
 
-    async def _within(self, most: float, method: Callable[[], T]) -> T:
+        A world that is made after nobody waits for it any more is closed at once.
+        """
+
+        def close(opened: Future[W]) -> None:
+            if opened.exception() is None:
+                opened.result().close()
+
+        return await self._within(math.inf, method, close)
+
+    async def _within(
+        self,
+        most: float,
+        method: Callable[[], T],
+        unwanted: Callable[[Future[T]], None] | None = None,
+    ) -> T:
 
         def timed() -> T:
             started = time.perf_counter()
@@ -138,21 +152,28 @@ class Owner:
             if done.done():
                 return done.result()
         finally:
-            if not call.done():
-                self._leave(call, done)
+            if not done.done() or done.cancelled():
+                self._leave(call, done, unwanted)
         if most < left:
             raise EnvError(
                 f"a call of its world took more than rollout.worlds.call_seconds = {most:g} seconds"
             )
         raise Late
 
-    def _leave(self, call: Future[Any], done: asyncio.Future[Any]) -> None:
+    def _leave(
+        self,
+        call: Future[T],
+        done: asyncio.Future[T],
+        unwanted: Callable[[Future[T]], None] | None,
+    ) -> None:
         """Nobody waits for a call any more; if it runs, it is counted until it ends."""
         done.cancel()
-        if call.cancel() or call.done():
+        if call.cancel():
             return
         _hanging.add(call)
         call.add_done_callback(_hanging.discard)
+        if unwanted is not None:
+            call.add_done_callback(unwanted)
 
     async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The same, not counted: this world is not at fault where others keep a judge busy."""

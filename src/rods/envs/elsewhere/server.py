@@ -80,7 +80,7 @@ class _Sessions:
         session = _Session(Hosted(self._environment, task), owner)
         name = secrets.token_hex(16)
         self._open[name] = session
-        answer = await self._do(session, session.owner.opening, session.hosted.open)
+        answer = await self._do(session, session.owner, session.hosted.open)
         if "error" in answer:
             self.close(name)
         return name, answer
