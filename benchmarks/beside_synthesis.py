@@ -129,7 +129,7 @@ def epoch_starts(parts: Parts, config: RunConfig, pool: Path, epochs: int) -> No
                 f"{curriculum.waited:.3f} s, {curriculum.late} requests late",
                 flush=True,
             )
-        for task in curriculum.next_tasks(10**6):
+        for task, _ in curriculum.leases(10**6):
             scores = [Score(float(member % 2)) for member in range(config.rollout.k)]
             trajectories = [blank(task, member) for member in range(config.rollout.k)]
             curriculum.observe(Group(task, trajectories, 0), scores)

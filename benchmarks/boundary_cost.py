@@ -103,7 +103,7 @@ def play(config: RunConfig, folder: Path, steps: int, originals: int) -> dict[st
             curriculum.start_epoch()
             timed("start_epoch", start)
         start = time.perf_counter()
-        leased = curriculum.next_tasks(config.rollout.tasks_per_step)
+        leased = [lease.task for lease in curriculum.leases(config.rollout.tasks_per_step)]
         spent = time.perf_counter() - start
         groups = [rollout(task, config.rollout.k, rng) for task in leased]
         start = time.perf_counter() - spent

@@ -41,7 +41,7 @@ def play(path: Path, pause: float = 0.0) -> None:
         if curriculum.epoch_done:
             report = curriculum.start_epoch()
             run.log({"kind": "epoch", "step": step, "injected": report.injected})
-        tasks = curriculum.next_tasks(4)
+        tasks = [lease.task for lease in curriculum.leases(4)]
         time.sleep(pause)
         for task in tasks:
             curriculum.observe(*group(task, rewards(task, curriculum.epoch)))

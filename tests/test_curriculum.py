@@ -42,7 +42,7 @@ def curriculum_of(tmp_path):
 def play(curriculum, values=None, epochs=1):
     for _ in range(epochs):
         curriculum.start_epoch()
-        while tasks := curriculum.next_tasks(4):
+        while tasks := [lease.task for lease in curriculum.leases(4)]:
             for task in tasks:
                 chosen = values(task) if values else rewards(task, curriculum.epoch)
                 curriculum.observe(*group(task, chosen))
@@ -110,25 +110,23 @@ def test_stage_tasks_are_stratified_and_seeded():
 def test_a_stage_on_another_scale_is_judged_by_turns(curriculum_of):
     curriculum = curriculum_of(stages=[{"name": "format", "reward": "format", "epochs": 1}])
     curriculum.start_epoch()
-    one, two = curriculum.next_tasks(2)
+    one, two = (lease.task for lease in curriculum.leases(2))
     assert curriculum.observe(*group(one, [1.5, 2.0, 0.0, 0.0])).rbar == 0.5
     grow = curriculum_of(name="grow.sqlite")
     grow.start_epoch()
-    [task] = grow.next_tasks(1)
+    [(task, _)] = grow.leases(1)
     with pytest.raises(RewardError, match="expand"):
         grow.observe(*group(task, [1.5, 2.0, 0.0, 0.0]))
     assert grow.buffer.completed == 0  # nothing was half done
     assert two.id != one.id
 
 
-def test_the_epoch_must_be_finished_before_the_next(curriculum_of):
+def test_only_what_is_out_is_observed(curriculum_of):
     curriculum = curriculum_of()
     assert curriculum.epoch_done and not curriculum.done
     curriculum.start_epoch()
-    assert len(curriculum.next_tasks(99)) == 16
-    assert curriculum.next_tasks(1) == [] and not curriculum.epoch_done
-    with pytest.raises(TrainError, match="epoch 0 has 16 open draws"):
-        curriculum.start_epoch()
+    assert len(curriculum.leases(99)) == 16
+    assert curriculum.leases(1) == [] and not curriculum.epoch_done
     task = originals(1)[0]
     curriculum.observe(*group(task, half(task)))
     with pytest.raises(TaskError, match="is not leased"):
@@ -143,11 +141,11 @@ def test_an_epoch_may_start_while_groups_of_the_one_before_are_played(curriculum
     curriculum.start_epoch()
     first = curriculum.leases(12)
     assert not curriculum.drawn_out
-    with pytest.raises(TrainError, match="epoch 0 has 16 open draws"):
-        curriculum.start_epoch(drained=False)
+    with pytest.raises(TrainError, match="epoch 0 has 4 draws left"):
+        curriculum.start_epoch()
     first += curriculum.leases(99)
     assert curriculum.drawn_out and not curriculum.epoch_done
-    curriculum.start_epoch(drained=False)
+    curriculum.start_epoch()
     second = curriculum.leases(4)
     assert {lease.epoch for lease in first} == {0} and {lease.epoch for lease in second} == {1}
     late = {lease.task.id for lease in first}
@@ -165,6 +163,26 @@ def test_an_epoch_may_start_while_groups_of_the_one_before_are_played(curriculum
     assert curriculum.buffer.first_step(1) == 4
 
 
+def test_a_draw_takes_from_the_next_epoch_what_this_one_lacks(curriculum_of):
+    curriculum = curriculum_of(stages=[{"name": "grow", "epochs": 3, "expand": True}])
+    sizes: list[dict[int, int]] = []
+    while not curriculum.done:
+        drawn = curriculum.draw(7)
+        sizes.append(dict(Counter(epoch for _, epoch in drawn)))
+        for task, epoch in drawn:
+            assert curriculum.observe(*group(task, [1.0, 1.0, 1.0, 1.0]), epoch) is not None
+    assert sizes == [{0: 7}, {0: 7}, {0: 2, 1: 5}, {1: 7}, {1: 4, 2: 3}, {2: 7}, {2: 6}]
+    assert curriculum.draw(7) == []
+    firsts = [curriculum.buffer.first_step(epoch) for epoch in range(3)]
+    assert firsts == [0, 16 // 4, 32 // 4], "at four groups a step, as configured"
+
+
+def test_a_draw_starts_one_epoch_at_most(curriculum_of):
+    curriculum = curriculum_of(tasks=originals(4), stages=[{"name": "x", "epochs": 3}])
+    assert [epoch for _, epoch in curriculum.draw(9)] == [0] * 4
+    assert [epoch for _, epoch in curriculum.draw(9)] == [1] * 4, "while the first is played"
+
+
 def test_expansion_needs_a_queue(tmp_path):
     with pytest.raises(ConfigError, match="no synthesis queue"):
         OnlineCurriculum(config(), originals(8), tmp_path / "a.sqlite", None)
@@ -178,7 +196,7 @@ def test_one_cycle_an_epoch_one_step_before_its_end(curriculum_of):
     curriculum.start_epoch()
     emitted = []
     for _ in range(4):
-        for task in curriculum.next_tasks(4):
+        for task, _ in curriculum.leases(4):
             curriculum.observe(*group(task, half(task)))
         emitted.append(len(queue.requests))
     assert emitted == [0, 0, 4, 4]
@@ -191,7 +209,7 @@ def test_several_cycles_are_spread_over_the_epoch(curriculum_of):
     curriculum = curriculum_of(queue, tasks=originals(36), synthesis=more)
     curriculum.start_epoch()
     emitted = []
-    while tasks := curriculum.next_tasks(4):
+    while tasks := [lease.task for lease in curriculum.leases(4)]:
         for task in tasks:
             curriculum.observe(*group(task, half(task)))
         emitted.append(len(queue.requests))
@@ -285,7 +303,7 @@ def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
 def test_metrics_and_log_rows(curriculum_of):
     curriculum = curriculum_of()
     curriculum.start_epoch()
-    tasks = curriculum.next_tasks(4)
+    tasks = [lease.task for lease in curriculum.leases(4)]
     values = [[1.0] * 4, [0.0] * 4, half(None), [0.5] * 4]
     judged = [curriculum.observe(*group(t, v)) for t, v in zip(tasks, values, strict=True)]
     metrics = curriculum.metrics()

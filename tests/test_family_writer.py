@@ -213,7 +213,7 @@ def test_a_curriculum_with_the_worker_in_its_process(tmp_path: Path) -> None:
         drawn: list[Task] = []
         while not pool.done:
             pool.start_epoch()
-            while tasks := pool.next_tasks(4):
+            while tasks := [lease.task for lease in pool.leases(4)]:
                 drawn += tasks
                 for task in tasks:
                     pool.observe(*group(task, [1.0, 1.0, 0.0, 0.0]))

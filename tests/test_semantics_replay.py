@@ -97,7 +97,7 @@ def offer(buffer, count, epoch=0):
 
 def run_epoch(curriculum):
     report = curriculum.start_epoch()
-    while tasks := curriculum.next_tasks(4):
+    while tasks := [lease.task for lease in curriculum.leases(4)]:
         for task in tasks:
             curriculum.observe(*group(task, rewards(task, curriculum.epoch)))
     return report
@@ -262,7 +262,7 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
     while not run.done and seen <= kill_after:
         if run.epoch_done:
             run.start_epoch()
-        for task in run.next_tasks(4):
+        for task, _ in run.leases(4):
             run.observe(*group(task, rewards(task, run.epoch)))
             seen += 1
             if seen > kill_after:
@@ -276,7 +276,7 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
     while not again.done:
         if again.epoch_done:
             again.start_epoch()
-        for task in again.next_tasks(4):
+        for task, _ in again.leases(4):
             again.observe(*group(task, rewards(task, again.epoch)))
     assert [again.buffer.drawn(e) for e in range(again.epochs)] == expected
     whole = curriculum_of(name="whole.sqlite")
@@ -291,7 +291,7 @@ def test_11_invariant_8_the_live_file_alone_goes_on_too(curriculum_of, tmp_path)
     while not run.done:  # killed after every single observation
         if run.epoch_done:
             run.start_epoch()
-        task = run.next_tasks(4)[0]
+        task = run.leases(4)[0].task
         run.observe(*group(task, rewards(task, run.epoch)))
         lives += 1
         path = crash(path, tmp_path / f"life{lives}")
@@ -370,7 +370,7 @@ def test_12_invariant_6_an_epoch_does_not_wait_unless_it_is_asked_to(curriculum_
 def test_13_an_unjudged_group_moves_nothing_and_is_counted(curriculum_of):
     curriculum = curriculum_of()
     curriculum.start_epoch()
-    [task] = curriculum.next_tasks(1)
+    [(task, _)] = curriculum.leases(1)
     assert curriculum.observe(*group(task, [1.0], invalid=3)) is None
     assert curriculum.metrics()["unjudged"] == 1 and curriculum.metrics()["judged"] == 0
     assert curriculum.buffer.visits.of(task.id) == []

@@ -285,7 +285,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
         pool = OnlineCurriculum(config, originals.originals, folder / "pool.sqlite", worker)
         while not pool.done:
             pool.start_epoch()
-            while tasks := pool.next_tasks(4):
+            while tasks := [lease.task for lease in pool.leases(4)]:
                 for task in tasks:
                     pool.observe(*group(task, [1.0, 0.0, 1.0, 0.0]))
         pool.close()

@@ -46,7 +46,7 @@ async def schedule_of(
             "or take an engine with a copy of its own (vllm, or an architecture that the engine "
             "in this process knows)."
         )
-    feed = _Feed(parts, run, display, curriculum, beside=plan.staleness > 0)
+    feed = _Feed(parts, run, display, curriculum)
     schedule = Schedule(feed, _player(parts, run.config, display), plan, parts.trainer.step)
     try:
         yield schedule
@@ -101,26 +101,18 @@ class _Feed:
         run: RunDirectory,
         display: Display,
         curriculum: OnlineCurriculum,
-        beside: bool,
     ) -> None:
         self._parts, self._run, self._display = parts, run, display
         self._curriculum = curriculum
-        self._beside = beside
-        """Whether groups are played while updates run."""
 
     async def draw(self, n: int) -> list[Drawn]:
-        """The next tasks of the curriculum; an epoch that is over gives way to the next one."""
-        curriculum = self._curriculum
-        over = curriculum.drawn_out if self._beside else curriculum.epoch_done
-        if over and not curriculum.last:
-            self._log(await self._start_epoch())
-        return [Drawn(task, epoch) for task, epoch in curriculum.leases(n)]
-
-    async def _start_epoch(self) -> EpochReport:
-        if not self._beside:
-            return self._curriculum.start_epoch()
-        # What it may wait for must not hold up what is played.
-        return await asyncio.to_thread(self._curriculum.start_epoch, drained=False)
+        """The next tasks of the curriculum; an epoch that is drawn out gives way to the next."""
+        curriculum, epoch = self._curriculum, self._curriculum.epoch
+        # An epoch's start may wait for synthesis, which must not hold up what is played.
+        drawn = await asyncio.to_thread(curriculum.draw, n)
+        if curriculum.epoch > epoch:
+            self._log(curriculum.buffer.journal.report(curriculum.epoch))
+        return [Drawn(task, epoch) for task, epoch in drawn]
 
     def score(self, drawn: Drawn, group: Group) -> tuple[list[Score], bool]:
         """Scores by the reward of the stage that drew the task."""

@@ -8,14 +8,13 @@ file and changes by transactions, so a kill anywhere loses nothing (invariant 8)
 
     curriculum = OnlineCurriculum(config, originals, run.path / "buffer.sqlite", synthesis)
     while not curriculum.done:
-        if curriculum.epoch_done:
-            curriculum.start_epoch()
-        tasks = curriculum.next_tasks(config.rollout.tasks_per_step)
+        leases = curriculum.draw(config.rollout.tasks_per_step)
         ...                                       # roll out, score, update
-        judgements = [curriculum.observe(group, scores) for group, scores in step]
+        judgements = [curriculum.observe(group, scores, epoch) for group, scores, epoch in step]
 
-A loop that generates beside its updates asks for `leases`, which say their epoch, and starts an
-epoch as soon as the one before is `drawn_out`, while groups of that one are still played.
+`draw` crosses epochs, so that batches are whole: an epoch starts as soon as the one before is
+`drawn_out`, while groups of that one are still played. Who wants epochs apart calls `start_epoch`
+and `leases`.
 
 A checkpoint is `state_dict()` and `buffer.snapshot(path)`, taken together; to resume, make the
 object again with `snapshot=path`, then `load_state_dict(state)`.
@@ -139,39 +138,43 @@ class OnlineCurriculum:
 
     # -- the four methods -------------------------------------------------------------------
 
-    def start_epoch(self, *, drained: bool = True) -> EpochReport:
+    def start_epoch(self) -> EpochReport:
         """Take in finished variants, then retire, inject, prune and lay out the epoch's draws.
 
-        Args:
-            drained: False: groups of the epoch before may still be played, once it is `drawn_out`.
-                What they show comes too late for this start.
+        Groups of the epoch before may still be played, once it is `drawn_out`. What they show comes
+        too late for this start.
 
         Raises:
-            TrainError: the current epoch is not done, or all stages are played.
+            TrainError: the current epoch has tasks that were not drawn, or all stages are played.
         """
-        over = self.epoch_done if drained else self.drawn_out
-        if self.last or not over:
-            left = f"epoch {self.epoch} has {self.buffer.remaining} open draws"
-            why = "all stages are played" if over else left
+        if self.last or not self.drawn_out:
+            left = f"epoch {self.epoch} has {self.buffer.draws.due} draws left"
+            why = "all stages are played" if self.drawn_out else left
             raise TrainError(f"the next epoch cannot start: {why}.")
         epoch = self.epoch + 1
-        first_step = self.buffer.first_step(epoch - 1) + self._orders.epoch_steps(epoch - 1)
         self.waited, self.late = self._orders.take_in(epoch)
         return self.buffer.start_epoch(
             epoch,
             originals=self._stages.originals(epoch),
             categories=self.stage_of(epoch).categories,
             expand=self._stages.expands(epoch),
-            first_step=first_step,
-            drained=drained,
+            first_step=self.buffer.laid_out // self._config.rollout.tasks_per_step,
         )
 
-    def next_tasks(self, n: int) -> list[Task]:
-        """The next tasks, at most `n`; fewer at an epoch's end, none when all are out."""
-        return [lease.task for lease in self.leases(n)]
+    def draw(self, n: int) -> list[Lease]:
+        """The next `n` tasks, each with the epoch that drew it.
+
+        Where the current epoch has too few, the next one starts and gives the rest. Fewer than `n`:
+        all stages are drawn, or the pool is smaller than that (an epoch starts once a call).
+        """
+        drawn = self.leases(n)
+        if len(drawn) < n and self.drawn_out and not self.last:
+            self.start_epoch()
+            drawn += self.leases(n - len(drawn))
+        return drawn
 
     def leases(self, n: int) -> list[Lease]:
-        """The same, each with the epoch that drew it; all are of one epoch."""
+        """The same of one epoch: fewer at its end, none when all of its tasks are out."""
         return self.buffer.lease(n)
 
     def observe(
@@ -180,7 +183,7 @@ class OnlineCurriculum:
         """Judge a group, move its task, and order variants when a cycle is due.
 
         Args:
-            group: K trajectories of a task that `next_tasks` gave.
+            group: K trajectories of a task that `draw` gave.
             scores: one for each trajectory. In stages that expand they lie in [0, 1]; in others
                 the judgement reads the share of turns solved, whatever the reward's scale.
             epoch: the one that drew it (`Lease.epoch`); None: the oldest in which it is out.

@@ -63,15 +63,15 @@ class Orders:
         self._config, self._stages, self._buffer, self._queue = config, stages, buffer, queue
 
     def epoch_steps(self, epoch: int) -> int:
-        """Training steps of an epoch."""
+        """Training steps that an epoch fills; what is left of it meets the next one's tasks."""
         draws = self._buffer.draws.done(epoch) + self._buffer.draws.open(epoch)
-        return math.ceil(draws / self._config.rollout.tasks_per_step)
+        return max(1, draws // self._config.rollout.tasks_per_step)
 
     def due(self, epoch: int) -> bool:
         """Whether seeds are to be chosen now.
 
-        Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S steps is done: the
-        last one leaves the worker a step's time before the epoch ends.
+        Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S whole steps is done: the
+        last one leaves the worker a step's time before the next epoch starts.
         """
         if not self._stages.expands(epoch):
             return False

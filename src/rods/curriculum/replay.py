@@ -90,7 +90,6 @@ class ReplayBuffer:
         categories: Collection[str] = (),
         expand: bool = True,
         first_step: int = 0,
-        drained: bool = True,
     ) -> EpochReport:
         """Retire stale variants, inject new ones, prune above the cap, and lay out the draws.
 
@@ -100,20 +99,19 @@ class ReplayBuffer:
             categories: categories of variants that take part; empty: all.
             expand: False: no variant enters and none is drawn.
             first_step: training step at which the epoch begins.
-            drained: False: tasks of epochs before may be out, as long as none of theirs is due.
 
         Raises:
-            StoreError: the epoch before is not finished, or the number does not follow it.
+            StoreError: the epoch before has tasks that were not drawn, or the number does not
+                follow it.
         """
         with self._db.atomic():
             last = self.epoch
             if epoch == last:
                 return self.journal.report(epoch)
-            left = self.remaining if drained else self.draws.due
-            if epoch <= last or left:
+            if epoch <= last or self.draws.due:
                 raise StoreError(
                     f"{self._db.path}: epoch {epoch} cannot start: epoch {last} is the last one "
-                    f"and has {left} open draws. Complete them first."
+                    f"and has {self.draws.due} draws left. Lease them first."
                 )
             base = self.pool.originals(originals)
             injected = deferred = 0
@@ -180,6 +178,11 @@ class ReplayBuffer:
     def completed(self) -> int:
         """Draws of this epoch that are completed."""
         return self.draws.done(self.epoch)
+
+    @property
+    def laid_out(self) -> int:
+        """Draws of all epochs so far."""
+        return self._db.number("SELECT COALESCE(SUM(draws), 0) FROM epochs")
 
     def first_step(self, epoch: int) -> int:
         """Training step at which an epoch began."""
