@@ -17,7 +17,7 @@ from policy_server import TEMPLATE, Scripted, serving
 from rods.config import parse_config
 from rods.engines.connection import Connection
 from rods.engines.options import EngineOptions
-from rods.engines.vllm import Transfer, VllmEngine, make_vllm
+from rods.engines.vllm import HOST, Transfer, VllmEngine, make_vllm
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.trainers.checkpoint import ModelWeights
 from test_engine_openai import SomeAdapters
@@ -81,6 +81,23 @@ def test_a_run_starts_its_server_uses_its_routes_and_ends_it(command: str, tmp_p
     ]
     assert asked[2][2] == asked[1][2] and asked[2][2].endswith("-3")
     assert not made._folder.exists()
+
+
+def test_a_server_ends_with_its_run_however_that_ends(command: str) -> None:
+    """The kernel closes the pipe of a run that was killed; test_leash.py kills one."""
+    made = engine(command)
+
+    async def go() -> None:
+        await made.start()
+        process = made._process
+        assert process is not None and process.stdin is not None
+        process.stdin.close()
+        await asyncio.wait_for(process.wait(), 20)
+        with pytest.raises(OSError, match=str(made._port)):
+            await asyncio.open_connection(HOST, made._port)
+        await made.close()
+
+    asyncio.run(go())
 
 
 def test_a_server_that_does_not_start_says_its_last_words(command: str, tmp_path: Path) -> None:

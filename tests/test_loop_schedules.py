@@ -178,3 +178,16 @@ def test_an_engine_that_shares_its_weights_is_not_pipelined_beside_updates(tmp_p
     with pytest.raises(ConfigError, match=r"rollout\.pipeline\.staleness = 0"):
         go(tmp_path / "run", config_of("pipelined", curriculum="static"), made)
     go(tmp_path / "other", config_of("on-policy", curriculum="static", updates=2), made)
+
+
+def test_evaluations_on_the_way_are_in_no_steps_seconds(tmp_path: Path) -> None:
+    made = slow("rods")
+
+    async def evaluate(policy: Any, progress: Any) -> list[dict[str, Any]]:
+        await asyncio.sleep(1.0)
+        return []
+
+    made.evaluate = evaluate
+    go(tmp_path / "run", config_of("pipelined", evaluation={"every": 1}, updates=3), made)
+    rows = steps_of(tmp_path / "run")
+    assert len(rows) == 3 and all(row["seconds_rollout"] < 0.9 for row in rows)

@@ -11,10 +11,12 @@ from transformers import PretrainedConfig, Qwen3Config
 
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
+from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
+from rods.trainers.memory import settled
 from rods.trainers.memory.advice import advice, require_fit, require_room
 from rods.trainers.memory.engine import with_engine
-from rods.trainers.memory.machine import GIB, device_of, host_memory
+from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
 from rods.trainers.memory.plan import Plan, layer_bytes, plan_of, table
 from rods.trainers.memory.shape import shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
@@ -147,6 +149,40 @@ def test_large_models_get_vllm_where_it_is(tmp_path: Path, monkeypatch: pytest.M
     assert name == "vllm" and "vLLM samples" in said
     assert chosen(lora, 900_000_000) == chosen(lora, gpu=False) == ("hf", "")
     assert chosen(paper("engine.name=hf", "model.lora_rank=32")) == ("hf", "")
+
+
+def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = paper("model.lora_rank=32")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(settled, "load_architecture", lambda _: QWEN3_4B)
+
+    def settle(name: str, free: int, *overrides: str) -> tuple[str, int | None]:
+        path, wanted = tmp_path / name, with_overrides(config, overrides)
+        memory, stated = wanted.train.local.memory_gib, bool(wanted.train.local.memory_gib)
+        device = Device(True, int(memory or free) * GIB, stated)
+        monkeypatch.setattr(settled, "device_of", lambda _: device)
+        if not path.exists():
+            path.mkdir()
+            RunDirectory.create(path, wanted)
+        found, cache = settled.settle(wanted, RunDirectory.open(path))
+        return found.engine.name, cache
+
+    name, cache = settle("first", 80)
+    assert name == "hf" and cache is not None and 20 * GIB < cache < 80 * GIB
+    program = tmp_path / "vllm"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    caplog.clear()
+    assert settle("first", 40) == (name, cache)
+    assert "cache may grow to" in caplog.text and "--memory N" in caplog.text
+    caplog.clear()
+    assert settle("first", 90) == (name, cache) and not caplog.records
+    assert settle("other", 80) == ("vllm", None)
+    asked = settle("first", 40, "train.local.memory_gib=60")
+    assert asked[0] == "hf" and asked[1] is not None and asked[1] < cache
+    assert settle("first", 80, "train.local.memory_gib=60") == asked
 
 
 def test_a_server_has_its_own_share_of_the_device() -> None:

@@ -8,17 +8,26 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
+from rods.config import EvaluationSettings
 from rods.errors import EnvError
+from rods.evaluation.suite import Suite
 from rods.limits import Limits
+from rods.policy import Completion
 from rods.rollout import owner
+from rods.rollout.episode import RolloutContext
+from rods.rollout.groups import Player
 from rods.rollout.owner import Late, Owner, hanging
-from rods.types import StopReason, ToolCall
-from rollout_cases import play, play_groups, script
-from worlds import NotesEnvironment, notes_task
+from rods.task import Task
+from rods.trajectory import Group
+from rods.types import Json, StopReason, ToolCall
+from rollout_cases import DIALECT, TEMPLATE, play, play_groups, script, settings
+from worlds import NotesEnvironment, NotesWorld, notes_task
 
 TASK = notes_task([("add two", [ToolCall("add", {"amount": 2})]), ("and more", [])])
 
@@ -156,16 +165,81 @@ asyncio.run(run())
 
 
 def test_to_open_a_world_is_no_call() -> None:
-    class Slow(NotesEnvironment):
+    class Starting(NotesEnvironment):
         def open(self, task: Any) -> Any:
             time.sleep(0.2)
             return super().open(task)
 
     trajectory = play(
-        TASK, script("[add(amount=2)]", "ok", "ok"), Slow(blocking=True),
+        TASK, script("[add(amount=2)]", "ok", "ok"), Starting(blocking=True),
         worlds={"call_seconds": 0.1},
     )  # fmt: skip
     assert trajectory.valid
+
+
+class Few(NotesEnvironment):
+    """Two worlds at once; who wants a third waits for one, as for a process."""
+
+    capacity = 2
+
+    def __init__(self) -> None:
+        super().__init__(blocking=True)
+        self.free: SimpleQueue[None] = SimpleQueue()
+        for _ in range(2):
+            self.free.put(None)
+
+    def open(self, task: Task) -> NotesWorld:
+        self.free.get()
+        world = FewWorld(self, task, self.opened[task.id])
+        world.free = self.free
+        return world
+
+
+class FewWorld(NotesWorld):
+    free: SimpleQueue[None]
+
+    def close(self) -> None:
+        super().close()
+        if self.closed == 1:
+            self.free.put(None)
+
+
+class Slow:
+    """Answers at once, after a while."""
+
+    version = 0
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Any:
+        session = script("ok", "ok").open(seed)
+        generate = session.generate
+
+        async def later(*arguments: Any, **options: Any) -> Completion:
+            await asyncio.sleep(0.1)
+            return await generate(*arguments, **options)
+
+        session.generate = later  # type: ignore[method-assign]
+        return session
+
+
+def test_an_evaluation_beside_groups_in_flight_takes_no_worlds_seconds() -> None:
+    """16 episodes of 0.2 s want two worlds: to wait for one is not a world's time."""
+    environment, policy = Few(), Slow()
+    rollout = settings(k=4, seconds=0.25)
+    suite = Suite([TASK], EvaluationSettings(samples=7))
+
+    async def both() -> tuple[list[Group], list[dict[str, Json]], bool]:
+        context = RolloutContext(environment, policy, DIALECT, TEMPLATE, rollout, 0, 1.0)
+        player = Player(context, 4, 4)
+        training = [asyncio.create_task(player.group(TASK, visit)) for visit in range(2)]
+        await asyncio.sleep(0)
+        rows = await suite.run(environment, policy, DIALECT, TEMPLATE, rollout)
+        first = all(task.done() for task in training)
+        return [await task for task in training], rows, first
+
+    groups, [row], first = asyncio.run(both())
+    assert [t.failure for group in groups for t in group.trajectories] == [None] * 8
+    assert row["invalid"] == 0
+    assert first, "who came first was served first"
 
 
 def test_errors_of_a_world_are_its_callers() -> None:

@@ -248,6 +248,29 @@ def test_the_meters_say_who_waits() -> None:
     assert rollout < 0.3 and update > 0.7
 
 
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_an_evaluation_between_updates_is_in_no_meter(staleness: int) -> None:
+    plan = Plan(4, rounds=False, staleness=staleness, last=4)
+    acted = Acted(plan, takes=lambda i: 0.05, update=0.001)
+
+    async def play() -> list[Batch[int]]:
+        batches: list[Batch[int]] = []
+        for _ in range(4):
+            with acted.schedule.unmeasured():
+                await asyncio.sleep(0.5)  # groups in flight end meanwhile
+            batch = await acted.schedule.batch()
+            assert batch is not None
+            batches.append(batch)
+            await acted.schedule.update(acted.work, acted.hand_over)
+        await acted.schedule.close()
+        return batches
+
+    for batch in asyncio.run(play()):
+        meters: dict[str, Any] = batch.meters
+        assert batch.seconds < 0.4
+        assert staleness or meters["idle_rollout"] < 0.5
+
+
 def test_in_lockstep_all_generate_and_then_tools_run_one_by_one() -> None:
     did: list[tuple[str, int]] = []
     lockstep = Lockstep()

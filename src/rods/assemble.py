@@ -9,9 +9,7 @@ here decides anything during training.
 
 from __future__ import annotations
 
-import logging
 import math
-import shutil
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -51,7 +49,6 @@ from rods.synthesis.writers import writer_factory
 from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import (
-    load_architecture,
     load_model,
     load_stops,
     load_tokenizer,
@@ -59,11 +56,10 @@ from rods.trainers.loading import (
     uses_bfloat16,
 )
 from rods.trainers.local import LocalTrainer
-from rods.trainers.memory.advice import require_fit, require_room
 from rods.trainers.memory.engine import with_engine
-from rods.trainers.memory.machine import at_hand, device_of, host_memory
+from rods.trainers.memory.machine import at_hand
 from rods.trainers.memory.plan import updates_beside
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory.settled import settle
 from rods.trainers.prepare import load_adapters
 
 EVALUATION_SEED = 0
@@ -236,7 +232,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     environment = environment_of(config)
     sides = sides_of(config, environment)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
-    config, cache = _planned(config, run.path)
+    config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)
     dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
     trainer = LocalTrainer(
@@ -248,7 +244,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
         config.seed,
         config.rollout.generated_tokens,
     )
-    policy = engine_of(config, trainer.model, template, cache)
+    policy = _engine(config, trainer.model, template, cache)
     _require_trainable(config, policy)
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
 
@@ -333,43 +329,25 @@ def template_of(model: Any, tokenizer: Any) -> ChatTemplate:
     return ChatTemplate(tokenizer, generation_stops(model))
 
 
-def _planned(config: RunConfig, folder: Path) -> tuple[RunConfig, int | None]:
-    """The settings with their engine, and the bytes that a cache here may grow to beside training;
-    None: nothing bounds it, all rows fit.
-
-    Raises:
-        ConfigError: the run cannot fit; the message says which setting would make it.
-    """
-    device = device_of(config)
-    shape = shape_of(load_architecture(config.model))
-    config, said = with_engine(config, shape.parameters, device.on_gpu)
-    if said:
-        logging.getLogger("rods.engines").warning(said)
-    plan = require_fit(shape, config, device.on_gpu, device.memory)
-    ours = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    require_room(plan, host_memory(), shutil.disk_usage(folder).free + ours)
-    cache = plan.cache(device.memory)
-    return config, cache if cache < plan.wanted_cache else None
-
-
-def engine_of(
-    config: RunConfig, model: Any, template: ChatTemplate, cache: int | None = None
-) -> Engine:
-    """The engine that the settings name.
+def engine_of(config: RunConfig, model: Any, template: ChatTemplate) -> Engine:
+    """The engine that the settings name, whose cache may take nine tenths of what is free.
 
     Args:
         config: settings.
         model: the trainer's; None where none is loaded, because a server has its own.
         template: says how texts are decoded, and at which ids the model ends.
-        cache: bytes that a cache may grow to here; by default nine tenths of what is free.
     """
+    if model is not None:
+        on_gpu = pick_device(config.model).type == "cuda"
+        config, _ = with_engine(config, model.num_parameters(), on_gpu)
+    return _engine(config, model, template, int(0.9 * at_hand(pick_device(config.model))))
+
+
+def _engine(config: RunConfig, model: Any, template: ChatTemplate, cache: int | None) -> Engine:
     device = pick_device(config.model)
     half = uses_bfloat16(config.model, device)
-    if model is not None:
-        config, _ = with_engine(config, model.num_parameters(), device.type == "cuda")
-    room = int(0.9 * at_hand(device)) if cache is None else cache
     share = not updates_beside(config)
-    return make_engine(EngineOptions(config, template, model, str(device), half, room, share))
+    return make_engine(EngineOptions(config, template, model, str(device), half, cache, share))
 
 
 def _require_trainable(config: RunConfig, engine: Engine) -> None:

@@ -58,7 +58,8 @@ async def _train(
         async with schedule_of(parts, run, display, curriculum) as schedule:
             while not _finished(config, curriculum, parts.trainer, sampled):
                 if (done := parts.trainer.step) and every and done % every == 0:
-                    await _evaluate(parts, run, display, f"update {done}", step=done + 1)
+                    with schedule.unmeasured():
+                        await _evaluate(parts, run, display, f"update {done}", step=done + 1)
                 batch = await schedule.batch()
                 if batch is None:
                     break

@@ -25,7 +25,7 @@ class EngineOptions:
     """Where this process computes: `cpu` or `cuda:0`."""
     half: bool
     """Whether arithmetic is bfloat16."""
-    cache: int
-    """Bytes that a cache in this process may grow to."""
+    cache: int | None
+    """Bytes that a cache in this process may grow to; None: as many as all rows take."""
     share: bool
     """Whether the trainer's own weights may be read: no update runs while it samples."""

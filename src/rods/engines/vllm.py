@@ -30,6 +30,7 @@ from rods.engines.handover import Handover
 from rods.engines.openai import OpenAIEngine
 from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
+from rods.infra.leash import leashed
 from rods.policy import Weights
 
 _LOG = logging.getLogger(__name__)
@@ -90,20 +91,20 @@ class VllmEngine(OpenAIEngine):
     async def start(self) -> None:
         """Start the server, wait until it answers, and look at what it can do."""
         log = self._folder / LOG
-        try:
-            with log.open("wb") as out:
-                self._process = await asyncio.create_subprocess_exec(
-                    *self._command,
-                    stdout=out,
-                    stderr=out,
-                    env={**os.environ, **self._allowed},
-                    start_new_session=True,  # Ctrl-C is for the run, which then ends it
-                )
-        except OSError as error:
+        if shutil.which(self._command[0]) is None:
             raise PrerequisiteError(
-                f"engine.vllm.command: {self._command[0]!r} cannot be started: {error}. Install "
-                f"vLLM {VERSIONS} (here, or in an environment of its own), or set engine.name."
-            ) from error
+                f"engine.vllm.command: there is no program {self._command[0]!r}. Install vLLM "
+                f"{VERSIONS} (here, or in an environment of its own), or set engine.name."
+            )
+        with log.open("wb") as out:
+            self._process = await asyncio.create_subprocess_exec(
+                *leashed(self._command),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, **self._allowed},
+                start_new_session=True,  # Ctrl-C is for the run, which then ends it
+            )
         await self._answering(log)
         await super().start()
 

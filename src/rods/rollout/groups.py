@@ -19,6 +19,8 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from weakref import WeakKeyDictionary
 
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, InlineDialect
@@ -122,7 +124,7 @@ async def run_groups(
 
 
 class Player:
-    """Plays groups; what is played at the same time shares a bound and a share of failures."""
+    """Plays groups; what it plays at the same time shares a bound and a share of failures."""
 
     def __init__(
         self,
@@ -140,8 +142,7 @@ class Player:
             on_trajectory: called once for each finished trajectory, in the order of finishing.
         """
         self._context, self._size = context, size
-        bound, most = context.settings.concurrency, context.environment.capacity
-        self._gate = asyncio.Semaphore(min(bound, most) if most else bound)
+        self._gate = asyncio.Semaphore(context.settings.concurrency)
         self._invalid = _Invalid(context.settings.max_invalid, window)
         self._on_trajectory = on_trajectory
 
@@ -173,12 +174,32 @@ class Player:
         return Group(task, tuple(played), min(versions, default=self.version))
 
     async def _member(self, task: Task, member: int, noise: int) -> Trajectory:
-        async with self._gate:
+        async with self._gate, _place(self._context.environment):
             trajectory = await _episode(self._context, task, member, noise)
         self._invalid.count(trajectory)
         if self._on_trajectory is not None:
             self._on_trajectory(trajectory)
         return trajectory
+
+
+_places: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[int, tuple[Environment, asyncio.Semaphore]]
+] = WeakKeyDictionary()
+"""Of each loop, by environments, which are held so that their ids stay theirs."""
+
+
+def _place(environment: Environment) -> AbstractAsyncContextManager[None]:
+    """A world's place in an environment that has so many, first come, first served.
+
+    All who play in it share them: where an evaluation meets training's groups in flight, or its
+    own two passes each other, an episode waits here, where waiting is not its world's time.
+    """
+    if not environment.capacity:
+        return nullcontext()
+    mine = _places.setdefault(asyncio.get_running_loop(), {})
+    if id(environment) not in mine:
+        mine[id(environment)] = environment, asyncio.Semaphore(environment.capacity)
+    return mine[id(environment)][1]
 
 
 class _TaskGroup:

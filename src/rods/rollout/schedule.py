@@ -28,7 +28,8 @@ import asyncio
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -134,22 +135,30 @@ class _Clock:
 
     def __init__(self) -> None:
         self._busy, self._spent, self._since = 0, 0.0, 0.0
+        self._stopped = False
 
     def enter(self) -> None:
-        if not self._busy:
-            self._since = time.perf_counter()
+        self._count()
         self._busy += 1
 
     def leave(self) -> None:
+        self._count()
         self._busy -= 1
-        if not self._busy:
-            self._spent += time.perf_counter() - self._since
+
+    def stop(self, stopped: bool) -> None:
+        self._count()
+        self._stopped = stopped
 
     def take(self) -> float:
-        now = time.perf_counter()
-        spent = self._spent + (now - self._since if self._busy else 0.0)
-        self._spent, self._since = 0.0, now
+        self._count()
+        spent, self._spent = self._spent, 0.0
         return spent
+
+    def _count(self) -> None:
+        now = time.perf_counter()
+        if self._busy and not self._stopped:
+            self._spent += now - self._since
+        self._since = now
 
 
 class Schedule(Generic[S]):
@@ -225,6 +234,22 @@ class Schedule(Generic[S]):
         finally:
             await asyncio.wait({update})  # a thread cannot be stopped half way
         return update.result()
+
+    @contextmanager
+    def unmeasured(self) -> Generator[None]:
+        """Something else is done, such as an evaluation: its time is in no meter.
+
+        Groups that are in flight are played on; none is begun.
+        """
+        began = time.perf_counter()
+        for clock in (self._play, self._train):
+            clock.stop(True)
+        try:
+            yield
+        finally:
+            for clock in (self._play, self._train):
+                clock.stop(False)
+            self._looked += time.perf_counter() - began
 
     async def close(self) -> int:
         """End what is played; how many groups were begun and not used."""

@@ -53,7 +53,8 @@ class LocalSettings(Settings):
     """Adam's moments: float32; 8 bits a number (a quarter); or float32 in the host's memory, with
     the same results as `full`, slower."""
     memory_gib: float = Field(default=0.0, ge=0)
-    """What the run may hold on its device; 0: what is free there when it starts."""
+    """What the run may hold on its device; 0: what is free there when it starts. Where that bounds
+    the engine's cache, runs that are to repeat each other bit by bit set it."""
     checkpoint_steps: int = Field(default=1, ge=1)
     """Steps between checkpoints; a resumed run repeats the steps since the last one exactly."""
 

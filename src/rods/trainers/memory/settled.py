@@ -1,0 +1,97 @@
+"""What a run settles at its start, by what it then finds, and keeps when it goes on.
+
+Owns the record of it in the manifest, and when it holds no more. Which engine is installed and how
+much memory is free are facts of a moment; batches that come together otherwise round otherwise, so
+a resumed run must not look again.
+
+    config, cache = settle(config, run)
+    run.manifest["settled"]               # {"engine": "hf", "cache_bytes": null, "memory_gib": 0.0}
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from rods.config import RunConfig
+from rods.store import RunDirectory
+from rods.trainers.loading import load_architecture
+from rods.trainers.memory.advice import require_fit, require_room
+from rods.trainers.memory.engine import with_engine
+from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
+from rods.trainers.memory.plan import Plan
+from rods.trainers.memory.shape import shape_of
+
+_LOG = logging.getLogger("rods.engines")
+SETTLED = "settled"
+"""Key of the manifest."""
+
+
+class Settled(NamedTuple):
+    """What is decided once."""
+
+    engine: str
+    """`engine.name`, in the place of `auto`."""
+    cache_bytes: int | None
+    """Bytes that a cache here may grow to beside training; None: all rows fit."""
+    memory_gib: float
+    """`train.local.memory_gib`, by which the cache was bounded; 0: by what was free."""
+
+
+def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]:
+    """The settings with their engine, and the bytes that a cache here may grow to.
+
+    Of a run that goes on they are those of its start. Only another `train.local.memory_gib` bounds
+    the cache anew.
+
+    Args:
+        config: settings.
+        run: where it is written down; a run of an older version settles it when it goes on.
+
+    Raises:
+        ConfigError: the run cannot fit; the message says which setting would make it.
+    """
+    device = device_of(config)
+    shape = shape_of(load_architecture(config.model))
+    before = _read(run)
+    if before is not None and config.engine.name == "auto":
+        engine = config.engine.model_copy(update={"name": before.engine})
+        config = config.model_copy(update={"engine": engine})
+    config, said = with_engine(config, shape.parameters, device.on_gpu)
+    if said:
+        _LOG.warning(said)
+    plan = require_fit(shape, config, device.on_gpu, device.memory)
+    require_room(plan, host_memory(), shutil.disk_usage(run.path).free + _held(run.path))
+    now = Settled(config.engine.name, _cache(plan, device), config.train.local.memory_gib)
+    if before is None or before.memory_gib != now.memory_gib:
+        run.update_manifest(**{SETTLED: dict(now._asdict())})
+        return config, now.cache_bytes
+    if now.cache_bytes is not None and now.cache_bytes < _bound(before, plan):
+        _LOG.warning(
+            "this run's cache may grow to %.2f GiB, as at its start, so that its batches stay the "
+            "same; %.2f GiB are free for it now. Should they not suffice: --memory N, in GiB",
+            _bound(before, plan) / GIB,
+            now.cache_bytes / GIB,
+        )
+    return config, before.cache_bytes
+
+
+def _read(run: RunDirectory) -> Settled | None:
+    found = cast("dict[str, Any] | None", run.manifest.get(SETTLED))
+    return None if found is None else Settled(**found)
+
+
+def _cache(plan: Plan, device: Device) -> int | None:
+    cache = plan.cache(device.memory)
+    return cache if cache < plan.wanted_cache else None
+
+
+def _bound(settled: Settled, plan: Plan) -> int:
+    return plan.wanted_cache if settled.cache_bytes is None else settled.cache_bytes
+
+
+def _held(folder: Path) -> int:
+    """Bytes of what the run has on disk already."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
