@@ -145,7 +145,7 @@ def test_a_service_that_stays_broken_or_away() -> None:
         with pytest.raises(EnvError, match=r"failed after 3 attempts: .* said 503: no pod"):
             client(url).search("x", 3)
         assert len(seen) == 3
-    with pytest.raises(EnvError, match="ConnectionRefusedError"):
+    with pytest.raises(EnvError, match="Connection refused"):
         client(url).search("x", 3)
 
 
@@ -154,7 +154,7 @@ def test_waiting_has_an_end_and_pauses_grow() -> None:
         time.sleep(0.3)
         return rows(SARN)
 
-    with service(slow) as (url, _), pytest.raises(EnvError, match="TimeoutError"):
+    with service(slow) as (url, _), pytest.raises(EnvError, match="ReadTimeout"):
         client(url, seconds=0.05, retries=0).search("x", 3)
     with service(lambda *_: (500, b"")) as (url, _):
         began = time.monotonic()

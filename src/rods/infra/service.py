@@ -9,14 +9,14 @@ and says whether one that it cannot use may be another the next time.
 
 from __future__ import annotations
 
-import http.client
 import json
 import random
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
+
+import httpx
 
 from rods.errors import ConfigError
 
@@ -69,16 +69,21 @@ class Service:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"{setting} is {url!r}, expected http(s)://host[:port][/path].")
-        https = parts.scheme == "https"
-        self._kind = http.client.HTTPSConnection if https else http.client.HTTPConnection
-        self._host, self._port = parts.hostname, parts.port
-        self._path = parts.path.rstrip("/").removesuffix(path) + path
-        self.where = f"{self._host}:{self._port or self._kind.default_port}{self._path}"
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        route = parts.path.rstrip("/").removesuffix(path) + path
+        self.where = f"{parts.hostname}:{port}{route}"
         """The address as messages name it."""
-        self._headers = {"Content-Type": "application/json", **(headers or {})}
-        self._seconds, self._retries, self._patience = seconds, retries, patience
+        self._url = parts._replace(path=route, query="", fragment="").geturl()
+        # Each request has a connection of its own: one that its server closed while it was idle
+        # would fail a request that may not be repeated.
+        self._client = httpx.Client(
+            headers={"Content-Type": "application/json", **(headers or {})},
+            timeout=httpx.Timeout(seconds, pool=None),
+            limits=httpx.Limits(max_connections=size, max_keepalive_connections=0),
+            trust_env=False,
+        )
+        self._retries, self._patience = retries, patience
         self._rng = random.Random()  # its own: training draws from the global one
-        self._slots = threading.BoundedSemaphore(size)
 
     def ask(self, body: object, understand: Callable[[object], T]) -> tuple[T, int]:
         """What the answer means, and how often the service was asked for it.
@@ -91,33 +96,31 @@ class Service:
             ServiceFailure: no usable answer came, after all repetitions.
         """
         raw = json.dumps(body).encode()
-        with self._slots:
-            for attempt in range(1, self._retries + 2):
-                try:
-                    return understand(self._answer(raw)), attempt
-                except ServiceFailure as failure:
-                    if not failure.again or attempt > self._retries:
-                        failure.attempts = attempt
-                        raise
-                time.sleep(self._patience * 2 ** (attempt - 1) * self._rng.uniform(0.5, 1.0))
+        for attempt in range(1, self._retries + 2):
+            try:
+                return understand(self._answer(raw)), attempt
+            except ServiceFailure as failure:
+                if not failure.again or attempt > self._retries:
+                    failure.attempts = attempt
+                    raise
+            time.sleep(self._patience * 2 ** (attempt - 1) * self._rng.uniform(0.5, 1.0))
         raise AssertionError("the last attempt returns or raises")
 
     def _answer(self, raw: bytes) -> object:
-        connection = self._kind(self._host, self._port, timeout=self._seconds)
+        text = bytearray()
         try:
-            connection.request("POST", self._path, raw, self._headers)
-            answer = connection.getresponse()
-            text = answer.read(LARGEST_ANSWER + 1)
-        except (OSError, http.client.HTTPException) as error:
+            with self._client.stream("POST", self._url, content=raw) as answer:
+                for part in answer.iter_bytes():
+                    text += part
+                    if len(text) > LARGEST_ANSWER:
+                        what = f"{self.where} answered more than {LARGEST_ANSWER} bytes"
+                        raise ServiceFailure(what, False)
+        except httpx.HTTPError as error:
             raise ServiceFailure(f"{self.where}: {type(error).__name__}: {error}", True) from error
-        finally:
-            connection.close()
-        if answer.status != 200:
+        if answer.status_code != 200:
             excerpt = text[:200].decode(errors="replace")
-            again = answer.status in BUSY
-            raise ServiceFailure(f"{self.where} said {answer.status}: {excerpt}", again)
-        if len(text) > LARGEST_ANSWER:
-            raise ServiceFailure(f"{self.where} answered more than {LARGEST_ANSWER} bytes", False)
+            again = answer.status_code in BUSY
+            raise ServiceFailure(f"{self.where} said {answer.status_code}: {excerpt}", again)
         try:
             return json.loads(text)
         except ValueError as error:
