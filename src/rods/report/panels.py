@@ -146,7 +146,7 @@ def _variance(run: RunData) -> Figure:
         )
         groups.append((name, [(x, y, n) for (x, y), n in sorted(counted.items())], css))
     curve = [(i / 50, i / 50 * (1 - i / 50)) for i in range(51)]
-    axes = replace(SMALL, x_label="rbar", whole_x=False)
+    axes = replace(SMALL, x_label="mean reward", whole_x=False)
     on, without = boundary_without_variance(run)
     caption = (
         f"Each of {len(judged)} judgements; a dot grows with how many coincide. The curve is "
