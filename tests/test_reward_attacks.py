@@ -21,7 +21,7 @@ from tir_cases import play, question
 
 REWARDS = [
     *("outcome", "outcome_signed", "torl", "torl_penalty", "torl_penalty_code", "torl_wformat"),
-    *("retool", "retool_recipe", "zerotir", "otc_ppo", "otc_grpo"),
+    *("retool", "retool_recipe", "zerotir", "otc_ppo", "otc_grpo", "artist_math"),
 ]
 SUM = question("13", family="add")
 """What is 6 + 7?"""

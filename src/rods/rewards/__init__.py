@@ -15,12 +15,20 @@ Of final answers, for tasks with `world["answer"]` (`answers.py`); each logs `co
 * `retool`, `retool_recipe`
 * `zerotir`, `zerotir_format`, `zerotir_format_code`
 * `otc_ppo`, `otc_ppo_additive`, and of whole groups `otc_grpo`, `otc_grpo_additive`
+* `artist_math`
+
+Of calls (`calls/`); each logs `correct`:
+
+* `toolrl`, of one response; `rewards.toolrl` has its variants
+* `tool_n1`, of one response; `tool_n1_paper`, `tool_n1_no_think`, `tool_n1_partial`,
+  `tool_n1_names`, `tool_n1_bonus`, `tool_n1_llama`
+* `artist_fc`, of a conversation
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import TypeAlias, cast
 
 from rods.errors import ConfigError
 from rods.registry import Registry, takes
@@ -50,11 +58,24 @@ REWARDS = Registry(
         "otc_ppo_additive": "rods.rewards.otc:OtcPpoAdditive",
         "otc_grpo": "rods.rewards.otc:OtcGrpo",
         "otc_grpo_additive": "rods.rewards.otc:OtcGrpoAdditive",
+        "artist_math": "rods.rewards.calls.artist:ArtistMath",
+        "artist_fc": "rods.rewards.calls.artist:ArtistFc",
+        "toolrl": "rods.rewards.calls.toolrl:ToolRl",
+        "tool_n1": "rods.rewards.calls.tool_n1:ToolN1",
+        "tool_n1_paper": "rods.rewards.calls.tool_n1:ToolN1Paper",
+        "tool_n1_no_think": "rods.rewards.calls.tool_n1:ToolN1NoThink",
+        "tool_n1_partial": "rods.rewards.calls.tool_n1:ToolN1Partial",
+        "tool_n1_names": "rods.rewards.calls.tool_n1:ToolN1Names",
+        "tool_n1_bonus": "rods.rewards.calls.tool_n1:ToolN1Bonus",
+        "tool_n1_llama": "rods.rewards.calls.tool_n1:ToolN1Llama",
     },
 )
 
+Constants: TypeAlias = Mapping[str, float | str | bool]
+"""Constants of a reward, by name."""
 
-def get_reward(name: str, constants: Mapping[str, float] | None = None) -> Reward:
+
+def get_reward(name: str, constants: Constants | None = None) -> Reward:
     """A reward by its short name or `module:attribute`; a class is called for a new object.
 
     Args:
@@ -73,7 +94,12 @@ def get_reward(name: str, constants: Mapping[str, float] | None = None) -> Rewar
     return cast("Reward", takes("stages.reward", name, made, "a task", "a trajectory"))
 
 
-def rewards_of(constants: Mapping[str, Mapping[str, float]] | None = None) -> Rewards:
-    """The rewards of one run; `constants`: by the first word of the names that have any."""
+def rewards_of(constants: Mapping[str, Constants] | None = None) -> Rewards:
+    """The rewards of one run; `constants`: by the words that the names of theirs begin with."""
     given = constants or {}
-    return Rewards(lambda name: get_reward(name, given.get(name.partition("_")[0])))
+
+    def make(name: str) -> Reward:
+        own = (key for key in given if name == key or name.startswith(f"{key}_"))
+        return get_reward(name, given[key] if (key := next(own, "")) else None)
+
+    return Rewards(make)

@@ -144,7 +144,42 @@ class OtcSettings(Settings):
     """How productivity falls with the calls: cos(m pi / (2m + c))."""
 
 
+class ToolRlSettings(Settings):
+    """The reward `toolrl`: the variants of its paper."""
+
+    grain: Literal["jaccard", "refined", "intermediate", "coarse"] = "jaccard"
+    """How a list of calls is scored that is not exactly the wanted one. `jaccard`: shares of names
+    and of parameters, equal values. `refined`: lists of names must be equal, in order.
+    `intermediate`: a point for each exact call. `coarse`: nothing."""
+    scale: Literal["fixed", "equal", "two_stage", "scheduled"] = "fixed"
+    """What correctness is worth beside the format: -3 to 3; `equal`: -1 to 1; `two_stage`: that
+    until step 30; `scheduled`: grows over 150 steps while that of the format falls."""
+    length: Literal["none", "fixed", "scheduled"] = "none"
+    """Pay for long thoughts, up to 512 words; `scheduled`: up to a number that grows."""
+    form: Literal["text", "dialect"] = "text"
+    """`text`: the tags of the paper. `dialect`: calls and answers as `model.dialect` read them."""
+
+
+class ToolN1Settings(Settings):
+    """The rewards `tool_n1_...`."""
+
+    form: Literal["text", "dialect"] = "text"
+    """`text`: the tags of the paper. `dialect`: calls and answers as `model.dialect` read them."""
+
+
+class ArtistSettings(Settings):
+    """The rewards `artist_...`."""
+
+    form_weight: float = Field(default=0.5, ge=0)
+    """What the whole form is worth."""
+    partial: bool = True
+    """Pay parts of the form too."""
+
+
 class RewardSettings(Settings):
     """Constants of rewards; each stage's `reward` says which one scores."""
 
     otc: OtcSettings = OtcSettings()
+    toolrl: ToolRlSettings = ToolRlSettings()
+    tool_n1: ToolN1Settings = ToolN1Settings()
+    artist: ArtistSettings = ArtistSettings()
