@@ -152,8 +152,11 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         assert [status for status, _ in opened] == [200, 200, 429]
         name = opened[0][1]["episode_id"]
         assert opened[0][1] | {"episode_id": ""} == {
-            "episode_id": "", "observation": {"judges": False}, "reward": None, "done": False
-        }  # fmt: skip
+            "episode_id": "",
+            "observation": {"judges": False, "hints": True},
+            "reward": None,
+            "done": False,
+        }
 
         def step(number: int, **action: Any) -> tuple[int, Any]:
             body = {"episode_id": name, "number": number, "action": action}

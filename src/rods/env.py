@@ -10,8 +10,9 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
 
 A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
 trajectory is then invalid, it is not worth 0. A world whose tasks are questions also has
-`judge_answer` (`AnswerJudge`), and an environment that makes its questions is a `QuestionSource`;
-one that says what its values mean has `knowledge`.
+`judge_answer` (`AnswerJudge`), one that knows what helps after a failed call `hint` (`HintSource`);
+an environment that makes its questions is a `QuestionSource`, one that says what its values mean
+has `knowledge`.
 """
 
 from __future__ import annotations
@@ -104,6 +105,25 @@ class AnswerJudge(Protocol):
         Args:
             text: all that the policy wrote in this turn, its generations joined by line breaks;
                 tool results and special tokens are not in it.
+        """
+        ...
+
+
+@runtime_checkable
+class HintSource(Protocol):
+    """What a world may have besides: it knows what would help after a call that failed.
+
+    It is asked only where failed calls are answered with hints (`rods.envs.hints`).
+    """
+
+    def hint(self, call: ToolCall, result: ToolResult) -> str:
+        """Why the call failed and which call or value exists, in a sentence or two, or nothing.
+
+        It changes nothing, names only tools that are offered now, and knows no ground truth.
+
+        Args:
+            call: the last call of this world.
+            result: what it gave; failed.
         """
         ...
 

@@ -231,6 +231,10 @@ class Apis:
             return self.prototype.initial[name]
         return {k: v for k, v in _attributes(api).items() if k[0] != "_"}
 
+    def peek(self, name: str) -> Any:
+        """The object of one class to be looked at, never changed; None before its first call."""
+        return self._live.get(name)
+
     def same(self, name: str, expected: State) -> bool:
         """Whether every public attribute in `expected` has the same value here."""
         api = self._live.get(name)

@@ -20,6 +20,7 @@ from pathlib import Path
 from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.apis import Apis, has_call
+from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.replay import PreparedWorld, plain
 from rods.envs.bfcl.tasks import load_entries, load_tasks
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
@@ -133,6 +134,12 @@ class BfclWorld(Turns):
         outcome = self._apis.run(call)
         self._judge.add(outcome)
         return ToolResult(*outcome)
+
+    def hint(self, call: ToolCall, result: ToolResult) -> str:
+        """What would help after a failed call, by what is known of these classes."""
+        self._expect_turn("hint")
+        offered = {spec.name: spec for spec in self.offered()}
+        return hint_of(call, result.content, self._apis, offered)
 
     def end_turn(self) -> TurnVerdict:
         """Judge the current turn against the ground truth."""

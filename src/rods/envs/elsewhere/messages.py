@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from rods.env import AnswerJudge, Environment, TurnVerdict, World
+from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_from_json, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
@@ -38,7 +39,7 @@ class Hosted:
     def open(self) -> Observation:
         """Make the world: what every later action needs to know of it."""
         self._world = self._environment.open(self._task)
-        return {"judges": isinstance(self._world, AnswerJudge)}
+        return {"judges": isinstance(self._world, AnswerJudge), "hints": True}
 
     def step(self, action: Mapping[str, Any]) -> Observation:
         """Do one action; `reward` and `done` stand in the observation where a turn ended.
@@ -57,6 +58,9 @@ class Hosted:
         if kind == "call":
             result = world.call(call_from_json(action["call"]))
             return {"content": result.content, "failed": result.failed}
+        if kind == "hint":
+            said = ToolResult(str(action["content"]), failed=True)
+            return {"hint": hint_of(world, call_from_json(action["call"]), said)}
         if kind == "judge_answer" and isinstance(world, AnswerJudge):
             return {"correct": world.judge_answer(str(action["text"]))}
         if kind == "end_turn":
@@ -78,8 +82,8 @@ class Hosted:
 class RemoteWorld:
     """A world on the side of the trajectory."""
 
-    def __init__(self, send: Send, end: Callable[[], None]) -> None:
-        self._send, self._end = send, end
+    def __init__(self, send: Send, end: Callable[[], None], hints: bool = False) -> None:
+        self._send, self._end, self._hints = send, end, hints
         self._offered: tuple[ToolSpec, ...] = ()
         self._closed = False
 
@@ -96,6 +100,13 @@ class RemoteWorld:
         """Execute one call there."""
         found = self._send({"type": "call", "call": call_to_json(call)})
         return ToolResult(str(found["content"]), bool(found["failed"]))
+
+    def hint(self, call: ToolCall, result: ToolResult) -> str:
+        """What would help after a failed call, as the other side knows; nothing where it is old."""
+        if not self._hints:
+            return ""
+        action: Action = {"type": "hint", "call": call_to_json(call), "content": result.content}
+        return str(self._send(action)["hint"])
 
     def end_turn(self) -> TurnVerdict:
         """The verdict of the world there."""
@@ -128,7 +139,8 @@ def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> Re
         send: brings an action there.
         end: closes the world there.
     """
-    return (RemoteQuestionWorld if opened["judges"] else RemoteWorld)(send, end)
+    kind = RemoteQuestionWorld if opened["judges"] else RemoteWorld
+    return kind(send, end, bool(opened.get("hints")))
 
 
 def failed(error: Exception) -> Observation:

@@ -1,0 +1,228 @@
+"""Augmented feedback: a layer over any world that says after a failed call what would help.
+
+Owns the layer and what can be known of any tool: missing, unknown or mistyped parameters with the
+signature, nearest names, where a value was found instead. What only one world knows it says by
+itself (`HintSource`). Never touches a call that succeeded, a state or a verdict, never names a tool
+that is not offered in this turn, never sees the ground truth. From Environment Tuning
+(arXiv 2510.10197), whose released environment says such things within its errors.
+
+    world = hinted(environment.open(task))
+    world.call(ToolCall("cat", {"file_name": "a.txt"})).content     # "... Hint: 'a.txt' is in ..."
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Protocol, cast, runtime_checkable
+
+from rods.dialects.base import nested, signature
+from rods.env import AnswerJudge, HintSource, TurnVerdict, World
+from rods.types import ToolCall, ToolResult, ToolSpec
+
+MARK = "\nHint: "
+"""Between what the world said and the hint."""
+CUTOFF = 0.6
+"""Likeness from which a name is near."""
+MOST_CHARS = 80
+"""Longer names and values are never quoted, so that what is quoted exists as it stands."""
+MOST_NAMES = 2_000
+"""Names of a state that are compared with a value."""
+DEPTH = 12
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+class HintedWorld:
+    """A world whose failed calls are answered with hints; all else is the world's own."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def begin_turn(self, index: int) -> None:
+        """Enter a turn."""
+        self._world.begin_turn(index)
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools of the current turn."""
+        return self._world.offered()
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call; the very result where it succeeded or nothing would help."""
+        result = self._world.call(call)
+        found = hint_of(self._world, call, result) if result.failed else ""
+        return ToolResult(f"{result.content}{MARK}{found}", failed=True) if found else result
+
+    def end_turn(self) -> TurnVerdict:
+        """The world's verdict, which knows of no hint."""
+        return self._world.end_turn()
+
+    def snapshot(self) -> object:
+        """Public state of the world."""
+        return self._world.snapshot()
+
+    def close(self) -> None:
+        """Close the world."""
+        self._world.close()
+
+
+class _HintedQuestions(HintedWorld):
+    """One whose tasks are questions."""
+
+    def __init__(self, world: World, judge: AnswerJudge) -> None:
+        super().__init__(world)
+        self._judge = judge
+
+    def judge_answer(self, text: str) -> bool:
+        """What the world says of an answer."""
+        return self._judge.judge_answer(text)
+
+
+def hinted(world: World) -> HintedWorld:
+    """The world under the layer; it must be in no turn yet."""
+    return _HintedQuestions(world, world) if isinstance(world, AnswerJudge) else HintedWorld(world)
+
+
+@runtime_checkable
+class _Shown(Protocol):
+    """A world whose state can be looked at."""
+
+    def public_state(self) -> Mapping[str, object]: ...
+
+
+def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
+    """What would help after a failed call, or nothing: of the call itself, of what the world knows,
+    of where its values are.
+
+    Args:
+        world: that gave the result, in the same turn.
+        call: what failed.
+        result: what it gave.
+    """
+    found = call_hint(call, {spec.name: spec for spec in world.offered()})
+    if not found and isinstance(world, HintSource):
+        found = world.hint(call, result)
+    if not found and isinstance(world, _Shown):
+        found = value_hint(call, result.content, world.public_state())
+    return found
+
+
+# -- the call itself -----------------------------------------------------------------------------
+
+
+def call_hint(call: ToolCall, offered: Mapping[str, ToolSpec]) -> str:
+    """What is wrong with a call, nested ones included, by the descriptions of tools alone."""
+    for one in nested(call):
+        spec = offered.get(one.name)
+        found = _nearest_tools(one.name, offered) if spec is None else _argument_hint(one, spec)
+        if found or spec is None:
+            return found
+    return ""
+
+
+def _nearest_tools(name: str, offered: Mapping[str, ToolSpec]) -> str:
+    folded = {other.casefold(): other for other in offered}
+    near = difflib.get_close_matches(name[:MOST_CHARS].casefold(), folded, 2, CUTOFF)
+    tools = " and ".join(signature(offered[folded[other]]) for other in near)
+    return f"The nearest that can be called now: {tools}." if near else ""
+
+
+def _argument_hint(call: ToolCall, spec: ToolSpec) -> str:
+    known = spec.properties
+    missing = [name for name in known if name in spec.required and name not in call.arguments]
+    surplus = [name for name in call.arguments if name not in known]
+    open_ended = spec.parameters.get("additionalProperties") not in (None, False)
+    faults = [f"{name} is missing" for name in missing]
+    for name in [] if open_ended else surplus:
+        near = difflib.get_close_matches(name[:MOST_CHARS], known, 1, CUTOFF)
+        instead = f"; the nearest is {near[0]}" if near else ""
+        faults.append(f"there is no such parameter as {name[:MOST_CHARS]}{instead}")
+    for name, value in call.arguments.items():
+        fault = _value_fault(name, value, known.get(name, {}), name in spec.required)
+        faults += [fault] if fault else []
+    if not faults:
+        return ""
+    optional = "" if set(known) <= set(spec.required) else "; what has a ? may be left out"
+    return f"{'; '.join(faults[:3])}. The function is {signature(spec)}{optional}."
+
+
+def _value_fault(name: str, value: object, schema: Mapping[str, object], required: bool) -> str:
+    """Why a value cannot be right by its schema, or nothing."""
+    if isinstance(value, ToolCall) or (value is None and not required):
+        return ""
+    kind, choices = schema.get("type"), schema.get("enum")
+    kinds = _TYPES.get(kind) if isinstance(kind, str) else None
+    if kinds is not None:
+        right = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
+        if not right:
+            return f"{name} must be of type {kind}"
+    if isinstance(choices, list) and value not in choices:
+        return f"{name} must be one of {quoted(cast('list[object]', choices))}"
+    return ""
+
+
+# -- where its values are ------------------------------------------------------------------------
+
+
+def value_hint(call: ToolCall, said: str, state: Mapping[str, object]) -> str:
+    """Where the values of a call are in a public state, or the nearest names that are there.
+
+    Only names are looked at: keys, and what stands under `id`, `name`, `..._id` or `..._name`, or
+    as a text in a list. A value that is there is only told of where the error speaks of it.
+
+    Args:
+        call: what failed.
+        said: its error.
+        state: public attributes by class.
+    """
+    texts = [(name, text) for name, text in _texts(call.arguments) if 0 < len(text) <= MOST_CHARS]
+    places: dict[str, str] = {}
+    for text, place in islice(_names(state, "", 0), MOST_NAMES):
+        places.setdefault(text, place)
+    found: list[str] = []
+    for name, text in texts:
+        near = [] if text in places else difflib.get_close_matches(text, places, 2, CUTOFF)
+        if near:
+            found.append(f"nearest to {name} are {quoted(near)}")
+        elif text in places and text in said:
+            found.append(f"{text!r} is in {places[text]}")
+    return f"{'; '.join(found[:2])}." if found else ""
+
+
+def _texts(arguments: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, value in arguments.items():
+        for item in cast("list[object]", value) if isinstance(value, list) else [value]:
+            if isinstance(item, str):
+                yield name, item
+
+
+def _names(value: object, place: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Names in a plain value, each with the place where it stands."""
+    if depth > DEPTH:
+        return
+    if isinstance(value, Mapping):
+        for key, item in cast("Mapping[object, object]", value).items():
+            inner = f"{place}.{key}" if place else str(key)
+            if depth > 1 and len(str(key)) <= MOST_CHARS:  # classes and attributes are no values
+                yield str(key), place
+            named = str(key) in ("id", "name") or str(key).endswith(("_id", "_name"))
+            if named and isinstance(item, str | int) and len(str(item)) <= MOST_CHARS:
+                yield str(item), place
+            yield from _names(item, inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in cast("Sequence[object]", value):
+            if isinstance(item, str) and len(item) <= MOST_CHARS:
+                yield item, place
+            yield from _names(item, place, depth + 1)
+
+
+def quoted(values: Sequence[object], most: int = 12) -> str:
+    """Values as a program writes them, separated by commas; `...` stands for more than so many."""
+    return ", ".join(map(repr, values[:most])) + (", ..." if len(values) > most else "")
