@@ -2,7 +2,7 @@
 
 Exactly one `<think>` pair, then exactly one `<tool_call>` pair (a JSON object or a list of them)
 or one `<answer>` pair; no text outside. Each way to break it has its own message, which goes back
-as the next user message.
+as the next user message, and so do the results of calls.
 
     >>> Think().parse("ls", {}, truncated=False).feedback[:40]
     'Error: the <think></think> pair is missi'
@@ -10,19 +10,26 @@ as the next user message.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
 from rods.dialects.jsonic import JsonCallError, describe_json, dump_call, read_json_calls, unfence
 from rods.errors import TaskError
-from rods.types import ParseVerdict, Role, ToolCall, ToolSpec
+from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec
 
 _TAGS = ("think", "tool_call", "answer")
 _WHOLE = re.compile(r"\A\s*<think>(.*?)</think>\s*<(tool_call|answer)>(.*)</\2>\s*\Z", re.DOTALL)
 _REMEDY = (
     "Write <think>...</think> and then either <tool_call>...</tool_call> with a JSON object (or a "
     'list of them) with "name" and "arguments", or <answer>...</answer> with words for the user.'
+)
+
+
+_GO_ON = (
+    "If the request is done, think within <think></think> and answer within <answer></answer>. "
+    "Otherwise go on calling."
 )
 
 
@@ -85,6 +92,13 @@ class Think(Dialect):
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool."""
         return describe_json(specs)
+
+    def results(
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
+    ) -> tuple[Message, ...]:
+        """One user message: all results as a JSON list, and how to go on."""
+        said = json.dumps([result.content for result in results], ensure_ascii=False)
+        return (Message("user", f"Results of the calls: {said}\n{_GO_ON}"),)
 
 
 def _grammar_fault(text: str, whole: re.Match[str] | None) -> str:

@@ -3,10 +3,10 @@
 Of turns, judged by the world:
 
 * `progress` - share of the task's turns that were solved, with the fixed denominator (the default)
-* `observed_progress` - the same over the turns that were seen (EnvTuning's released code)
 * `accuracy` - 1 if every turn was solved
 * `parity` - 1 if the benchmark's own checker accepts every turn
 * `format` - well-formed steps and successful calls, for the first stage
+* `envtuning_format`, `envtuning_progress` - both as EnvTuning's released code has them, of codes
 
 Of final answers, for tasks with `world["answer"]` (`answers.py`); each logs `correct`, 0 or 1:
 
@@ -39,10 +39,11 @@ REWARDS = Registry(
     "reward",
     {
         "progress": "rods.rewards.progress:progress",
-        "observed_progress": "rods.rewards.progress:observed_progress",
         "accuracy": "rods.rewards.progress:accuracy",
         "parity": "rods.rewards.progress:parity",
         "format": "rods.rewards.format:format_reward",
+        "envtuning_format": "rods.rewards.envtuning:envtuning_format",
+        "envtuning_progress": "rods.rewards.envtuning:envtuning_progress",
         "outcome": "rods.rewards.outcome:outcome",
         "outcome_signed": "rods.rewards.outcome:outcome_signed",
         "torl": "rods.rewards.torl:torl",

@@ -3,7 +3,8 @@
 F is the share of steps without a format error, Q the share of executed calls that succeeded, I is 1
 if any call was executed. A step is an error when its parse verdict is one (malformed, truncated, a
 tool that is not offered, wrong arguments), because nothing of it was executed. From Environment
-Tuning (arXiv 2510.10197); a result that reports an error counts as failed, whatever its type.
+Tuning (arXiv 2510.10197), whose released form is `envtuning_format`; here a result that reports an
+error counts as failed, whatever its type.
 
     score(get_reward("format"), task, trajectory).parts["format"]
 """

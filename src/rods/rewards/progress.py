@@ -1,4 +1,4 @@
-"""Rewards from the verdicts of turns: progress, its observed variant, accuracy, parity.
+"""Rewards from the verdicts of turns: progress, accuracy, parity.
 
 Owns the arithmetic over `TurnVerdict`s and nothing else: states and results were compared by the
 world. Pure functions of a trajectory, so stored ones can be scored again.
@@ -22,16 +22,6 @@ def progress(task: Task, trajectory: Trajectory) -> Score:
     earned = [v.solved / trajectory.n_turns for v in trajectory.verdicts]
     turns = (*earned, *[0.0] * (trajectory.n_turns - len(earned)))
     return Score(_solved(trajectory) / trajectory.n_turns, _parts(trajectory), turns=turns)
-
-
-def observed_progress(task: Task, trajectory: Trajectory) -> Score:
-    """Solved turns over the turns that were begun, in [0, 1]; 0 if none was.
-
-    This is what the released code of Environment Tuning (arXiv 2510.10197) computes. It pays for
-    stopping early; use it to compare, not to train.
-    """
-    seen = len(trajectory.verdicts)
-    return Score(_solved(trajectory) / seen if seen else 0.0, _parts(trajectory))
 
 
 def accuracy(task: Task, trajectory: Trajectory) -> Score:
