@@ -23,7 +23,7 @@ from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.task import Task
 
-TARGETS = {"base": 5.0, "long_context": 3.0}
+TARGETS = {"base": 10.0, "long_context": 5.0}
 
 
 def ours(tasks: list[Task], environment: BfclEnvironment) -> None:

@@ -14,7 +14,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from rods.types import ToolCall, ToolResult
 
@@ -22,20 +22,13 @@ State: TypeAlias = Mapping[str, object]
 """Public attributes of one object, by name."""
 
 
-class Outcome(NamedTuple):
-    """What one call gave: the text that the agent reads, and whether it failed."""
-
-    content: str
-    failed: bool
-
-
 class Machine(Protocol):
     """The live objects of one world."""
 
     version: dict[str, int]
-    """How often each class was called: equal versions, equal state."""
+    """How often each class was called to change something: equal versions, equal state."""
 
-    def run(self, call: ToolCall) -> Outcome:
+    def run(self, call: ToolCall) -> ToolResult:
         """Execute one call."""
         ...
 
@@ -84,12 +77,11 @@ def play(machine: Machine, calls_by_turn: Sequence[Sequence[ToolCall]]) -> Repla
     last: dict[str, State] = dict(machine.initial())
     turns: list[TurnReplay] = []
     for calls in calls_by_turn:
-        outcomes = [machine.run(call) for call in calls]
+        results = tuple([machine.run(call) for call in calls])
         for name, state in last.items():
             if not machine.unchanged(name, state):
                 last[name] = machine.copy_state(name)
-        results = tuple(ToolResult(*outcome) for outcome in outcomes)
-        turns.append(TurnReplay(results, dict(last), Counter(o.content for o in outcomes)))
+        turns.append(TurnReplay(results, dict(last), Counter(r.content for r in results)))
     return Replay(tuple(turns))
 
 
@@ -102,30 +94,33 @@ class Judge:
         self._machine = machine
         self._initial = machine.initial()
         self._pool: dict[str, int] = {}
-        self._seen: dict[str, tuple[int, int, bool]] = {}
+        self._seen: dict[str, tuple[int, State, bool]] = {}
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, result: ToolResult) -> None:
         """Take note of one result of the agent."""
-        self._pool[outcome.content] = self._pool.get(outcome.content, 0) + 1
+        self._pool[result.content] = self._pool.get(result.content, 0) + 1
 
     def executed(self, turn: TurnReplay) -> bool:
         """Every ground-truth result of the turn is among all results so far, as a multiset."""
-        pool = self._pool
-        return all(pool.get(content, 0) >= count for content, count in turn.needed.items())
+        # Asked at each turn's end: a generator's start would take longer than the rest.
+        for content, count in turn.needed.items():  # noqa: SIM110
+            if self._pool.get(content, 0) < count:
+                return False
+        return True
 
     def state(self, turn: TurnReplay) -> bool:
         """Every public attribute of every class equals the ground truth's."""
-        return all(self._same(name, state) for name, state in turn.snapshot.items())
-
-    def _same(self, name: str, state: State) -> bool:
-        version = self._machine.version.get(name, 0)
-        if version == 0 and state is self._initial[name]:
-            return True
-        key = (version, id(state))
-        seen = self._seen.get(name)
-        if seen is None or seen[:2] != key:
-            seen = self._seen[name] = (*key, self._machine.same(name, state))
-        return seen[2]
+        versions, initial = self._machine.version, self._initial
+        for name, state in turn.snapshot.items():
+            version = versions.get(name, 0)
+            if version == 0 and state is initial[name]:
+                continue
+            seen = self._seen.get(name)
+            if seen is None or seen[0] != version or seen[1] is not state:
+                seen = self._seen[name] = (version, state, self._machine.same(name, state))
+            if not seen[2]:
+                return False
+        return True
 
 
 def refusal(name: str, offered: Collection[str]) -> str:

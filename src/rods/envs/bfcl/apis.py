@@ -4,7 +4,7 @@ Owns the safe execution of calls on the benchmark's classes. Never evaluates tex
 state: every world gets objects of its own, fresh mutable defaults and its own random state.
 
     prototype = prototype_of(["MathAPI"], {}, long_context=False)
-    Apis(prototype).run(ToolCall("add", {"a": 1, "b": 2}))   # Outcome('{"result": 3}', False)
+    Apis(prototype).run(ToolCall("add", {"a": 1, "b": 2}))   # ToolResult('{"result": 3}')
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import decimal
 import functools
 import importlib
 import inspect
-import json
+import marshal
 import math
 import pickle
 import random
@@ -25,9 +25,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rods.envs.bfcl import assets
-from rods.envs.judge import Outcome, State
+from rods.envs.bfcl.render import json_text
+from rods.envs.judge import State
 from rods.errors import TaskError
-from rods.types import ToolCall, Value
+from rods.types import ToolCall, ToolResult, Value
 
 CALL_ERRORS = (
     ArithmeticError,
@@ -46,6 +47,26 @@ CALL_ERRORS = (
 
 _STATELESS = frozenset({"MathAPI"})
 _PRECISE = frozenset({"logarithm", "square_root"})
+_READERS = """
+pwd ls cd cat find wc sort grep du tail diff
+list_users get_user_id message_get_login_status view_messages_sent search_messages
+get_message_stats
+posting_get_login_status get_tweet get_user_tweets search_tweets get_tweet_comments
+get_user_stats list_all_following
+ticket_get_login_status get_ticket get_user_tickets
+trading_get_login_status get_current_time get_symbol_by_name get_stock_info get_order_details
+get_account_info get_watchlist get_order_history get_transaction_history get_available_stocks
+filter_stocks_by_price notify_price_change
+travel_get_login_status get_budget_fiscal_year get_flight_cost get_credit_card_balance
+get_all_credit_cards retrieve_invoice list_all_airports get_nearest_airport_by_city
+contact_customer_support compute_exchange_rate verify_traveler_information get_booking_history
+displayCarStatus check_tire_pressure find_nearest_tire_shop gallon_to_liter liter_to_gallon
+get_zipcode_based_on_city estimate_distance estimate_drive_feasibility_by_mileage
+get_outside_temperature_from_google get_outside_temperature_from_weather_com get_current_speed
+display_log
+"""
+"""Functions that leave every public attribute as it is: no state is compared because of them."""
+_READS = frozenset(_READERS.split())
 _PRECISION_LIMIT = 4_000
 _DIGITS_ERROR = (
     "Exceeds the limit (4300 digits) for integer string conversion; "
@@ -63,6 +84,23 @@ class Function(NamedTuple):
     """Raises on arguments that would keep the process busy for ever."""
     defaults: tuple[tuple[str, Any], ...]
     """Its mutable defaults, by parameter."""
+    reads: bool
+    """Whether it leaves every public attribute as it is."""
+
+
+class Packed(NamedTuple):
+    """Attributes of an object as bytes, and what makes new ones of them."""
+
+    read: Callable[[bytes], dict[str, Any]]
+    data: bytes
+
+    @classmethod
+    def of(cls, attributes: dict[str, Any]) -> Packed:
+        """By `marshal`, which is faster, where all is plain data."""
+        try:
+            return cls(marshal.loads, marshal.dumps(attributes))
+        except ValueError:
+            return cls(pickle.loads, pickle.dumps(attributes, pickle.HIGHEST_PROTOCOL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +108,8 @@ class Prototype:
     """How to open the API objects of one task, again and again, without sharing anything."""
 
     types: Mapping[str, type[Any]]
-    blobs: Mapping[str, bytes]
-    """Pickled attributes of each object in its initial state, without its random generator."""
+    packed: Mapping[str, Packed]
+    """Attributes of each object in its initial state, without its random generator."""
     random_states: Mapping[str, Any]
     initial: Mapping[str, State]
     """Public state of each object at the start. Never handed out, never changed."""
@@ -81,10 +119,12 @@ class Prototype:
     def open(self, name: str) -> Any:
         """A fresh object of class `name` in its initial state."""
         api: Any = object.__new__(self.types[name])
-        api.__dict__.update(pickle.loads(self.blobs[name]))
+        read, data = self.packed[name]
+        api.__dict__ = read(data)
         state = self.random_states.get(name)
         if state is not None:
-            api._random = generator = random.Random(0)
+            # A new one would first seed itself, which takes longer than all else here.
+            api._random = generator = random.Random.__new__(random.Random)
             generator.setstate(state)
         return api
 
@@ -103,7 +143,7 @@ def prototype_of(
         TaskError: an unknown class, or a configuration that its class cannot load; names `where`.
     """
     types: dict[str, type[Any]] = {}
-    blobs: dict[str, bytes] = {}
+    packed: dict[str, Packed] = {}
     states: dict[str, Any] = {}
     initial: dict[str, State] = {}
     functions: dict[str, Function] = {}
@@ -118,21 +158,24 @@ def prototype_of(
             api = kind()
             if name not in _STATELESS:
                 api._load_scenario(copy.deepcopy(config.get(name, {})), long_context=long_context)
-            blobs[name] = pickle.dumps(
-                {k: v for k, v in _attributes(api).items() if k != "_random"},
-                pickle.HIGHEST_PROTOCOL,
-            )
+            packed[name] = Packed.of({k: v for k, v in vars(api).items() if k != "_random"})
         except CALL_ERRORS as error:
             raise TaskError(
                 f"{where}: world.initial_config.{name} cannot be loaded: "
                 f"{type(error).__name__}: {error}."
             ) from error
         if isinstance(getattr(api, "_random", None), random.Random):
-            states[name] = api._random.getstate()
-        loaded: dict[str, Any] = pickle.loads(blobs[name])
-        initial[name] = {k: v for k, v in loaded.items() if k[0] != "_"}
+            states[name] = _one_of_equals(api._random.getstate())
+        read, data = packed[name]
+        initial[name] = {k: v for k, v in read(data).items() if k[0] != "_"}
         functions.update(_functions(kind))
-    return Prototype(types, blobs, states, initial, functions)
+    return Prototype(types, packed, states, initial, functions)
+
+
+@functools.lru_cache(maxsize=256)
+def _one_of_equals(random_state: Any) -> Any:
+    """Most tasks have one of a few seeds: they need not each keep 20 KB of their own."""
+    return random_state
 
 
 @functools.cache
@@ -142,17 +185,9 @@ def _functions(kind: type[Any]) -> dict[str, Function]:
         if not name.startswith("_"):
             parameters = inspect.signature(function).parameters.values()
             given: list[tuple[str, Any]] = [(p.name, p.default) for p in parameters]
-            mutable = tuple((k, v) for k, v in given if _kind(v) in (list, dict, set))
-            found[name] = Function(kind.__name__, _GUARDS.get(name), mutable)
+            mutable = tuple((k, v) for k, v in given if isinstance(v, list | dict | set))
+            found[name] = Function(kind.__name__, _GUARDS.get(name), mutable, name in _READS)
     return found
-
-
-def _attributes(api: Any) -> dict[str, Any]:
-    return api.__dict__
-
-
-def _kind(value: object) -> type[object]:
-    return type(value)
 
 
 class Apis:
@@ -165,33 +200,40 @@ class Apis:
         self._live: dict[str, Any] = {}
         self._defaults: dict[tuple[str, str], Any] = {}
         self.version: dict[str, int] = {}
-        """How often each class was called: equal versions, equal state."""
+        """How often each class was called to change something: equal versions, equal state."""
 
-    def run(self, call: ToolCall) -> Outcome:
-        """Execute one call of a declared function and render its result as the benchmark does."""
-        if call.name in _PRECISE or has_call(call):
+    def run(self, call: ToolCall, deep: bool | None = None) -> ToolResult:
+        """Execute one call of a declared function and render its result as the benchmark does.
+
+        Args:
+            call: what to execute.
+            deep: what `is_deep` says of it; None: it was not asked.
+        """
+        if deep is None:
+            deep = is_deep(call)
+        if call.name in _PRECISE or (deep and has_call(call)):
             with _own_precision():
-                return self._run(call)
-        return self._run(call)
+                return self._run(call, deep)
+        return self._run(call, deep)
 
-    def _run(self, call: ToolCall) -> Outcome:
+    def _run(self, call: ToolCall, deep: bool) -> ToolResult:
         try:
-            result = self._invoke(call)
-            if type(result) is str:
-                return Outcome(result, False)
-            return Outcome(_render(result), _is_error(result))
+            result = self._invoke(call, deep)
+            kind: type[Any] = type(result)
+            if kind is dict:
+                return ToolResult(json_text(result), "error" in result)
+            return ToolResult(str(result), kind is list and _is_error(result))
         except CALL_ERRORS as error:
-            return Outcome(f"Error during execution: {error}", True)
+            return ToolResult(f"Error during execution: {error}", True)
 
-    def _invoke(self, call: ToolCall) -> object:
+    def _invoke(self, call: ToolCall, deep: bool) -> Any:
         function = self.prototype.functions.get(call.name)
         if function is None:
             raise NameError(f"name '{call.name}' is not defined")
-        arguments = {
-            name: self._argument(value) if type(value) in _DEEP else value
-            for name, value in call.arguments.items()
-        }
-        owner, guard, defaults = function
+        owner, guard, defaults, reads = function
+        arguments: Any = call.arguments
+        if deep or defaults:
+            arguments = {name: self._argument(value) for name, value in arguments.items()}
         if guard is not None:
             guard(arguments)
         for name, default in defaults:
@@ -200,7 +242,8 @@ class Apis:
         api = self._live.get(owner)
         if api is None:
             api = self._live[owner] = self.prototype.open(owner)
-        self.version[owner] = self.version.get(owner, 0) + 1
+        if not reads:
+            self.version[owner] = self.version.get(owner, 0) + 1
         return getattr(api, call.name)(**arguments)
 
     def _default(self, function: str, name: str, default: Any) -> Any:
@@ -213,7 +256,7 @@ class Apis:
     def _argument(self, value: Value) -> object:
         if isinstance(value, ToolCall):
             # A copy: some functions return a global of the benchmark's module in long context.
-            return copy.deepcopy(self._invoke(value))
+            return copy.deepcopy(self._invoke(value, deep=True))
         if isinstance(value, list):
             return [self._argument(item) for item in value]
         if isinstance(value, dict):
@@ -229,7 +272,7 @@ class Apis:
         api = self._live.get(name)
         if api is None:
             return self.prototype.initial[name]
-        return {k: v for k, v in _attributes(api).items() if k[0] != "_"}
+        return {k: v for k, v in vars(api).items() if k[0] != "_"}
 
     def peek(self, name: str) -> Any:
         """The object of one class to be looked at, never changed; None before its first call."""
@@ -238,14 +281,11 @@ class Apis:
     def same(self, name: str, expected: State) -> bool:
         """Whether every public attribute in `expected` has the same value here."""
         api = self._live.get(name)
-        now = self.prototype.initial[name] if api is None else _attributes(api)
+        now = self.prototype.initial[name] if api is None else vars(api)
         try:
-            for key, value in expected.items():
-                if key not in now or now[key] != value:
-                    return False
+            return expected.items() <= now.items()
         except RecursionError:  # a folder that was copied into itself
             return False
-        return True
 
     def unchanged(self, name: str, expected: State) -> bool:
         """Whether a class has exactly these public attributes and values."""
@@ -257,6 +297,11 @@ class Apis:
 
 
 _DEEP = frozenset({ToolCall, list, dict})
+
+
+def is_deep(call: ToolCall) -> bool:
+    """Whether some argument is more than one plain value."""
+    return not _DEEP.isdisjoint(map(type, call.arguments.values()))
 
 
 def has_call(value: Value) -> bool:
@@ -273,17 +318,8 @@ def has_call(value: Value) -> bool:
     return False
 
 
-def _render(result: Any) -> str:
-    if _kind(result) is dict:
-        try:
-            return json.dumps(result)
-        except (TypeError, ValueError, RecursionError):
-            return str(result)
-    return str(result)
-
-
 def _is_error(result: Any) -> bool:
-    kind = _kind(result)
+    kind: type[Any] = type(result)
     if kind is list and len(result) == 1:  # some functions wrap their error in a list
         first = result[0]
         return _is_error(first) or (isinstance(first, str) and first.startswith("Error:"))

@@ -12,6 +12,7 @@ interleaved in one thread. Never shows the ground truth: it stays in the replay.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl import assets
-from rods.envs.bfcl.apis import Apis, has_call
+from rods.envs.bfcl.apis import Apis, has_call, is_deep
 from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.replay import PreparedWorld, plain
 from rods.envs.bfcl.tasks import load_entries, load_tasks
@@ -34,6 +35,9 @@ HELD_OUT = 0.5
 """Share of the benchmark's scenarios that is held out."""
 CACHED_TASKS = 1024
 """Tasks whose prototype and ground-truth replay are kept."""
+
+_verdict = functools.lru_cache(256)(TurnVerdict)
+"""Verdicts are values; most turns have one of a few."""
 
 
 class BfclEnvironment(Environment):
@@ -105,7 +109,7 @@ class BfclEnvironment(Environment):
 class BfclWorld(Turns):
     """One single-use world of one task."""
 
-    __slots__ = ("_apis", "_judge", "_log", "_prepared", "_shadow")
+    __slots__ = ("_apis", "_judge", "_log", "_names", "_prepared", "_shadow")
 
     def __init__(self, prepared: PreparedWorld):
         super().__init__(prepared.task)
@@ -113,7 +117,13 @@ class BfclWorld(Turns):
         self._apis = Apis(prepared.prototype)
         self._judge = Judge(self._apis)
         self._log: list[ToolCall] = []
+        self._names: Container[str] = ()
         self._shadow: _Shadow | None = None
+
+    def begin_turn(self, index: int) -> None:
+        """Enter turn `index`; turns are entered in order and each is ended before the next."""
+        super().begin_turn(index)
+        self._names = self._prepared.offer(index)[1]
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn (of the first one before any turn was begun)."""
@@ -121,19 +131,27 @@ class BfclWorld(Turns):
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; one that is not offered in this turn is refused, never executed."""
-        self._expect_turn("call")
+        if not self._in_turn:
+            self._expect_turn("call")
         self._calls += 1
+        self._log.append(call)
+        deep = is_deep(call)
+        if deep or call.name not in self._names:
+            refused = self._refused(call)
+            if refused is not None:
+                return refused
+        result = self._apis.run(call, deep)
+        self._judge.add(result)
+        return result
+
+    def _refused(self, call: ToolCall) -> ToolResult | None:
         names = self._prepared.offer(self._turn)[1]
         unknown = _not_offered(call, names)
-        if unknown is not None:
-            if self._shadow is None and _not_offered(call, self._prepared.specs) is None:
-                self._shadow = _Shadow(self._prepared)
-            self._log.append(call)
-            return ToolResult(refusal(unknown, names), failed=True)
-        self._log.append(call)
-        outcome = self._apis.run(call)
-        self._judge.add(outcome)
-        return ToolResult(*outcome)
+        if unknown is None:
+            return None
+        if self._shadow is None and _not_offered(call, self._prepared.specs) is None:
+            self._shadow = _Shadow(self._prepared)
+        return ToolResult(refusal(unknown, names), failed=True)
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
         """What would help after a failed call, by what is known of these classes."""
@@ -143,7 +161,8 @@ class BfclWorld(Turns):
 
     def end_turn(self) -> TurnVerdict:
         """Judge the current turn against the ground truth."""
-        self._expect_turn("end_turn")
+        if not self._in_turn:
+            self._expect_turn("end_turn")
         self._in_turn = False
         turn = self._prepared.replay.turns[self._turn]
         expects = bool(self._task.turns[self._turn].ground_truth)
@@ -152,7 +171,7 @@ class BfclWorld(Turns):
         if self._shadow is not None:
             right = self._shadow.right(self._log, turn)
         parity = not expects or (self._calls > 0 and right)
-        return TurnVerdict(expects, self._calls, state, executed, parity)
+        return _verdict(expects, self._calls, state, executed, parity)
 
     def snapshot(self) -> dict[str, object]:
         """Public state of every class as a value of its own."""
@@ -169,10 +188,8 @@ class BfclWorld(Turns):
         """Let go of the API objects."""
         if not self._closed:
             self._closed, self._in_turn = True, False
-            self._apis = Apis(self._prepared.prototype)
-            self._judge = Judge(self._apis)
+            del self._apis, self._judge, self._log
             self._shadow = None
-            self._log = []
 
 
 class _Shadow:

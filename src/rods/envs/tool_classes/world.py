@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.env import Environment, TurnVerdict
-from rods.envs.judge import Judge, Outcome, Replay, State, play, refusal
+from rods.envs.judge import Judge, Replay, State, play, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import StateError, copied, make, plain, plain_state
 from rods.envs.turns import Turns
@@ -193,7 +193,7 @@ class Objects:
         """State of each class at the start."""
         return self._prepared.initial
 
-    def run(self, call: ToolCall) -> Outcome:
+    def run(self, call: ToolCall) -> ToolResult:
         """Execute one call of a known tool; the result is JSON, a failure `{"error": ...}`.
 
         Raises:
@@ -243,14 +243,14 @@ def _said(error: Exception) -> str:
     return text if " " in text else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
-def _failure(text: str) -> Outcome:
-    return Outcome(json.dumps({"error": text}, ensure_ascii=False), True)
+def _failure(text: str) -> ToolResult:
+    return ToolResult(json.dumps({"error": text}, ensure_ascii=False), True)
 
 
-def _rendered(result: Json) -> Outcome:
+def _rendered(result: Json) -> ToolResult:
     failed = isinstance(result, dict) and "error" in result
     try:
-        return Outcome(json.dumps(result, ensure_ascii=False), failed)
+        return ToolResult(json.dumps(result, ensure_ascii=False), failed)
     except ValueError as error:  # a number of more digits than Python writes
         return _failure(str(error))
 
@@ -277,9 +277,9 @@ class ToolWorld(Turns):
         offered = self._prepared.offer(self._turn)
         if call.name not in offered:
             return ToolResult(refusal(call.name, offered.keys()), failed=True)
-        outcome = self._objects.run(call)
-        self._judge.add(outcome)
-        return ToolResult(*outcome)
+        result = self._objects.run(call)
+        self._judge.add(result)
+        return result
 
     def end_turn(self) -> TurnVerdict:
         """Judge the current turn against the ground truth."""
