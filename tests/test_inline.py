@@ -34,11 +34,12 @@ from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolRes
 
 TASK = Task("calculator", "add", (Turn("What is 473 * 28?"),), {"answer": "13244"})
 SPEC = ToolSpec("code_interpreter", "Runs it.", {"properties": {"code": {"type": "string"}}})
-NAMES = ("torl", "zerotir", "retool")
+NAMES = ("torl", "zerotir", "retool", "artist")
 ANSWER = {
     "torl": r"It is \boxed{13244}.",
     "zerotir": r"</think> <answer> \boxed{13244} </answer>",
     "retool": r"<answer>\boxed{13244}</answer>",
+    "artist": r"<answer>\boxed{13244}</answer>",
     "hermes": "It is 13244.",
 }
 
@@ -263,6 +264,7 @@ def test_ids_are_never_made_again_from_text(name: str) -> None:
         ("torl", "```output\nran print(0)\n```\nIt"),
         ("zerotir", "```\n```output\nran print(0)\n```\n\n\n</think>"),
         ("retool", "</code>\n<interpreter>\nran print(0)\n</interpreter>\n<answer>"),
+        ("artist", "</python>\n<output>\nran print(0)\n</output>\n<answer>"),
     ],
 )
 def test_what_the_policy_reads(name: str, text: str) -> None:
@@ -400,6 +402,9 @@ def test_a_setting_that_cannot_work_says_so() -> None:
         ("retool", "<code>\n```python\nx = 1\nx\n```\n</code>", "x = 1\nprint(x)"),
         ("retool", "<code>2 + 2</code>", "print(2 + 2)"),
         ("retool", "```python\na\n```</code>", ""),
+        ("artist", "<python>\n2 + 2\n</python>", "2 + 2"),
+        ("artist", "<python>\n```python\nx = 1\nx\n```\n</python>", "x = 1\nx"),
+        ("artist", "print(1)</python>", ""),
     ],
 )
 def test_how_a_program_is_found(name: str, text: str, code: str | None) -> None:

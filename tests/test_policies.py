@@ -12,12 +12,13 @@ from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.policies.conversations import Conversation, VariantGenerator, play, results_of
-from rods.policies.habits import ORACLE, Habits, agent_texts, steps
+from rods.policies.habits import ORACLE, Habits, agent_texts
 from rods.policies.muon import Muon, orthogonalise
 from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
 from rods.policies.tokenizer import common_words, train_tokenizer
 from rods.rollout.template import ChatTemplate
 from rods.split import split
+from rods.synthesis.structure.oracle import steps
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolResult

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rods.config import ModelSettings, RunConfig, Start, SynthesisSettings
+from rods.config import EnvSettings, ModelSettings, RunConfig, Start, SynthesisSettings
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines import engine_factory, make_engine
@@ -123,7 +123,17 @@ def require_named(config: RunConfig) -> None:
         get_reward(stage.reward)
     if _grows(config):
         writer_factory(config.synthesis.writer)
+        _require_variants(config.env)
     packages_of(config.track.names)
+
+
+def _require_variants(settings: EnvSettings) -> None:
+    if not make_environment(settings.name, settings.arguments).varies:
+        raise ConfigError(
+            f'curriculum = "rods": there is no writer of variants for env.name {settings.name!r}. '
+            "Train with --curriculum static; a pool may grow before the run (rods synth, then "
+            "env.tasks)."
+        )
 
 
 def environment_of(config: RunConfig) -> Any:

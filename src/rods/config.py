@@ -67,7 +67,7 @@ OWN = (
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
     *("train.gae", "train.filtering", "train.local", "train.correction", "static", "track"),
     *("engine", "rollout.pipeline", "rollout.worlds"),
-    *("rewards.toolrl", "rewards.tool_n1", "rewards.artist"),
+    *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""

@@ -136,6 +136,8 @@ class Environment(Protocol):
     """Its worlds wait for something: each is played in a thread of its own."""
     capacity: int | None = None
     """Worlds that may be open at once; None: as many as there are trajectories in flight."""
+    varies: bool = True
+    """Whether writers can make variants of its tasks."""
     knowledge: Path | None = None
     """A folder that may hold `domains.toml` (what values mean, which exist, which belong together)
     and `phrases/*.toml` (how people ask for each tool). Without them kinds of values are inferred

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from rods.errors import TaskError
 from rods.infra.files import replacing, text_of
-from rods.types import Json, ToolCall, Value
+from rods.types import Json, Message, ToolCall, Value
 
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
 
@@ -66,6 +66,8 @@ class Task:
     world: Mapping[str, Json]
     """What the environment needs to make a fresh world (classes, initial configuration)."""
     provenance: Provenance = field(default=Provenance("", ""), compare=False)
+    dialogue: tuple[Message, ...] = ()
+    """What was said before the first turn; the policy reads it. Its calls were all executed."""
 
     @cached_property
     def id(self) -> str:
@@ -88,6 +90,7 @@ class Task:
     def to_json(self) -> dict[str, Json]:
         """Plain JSON; `from_json` reads it back."""
         p = self.provenance
+        said = {"dialogue": [_message_to_json(m) for m in self.dialogue]} if self.dialogue else {}
         return {
             "env": self.env,
             "category": self.category,
@@ -99,6 +102,7 @@ class Task:
                 }
                 for t in self.turns
             ],
+            **said,
             "world": dict(self.world),
             "provenance": {
                 "origin": p.origin,
@@ -144,13 +148,28 @@ class Task:
                 seed=int(p.get("seed", 0)),
                 scenarios=tuple(p.get("scenarios", ())),
             )
-            task = cls(str(data["env"]), str(data["category"]), turns, dict(data["world"]), origin)
+            said = tuple(map(_message_from_json, data.get("dialogue", ())))
+            head = (str(data["env"]), str(data["category"]))
+            task = cls(*head, turns, dict(data["world"]), origin, said)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
         return task
+
+
+def _message_to_json(message: Message) -> Json:
+    calls: list[Json] = [call_to_json(call) for call in message.calls]
+    row: dict[str, Json] = {"role": message.role, "content": message.content}
+    return {**row, "calls": calls} if calls else row
+
+
+def _message_from_json(row: Mapping[str, Any]) -> Message:
+    if row["role"] not in ("user", "assistant", "tool"):
+        raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
+    calls = tuple(call_from_json(call) for call in row.get("calls", ()))
+    return Message(row["role"], str(row["content"]), calls)
 
 
 def call_to_json(call: ToolCall) -> dict[str, Json]:

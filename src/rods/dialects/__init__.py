@@ -8,7 +8,8 @@ parse gives a verdict, and the verdict is data that goes back to the model as fe
 * `hermes` - Qwen: JSON in `<tool_call>` tags, several blocks allowed
 * `think` - EnvTuning: `<think>` and then one `<tool_call>` or one `<answer>`
 * `llama` - JSON with `name` and `parameters`, `<|python_tag|>` allowed
-* `torl`, `zerotir`, `retool` - inline: programs in fences of one response, results inserted
+* `toolrl` - ToolRL: a thought, a JSON call a line, words; `tool_n1`: a thought, a list of calls
+* `torl`, `zerotir`, `retool`, `artist` - inline: programs in one response, results inserted
 * `search_r1` - inline: queries in tags of one response, what was found inserted
 
 Yours is named `module:attribute`, `--model.dialect my_module:MyDialect`.
@@ -49,9 +50,12 @@ DIALECTS = Registry(
         "hermes": "rods.dialects.jsonic:Hermes",
         "think": "rods.dialects.think:Think",
         "llama": "rods.dialects.jsonic:Llama",
+        "toolrl": "rods.dialects.reasoned:ToolRl",
+        "tool_n1": "rods.dialects.reasoned:ToolN1",
         "torl": "rods.dialects.fences:Torl",
         "zerotir": "rods.dialects.fences:ZeroTir",
         "retool": "rods.dialects.fences:ReTool",
+        "artist": "rods.dialects.fences:Artist",
         "search_r1": "rods.dialects.searching:SearchR1",
     },
 )

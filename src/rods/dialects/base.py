@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from rods.errors import TaskError
 from rods.types import (
     Message,
     ParseVerdict,
@@ -43,6 +44,8 @@ class Dialect(Protocol):
 
     feedback_role: Role = "tool"
     """Role of the message that carries feedback about an error verdict."""
+    shows_tools: bool = False
+    """Its own description of the tools is read, whatever the chat template can show."""
 
     def system_prompt(self) -> str:
         """Short instructions: how to call, how to answer, when to call nothing."""
@@ -83,6 +86,27 @@ class Dialect(Protocol):
     ) -> tuple[Message, ...]:
         """The messages by which the model reads what its calls returned, in order."""
         return tuple(Message("tool", result.content) for result in results)
+
+    def opening(self, dialogue: Sequence[Message], user: str) -> tuple[Message, ...]:
+        """What the policy reads before its first generation, after the system's message.
+
+        Args:
+            dialogue: what was said earlier (`Task.dialogue`); mostly nothing.
+            user: text of the first turn; blank where the dialogue ends with results.
+        """
+        said = tuple(Message(m.role, self.said(m)) for m in dialogue)
+        return (*said, Message("user", user)) if user.strip() or not said else said
+
+    def said(self, message: Message) -> str:
+        """The text of an earlier message; the assistant's as this dialect would have written it."""
+        if message.role != "assistant":
+            return message.content
+        try:
+            return self.write(message.calls) if message.calls else self.answer(message.content)
+        except TaskError:
+            if message.calls:
+                raise
+            return message.content  # words that this dialect cannot say: they are read as they are
 
 
 class Asked(Protocol):

@@ -20,6 +20,7 @@ ENVIRONMENTS = Registry(
         "bfcl": "rods.envs.bfcl.world:BfclEnvironment",
         "python_tool": "rods.envs.python_tool:PythonToolEnvironment",
         "search": "rods.envs.search.environment:SearchEnvironment",
+        "function_call": "rods.envs.function_call.environment:FunctionCallEnvironment",
         "remote": "rods.envs.elsewhere.remote:RemoteEnvironment",
     },
 )
@@ -28,7 +29,15 @@ ENVIRONMENTS = Registry(
 def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> Environment:
     """The environment that a short name or `module:attribute` means.
 
+    Args:
+        name: of it.
+        arguments: of its factory, by name; one called `environment` names another environment, and
+            the factory gets that one's `module:attribute`.
+
     Raises:
         ConfigError: there is none of this name, or its factory does not take the arguments.
     """
-    return load_environment(ENVIRONMENTS.address(name), arguments)
+    given = dict(arguments or {})
+    if isinstance(given.get("environment"), str) and given["environment"]:
+        given["environment"] = ENVIRONMENTS.address(given["environment"])
+    return load_environment(ENVIRONMENTS.address(name), given)

@@ -239,7 +239,11 @@ def _unstable(task: Task, first: _Played, second: _Played) -> Iterator[CheckRow]
 def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator[CheckRow]:
     """Same words, tools and world up to a turn, but other calls, in this or an earlier task."""
     world = json.dumps(task.world, sort_keys=True)
-    heard: list[object] = [task.env, world]
+    heard: list[object] = [
+        task.env,
+        world,
+        [[m.role, m.content, str(m.calls)] for m in task.dialogue],
+    ]
     for index, turn in enumerate(task.turns):
         heard.append([turn.user, sorted(turn.withheld)])
         calls = json.dumps([call_to_json(call) for call in turn.ground_truth], sort_keys=True)
@@ -254,6 +258,8 @@ def _guessed(task: Task, played: _Played) -> Iterator[CheckRow]:
     """Values of the ground truth that nothing said so far contains."""
     seen = _Seen()
     seen.read(json.dumps(task.world, ensure_ascii=False))
+    for message in task.dialogue:
+        seen.read(f"{message.content} {message.calls}")
     known: set[str] = set()
     for index, turn in enumerate(task.turns):
         seen.read(turn.user)

@@ -114,7 +114,8 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
     template = ChatTemplate(tokenizer)
     findings: list[TemplateDiff] = []
     compared = 0
-    for case in _cases(structured(dialect), template.renders_tools):
+    spoken = structured(dialect)
+    for case in _cases(spoken, template.renders_tools and not spoken.shows_tools):
         ledger = _by_increments(template, case)
         try:
             whole = _whole(template, case, dialect in NATIVE)

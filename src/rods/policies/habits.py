@@ -12,21 +12,17 @@ plays nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from rods.dialects import Dialect
-from rods.synthesis.structure.trace import leaves
-from rods.task import Task, Turn
-from rods.types import ToolCall, ToolResult
+from rods.synthesis.structure.oracle import DONE, abstention, steps, words_of
+from rods.task import Task
+from rods.types import ToolResult
 
 Results: TypeAlias = Sequence[Sequence[ToolResult]]
 """What the ground truth returns, by turn."""
-
-DONE = "Done."
-MISSING_TOOL = "I have no tool for that."
-MISSING_VALUE = "Which one exactly? Please tell me more."
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ def agent_texts(
     for index, (turn, results) in enumerate(zip(task.turns, played, strict=True)):
         known += "\n" + turn.user
         if not turn.ground_truth:
-            texts.append(_abstention(task, index))
+            texts.append(abstention(task, index))
             continue
         kept = len(turn.ground_truth)
         if rng.random() < habits.stop:
@@ -73,12 +69,6 @@ def agent_texts(
         known += "".join("\n" + result.content for result in results[:kept])
         texts.append(DONE)
     return texts
-
-
-def _abstention(task: Task, index: int) -> str:
-    """What is said where something is missing: a tool is given back later without a word."""
-    later = task.turns[index + 1] if index + 1 < len(task.turns) else Turn("")
-    return MISSING_VALUE if later.user else MISSING_TOOL
 
 
 def _stop(
@@ -94,32 +84,7 @@ def _stop(
     unheard = "".join("\n" + r.content for r in results[kept:])
     for turn in task.turns[index + 1 :]:
         heard += "\n" + turn.user
-        words = [word for call in turn.ground_truth for word in _words(call)]
+        words = [word for call in turn.ground_truth for word in words_of(call)]
         if any(len(w) > 1 and w in unheard and w not in heard for w in words):
             return len(calls)
     return kept
-
-
-def steps(turn: Turn, results: Sequence[ToolResult], known: str) -> Iterator[list[ToolCall]]:
-    """A turn's calls, parted where a call needs what an earlier one of the turn returned.
-
-    Args:
-        turn: with at least one call.
-        results: of its calls, in order.
-        known: everything that the agent has read before the turn's first call.
-    """
-    step: list[ToolCall] = []
-    unread = ""
-    for call, result in zip(turn.ground_truth, results, strict=True):
-        if step and any(w not in known and len(w) > 1 and w in unread for w in _words(call)):
-            yield step
-            step, known, unread = [], known + unread, ""
-        step.append(call)
-        unread += "\n" + result.content
-    yield step
-
-
-def _words(call: ToolCall) -> list[str]:
-    """Texts and numbers among the arguments."""
-    values = (leaf.value for leaf in leaves(dict(call.arguments)))
-    return [str(v) for v in values if isinstance(v, str | int | float) and not isinstance(v, bool)]

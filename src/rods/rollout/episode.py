@@ -1,7 +1,8 @@
 """Episode: one policy plays one task in one world.
 
 Owns the conversation: what the policy reads and when, the token ledger, the budgets and the
-deadline. Never scores and never shows the ground truth: of a task only the users' texts are read.
+deadline. Never scores and never shows the ground truth: of a task only what was said earlier and
+the users' texts are read.
 
 Worlds are synchronous. They are called inline, which is right for in-process worlds that take
 microseconds; the deadline is looked at between calls. An environment that waits for something sets
@@ -101,6 +102,11 @@ class Episode:
     def _dialect(self) -> Dialect:
         return structured(self._context.dialect)
 
+    @property
+    def _rendered(self) -> bool:
+        """Whether the chat template shows the tools."""
+        return self._context.template.renders_tools and not self._dialect.shows_tools
+
     async def play(self) -> Trajectory:
         """Play until the task is done, a budget is spent or infrastructure fails."""
         failure = None
@@ -170,7 +176,7 @@ class Episode:
         self._tools = {spec.name: spec for spec in offered}
         if index == 0:
             system = self._dialect.system_prompt()
-            if offered and not self._context.template.renders_tools:
+            if offered and not self._rendered:
                 system += "\n\n" + self._dialect.describe(offered)
             self._say(Message("system", system))
         new = [s for s in offered if s.name not in self._announced] if index else []
@@ -178,7 +184,10 @@ class Episode:
         parts = [self._task.turns[index].user]
         if new:
             parts.append(f"{MORE_TOOLS}\n{self._dialect.describe(new)}")
-        self._say(Message("user", "\n\n".join(part for part in parts if part.strip())))
+        text = "\n\n".join(part for part in parts if part.strip())
+        earlier = () if index else self._task.dialogue
+        for message in self._dialect.opening(earlier, text):
+            self._say(message)
 
     async def _turn(self, world: World, index: int) -> StopReason | None:
         """Generate until the policy answers, the steps are used up or a budget is spent."""
@@ -218,7 +227,7 @@ class Episode:
             return self._context.template.increment(self._pending, self._closed)
         known = self._context.prompts.get(self._task.id)
         if known is None:
-            tools = list(self._tools.values()) if self._context.template.renders_tools else []
+            tools = list(self._tools.values()) if self._rendered else []
             known = self._context.template.prompt(self._pending, tools)
             self._context.prompts[self._task.id] = known
         return known

@@ -37,10 +37,11 @@ class InlineEpisode(Episode):
 
     async def _begin(self, world: World, index: int) -> None:
         """Enter the turn: the prompt is pending as raw text."""
-        if len(self._task.turns) != 1:
+        if len(self._task.turns) != 1 or self._task.dialogue:
             raise TaskError(
-                f"task {self._task.id} has {len(self._task.turns)} turns; an inline dialect plays "
-                "tasks with one question. Set model.dialect to one with structured calls."
+                f"task {self._task.id} has {len(self._task.turns)} turns and "
+                f"{len(self._task.dialogue)} earlier messages; an inline dialect plays tasks with "
+                "one question. Set model.dialect to one with structured calls."
             )
         self._owner.begin_turn()
         await self._owner(world.begin_turn, index)

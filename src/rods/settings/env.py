@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from rods.settings.base import Settings, Texts, one_or_many
+from rods.settings.base import Settings, Share, Texts, one_or_many
 
 
 class BfclSettings(Settings):
@@ -51,6 +51,17 @@ class PythonToolSettings(_Asking):
     """MiB that one program may use beside the interpreter and the preloaded packages."""
 
 
+class FunctionCallSettings(Settings):
+    """`env.name = "function_call"`: single steps."""
+
+    environment: str = "bfcl"
+    """Environment whose tasks are split into single steps: its own, or those of files in its form
+    that `env.tasks` names. Published data sets are named there too."""
+    masked: Share = 0.0
+    """Share of the steps whose tools and parameters get names that say nothing, so that their
+    descriptions must be read."""
+
+
 class RemoteSettings(Settings):
     """`env.name = "remote"`: the environment that `rods serve-env` plays on another machine."""
 
@@ -81,8 +92,9 @@ class EnvSettings(Settings):
     name: str = "bfcl"
     """Short name, or `module:attribute` of an `Environment` or a factory of one."""
     tasks: Texts = ()
-    """Files of original tasks: JSON lines of ours, or for `python_tool` and `search` published
-    data sets (JSON, JSON lines or Parquet); empty: those of the benchmark, or generated ones."""
+    """Files of original tasks: JSON lines of ours, or for `python_tool`, `search` and
+    `function_call` published data sets (JSON, JSON lines or Parquet); empty: those of the
+    benchmark, or generated ones."""
     held_out: float = Field(default=0.25, ge=0, lt=1)
     """Share of the scenarios in `tasks`, or of generated questions, that is held out; 0: none, all
     is trained on and `evaluation.files` is evaluated on. The benchmark's is a half."""
@@ -91,6 +103,7 @@ class EnvSettings(Settings):
     bfcl: BfclSettings = BfclSettings()
     search: SearchSettings = SearchSettings()
     python_tool: PythonToolSettings = PythonToolSettings()
+    function_call: FunctionCallSettings = FunctionCallSettings()
     remote: RemoteSettings = RemoteSettings()
     questions: QuestionSettings = QuestionSettings()
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
@@ -102,5 +115,10 @@ class EnvSettings(Settings):
         section = getattr(self, self.name, None)
         if not isinstance(section, Settings):
             return dict(self.options)
-        asked = {"questions": self.questions.model_dump(mode="json")}
-        return section.model_dump(mode="json") | (asked if isinstance(section, _Asking) else {})
+        made = section.model_dump(mode="json")
+        if isinstance(section, _Asking):
+            made["questions"] = self.questions.model_dump(mode="json")
+        if isinstance(section, FunctionCallSettings) and section.environment != self.name:
+            other = self.model_copy(update={"name": section.environment})
+            made["arguments"] = other.arguments
+        return made

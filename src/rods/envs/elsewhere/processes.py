@@ -62,6 +62,7 @@ class ProcessEnvironment(Environment):
         """
         self._inner = inner
         self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
+        self.varies = inner.varies
         self._made_of = (name, dict(arguments))
         self._seconds = seconds
         self._free: SimpleQueue[_Worker] = SimpleQueue()

@@ -19,16 +19,15 @@ with one answer is one task; its text names its scenario, so it stands on one si
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.errors import TaskError
-from rods.infra.files import parquet_rows, text_of
+from rods.infra.rows import file_rows
 from rods.task import Provenance, Task, Turn, read_tasks
 from rods.types import Json
 
@@ -74,7 +73,7 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
     if not path.is_file():
         raise TaskError(f"{path}: there is no such file of tasks.")
     tasks: dict[Row, Task] = {}
-    for number, value in _rows(path):
+    for number, value in file_rows(path, "questions", TaskError, COLUMNS):
         if number == 1 and isinstance(value, dict) and {"turns", "world"} <= set(value):
             return list(read_tasks(path))
         row = read_row(value, f"{path}, row {number}")
@@ -187,38 +186,3 @@ def _task(row: Row, env: str, origin: str) -> Task:
     scenario = "question-" + hashlib.sha256(row.question.encode()).hexdigest()[:16]
     category = origin.rpartition("-")[0]
     return Task(env, category, (Turn(row.question),), world, Provenance(origin, scenario))
-
-
-# -- files ---------------------------------------------------------------------------------------
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Any]]:
-    """Rows with their numbers, from 1 (JSON lines: the number of the line)."""
-    if path.suffix == ".parquet":
-        found = parquet_rows(path, "questions", TaskError, COLUMNS)
-        yield from enumerate((row for _, row in found), 1)
-        return
-    text = text_of(path, "questions", TaskError)
-    if path.suffix == ".json":
-        yield from enumerate(_json(path, text), 1)
-        return
-    for number, line in enumerate(text.split("\n"), 1):  # splitlines also cuts at U+2028
-        if line.strip():
-            yield number, _loads(line, f"{path}, row {number}")
-
-
-def _json(path: Path, text: str) -> list[Any]:
-    found = _loads(text, str(path))
-    if isinstance(found, dict):
-        lists = [v for v in cast("dict[str, Any]", found).values() if isinstance(v, list)]
-        found = lists[0] if len(lists) == 1 else found
-    if not isinstance(found, list):
-        raise TaskError(f"{path}: not a list of rows. Name a file of JSON lines .jsonl.")
-    return cast("list[Any]", found)
-
-
-def _loads(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise TaskError(f"{where}: not JSON: {error}. Mend it, or remove the row.") from error

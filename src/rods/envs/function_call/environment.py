@@ -1,0 +1,151 @@
+"""The environment of single steps: its tasks, their two sides, and worlds that execute nothing.
+
+Owns the choice between files and tasks of another environment that are split, and which steps are
+masked. Forms of rows are in `rows`, splitting in `split`.
+
+    environment = make_environment("function_call", {"environment": "bfcl"})
+    environment.tasks(held_out=0.25)                    # steps of that environment's tasks
+    environment.load(Path("toolace.json"))              # steps of a published data set
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rods.env import Environment, World, load_environment
+from rods.envs.function_call.masking import masked
+from rods.envs.function_call.rows import COLUMNS, SingleStep, read_row
+from rods.envs.function_call.split import single_steps
+from rods.envs.function_call.world import FunctionCallWorld, tools_to_json
+from rods.errors import ConfigError, TaskError
+from rods.infra.rows import file_rows
+from rods.split import Split, sides
+from rods.task import Provenance, Task, Turn, read_tasks
+from rods.types import Json
+
+_LOG = logging.getLogger(__name__)
+SHOWN = 5
+"""Dropped steps of a file that are named one by one; all are counted."""
+
+
+class FunctionCallEnvironment(Environment):
+    """Single steps of function calling.
+
+    Args:
+        environment: `module:attribute` of another environment, whose tasks are split.
+        masked: Share of the steps whose tools and parameters get names that say nothing.
+        arguments: Of the other environment's factory.
+    """
+
+    name = "function_call"
+    varies = False
+
+    def __init__(
+        self,
+        environment: str = "",
+        masked: float = 0.0,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._other = (environment, dict(arguments or {}))
+        self._masked = masked
+
+    def open(self, task: Task) -> World:
+        """A fresh world; raises `TaskError` for a task of another environment, or of many turns."""
+        if task.env != self.name or len(task.turns) != 1:
+            raise TaskError(
+                f"task {task.id}: env is {task.env!r} with {len(task.turns)} turns, expected "
+                f"{self.name!r} with one."
+            )
+        return FunctionCallWorld(task)
+
+    def tasks(self, held_out: float) -> Sequence[Task]:
+        """Steps of the other environment's own tasks."""
+        source = self._source()
+        return self._split(source.tasks(held_out), source)
+
+    def load(self, path: Path) -> list[Task]:
+        """Steps of a file: a published data set, steps of ours, or tasks of the other
+        environment, which are split.
+
+        Raises:
+            TaskError: the file is missing, or a row of it is broken.
+        """
+        made: list[Task] = []
+        dropped: list[str] = []
+        for number, value in file_rows(path, "steps", TaskError, COLUMNS):
+            if number == 1 and isinstance(value, dict) and {"turns", "world"} <= set(value):
+                return self._ours(path)
+            where = f"{path}, row {number}"
+            steps, faults = read_row(value, where)
+            dropped += [f"{where}: {fault}" for fault in faults]
+            made += [_task(s, self.name, f"{path.stem}-{number}", k) for k, s in enumerate(steps)]
+        for fault in dropped[:SHOWN]:
+            _LOG.warning("%s; this step is dropped", fault)
+        if dropped:
+            _LOG.warning("%s: %d steps are dropped, %d are kept", path, len(dropped), len(made))
+        return self._marked({task.id: task for task in made}.values())
+
+    def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
+        """Steps of the other environment's own tasks by its sides, others by scenario."""
+        if held_out is not None:
+            return super().part(tasks, held_out)
+        source = self._source()
+        theirs = source.part(source.tasks(0.0), None)
+        out = {task.provenance.scenario for task in theirs.held_out}
+        parts: tuple[list[Task], list[Task]] = ([], [])
+        for task in tasks:
+            parts[task.provenance.scenario in out].append(task)
+        return sides(*parts)
+
+    def _source(self) -> Environment:
+        """The environment whose tasks are split.
+
+        Raises:
+            ConfigError: none is named.
+        """
+        if not self._other[0]:
+            raise ConfigError(
+                "env.function_call.environment names no environment whose tasks could be split; "
+                "name one, or a file of steps in env.tasks."
+            )
+        return load_environment(*self._other)
+
+    def _ours(self, path: Path) -> list[Task]:
+        tasks = list(read_tasks(path))
+        source = self._source() if any(task.env != self.name for task in tasks) else None
+        made: list[Task] = []
+        for task in tasks:
+            if task.env == self.name or source is None:
+                made.append(task)
+            else:
+                made += single_steps(task, source, self.name)
+        return self._marked(made)
+
+    def _split(self, tasks: Iterable[Task], source: Environment) -> list[Task]:
+        made = (step for task in tasks for step in single_steps(task, source, self.name))
+        return self._marked({step.id: step for step in made}.values())
+
+    def _marked(self, tasks: Iterable[Task]) -> list[Task]:
+        """Steps, a share of them masked: always the same ones under the same names."""
+        made: list[Task] = []
+        for task in tasks:
+            rng = random.Random(f"rods-masked-{task.id}")
+            made.append(masked(task, rng) if rng.random() < self._masked else task)
+        return made
+
+
+def _task(step: SingleStep, env: str, row: str, number: int) -> Task:
+    world: dict[str, Json] = {"tools": tools_to_json(step.tools)}
+    if step.response is not (not step.calls):
+        world["response"] = step.response
+    first = next((m.content for m in step.dialogue if m.role == "user"), step.user)
+    scenario = "asked-" + hashlib.sha256(first.encode()).hexdigest()[:16]
+    category = "multiple" if step.dialogue else "single"
+    turn = Turn(step.user, step.calls)
+    provenance = Provenance(f"{row}-{number}", scenario)
+    return Task(env, category, (turn,), world, provenance, step.dialogue)

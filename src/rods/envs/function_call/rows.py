@@ -1,0 +1,234 @@
+"""Published data sets of function calling that a user has on disk, read as single steps.
+
+Owns which forms of a row there are, and what is tools, dialogue and wanted calls in each. Never
+fetches anything.
+
+* xLAM and Hammer: `query`, `tools` and `answers`, the last two as JSON or as texts of it
+* ToolACE: `system` with the list of tools, `conversations`; one step for each message with calls
+* Tool-N1: `raw_system`, `tools`, `conversations`, `answer`
+* ToolRL's rlla: `instruction`, `input`, `output`, or as verl rows (`prompt`, `reward_model`)
+* our own task rows (`rods.envs.function_call.environment` splits those of several turns)
+
+    steps, dropped = read_row(row, "toolace.json, row 7")
+
+A row of no form is an error. A step whose calls cannot be used (of a tool that is not in its list,
+with a number that JSON cannot say, or that look like calls and cannot be read) is dropped, and the
+caller says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from rods.dialects.base import check_calls
+from rods.envs.function_call.rlla import dialogue_of, truth_of
+from rods.envs.function_call.rlla import tools_of as rlla_tools
+from rods.envs.function_call.schema import schema_of
+from rods.envs.function_call.toolace import called, listed_tools
+from rods.errors import TaskError
+from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
+
+FORMS = (
+    "query, tools and answers (xLAM, Hammer), system and conversations (ToolACE), tools, "
+    "conversations and answer (Tool-N1), instruction, input and output or prompt and reward_model "
+    "(rlla), or a task row of ours"
+)
+COLUMNS = frozenset(
+    (
+        *("query", "tools", "answers", "system", "conversations", "raw_system", "answer"),
+        *("instruction", "input", "output", "prompt", "reward_model"),
+    )
+)
+"""What is read of a Parquet file."""
+_ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
+_RESULTS = ("observation", "tool", "function_response", "function")
+
+
+class SingleStep(NamedTuple):
+    """One step: what is read, and what is wanted."""
+
+    tools: Sequence[ToolSpec]
+    dialogue: tuple[Message, ...]
+    user: str
+    """The last message, if it is the user's; blank where the dialogue ends with results."""
+    calls: tuple[ToolCall, ...]
+    response: bool
+    """Whether words are wanted."""
+
+
+class Read(NamedTuple):
+    """What a row gave."""
+
+    steps: list[SingleStep]
+    dropped: list[str]
+    """Why a step cannot be used."""
+
+
+def read_row(value: object, where: str) -> Read:
+    """The steps of one row, and why others of it are dropped.
+
+    Raises:
+        TaskError: it has none of the forms, or a part of it is missing; `where` begins the message.
+    """
+    try:
+        steps, dropped = _steps(value)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise TaskError(f"{where}: {what}. Expected {FORMS}.") from error
+    kept: list[SingleStep] = []
+    for step in steps:
+        fault = _fault(step)
+        if fault:
+            dropped.append(fault)
+        else:
+            kept.append(step)
+    return Read(kept, dropped)
+
+
+def _steps(value: object) -> Read:
+    if not isinstance(value, dict):
+        raise TypeError(f"the row is {value!r:.60}, expected an object")
+    row = cast("dict[str, Any]", value)
+    if row.get("answers") is not None and row.get("query") is not None:
+        return Read([_asked(row)], [])
+    if row.get("answer") is not None and row.get("conversations") is not None:
+        return Read([_answered(row)], [])
+    if row.get("system") is not None and row.get("conversations") is not None:
+        return _conversation(row)
+    if row.get("instruction") is not None:
+        return Read([_rlla(row["instruction"], row["input"], row["output"])], [])
+    if row.get("reward_model") is not None:
+        said = {m["role"]: m["content"] for m in row["prompt"]}
+        return Read([_rlla(said["system"], said["user"], row["reward_model"]["ground_truth"])], [])
+    raise ValueError(f"its keys {sorted(row)} are of no form")
+
+
+def _fault(step: SingleStep) -> str:
+    """Why a step cannot be used, or an empty text."""
+    if not step.tools:
+        return "there are no tools"
+    if not step.user.strip() and not step.dialogue:
+        return "nothing was said"
+    if not step.calls:
+        return ""
+    parsed = check_calls(step.calls, {spec.name: spec for spec in step.tools})
+    if parsed.verdict is ParseVerdict.UNKNOWN_TOOL:
+        return f"a call of a tool that is not in its list: {list(step.calls)}"
+    try:
+        json.dumps([dict(call.arguments) for call in step.calls], allow_nan=False)
+    except ValueError:
+        return f"a number that JSON cannot say: {list(step.calls)}"
+    return ""
+
+
+# -- forms ---------------------------------------------------------------------------------------
+
+
+def _asked(row: dict[str, Any]) -> SingleStep:
+    calls = _calls(_loaded(row["answers"], "answers"))
+    tools = _tools(_loaded(row["tools"], "tools"))
+    return SingleStep(tools, (), _text(row["query"], "query"), calls, not calls)
+
+
+def _answered(row: dict[str, Any]) -> SingleStep:
+    calls = _calls(_loaded(row["answer"], "answer"))
+    tools = _tools(_loaded(row["tools"], "tools"))
+    said = [_message(m) for m in _loaded(row["conversations"], "conversations")]
+    return _last_apart(tools, said, calls)
+
+
+def _conversation(row: dict[str, Any]) -> Read:
+    """A step for each message with calls; the messages before it are its dialogue."""
+    tools = [_tool(t) for t in listed_tools(_text(row["system"], "system"))]
+    made, dropped, said = list[SingleStep](), list[str](), list[Message]()
+    for entry in _loaded(row["conversations"], "conversations"):
+        try:
+            message = _message(entry, [spec.name for spec in tools])
+        except SyntaxError as error:
+            dropped.append(str(error))
+            break  # what follows answers calls that nobody can read
+        if message.calls:
+            made.append(_last_apart(tools, said, message.calls))
+        said.append(message)
+    return Read(made, dropped)
+
+
+def _rlla(instruction: object, asked: object, truth: object) -> SingleStep:
+    tools = [_tool(t) for t in rlla_tools(_text(instruction, "instruction"))]
+    calls, response = truth_of(_text(truth, "output"))
+    step = _last_apart(tools, dialogue_of(_text(asked, "input")), calls)
+    return step._replace(response=response)
+
+
+def _last_apart(
+    tools: Sequence[ToolSpec], said: Sequence[Message], calls: tuple[ToolCall, ...]
+) -> SingleStep:
+    if said and said[-1].role == "user":
+        return SingleStep(tools, tuple(said[:-1]), said[-1].content, calls, not calls)
+    return SingleStep(tools, tuple(said), "", calls, not calls)
+
+
+# -- parts ---------------------------------------------------------------------------------------
+
+
+def _message(entry: object, names: Sequence[str] | None = None) -> Message:
+    """A message; with `names` of tools, one of the assistant may be calls written as text."""
+    if not isinstance(entry, dict):
+        raise TypeError(f"a message is {entry!r:.60}, expected an object with from and value")
+    row = cast("dict[str, Any]", entry)
+    role, value = row.get("from", row.get("role")), row.get("value", row.get("content"))
+    if role in _RESULTS:
+        return Message("tool", value if isinstance(value, str) else json.dumps(value))
+    if role == "function_call":
+        return Message("assistant", "", _calls(_loaded(value, "function_call")))
+    if role not in _ROLES:
+        raise ValueError(f"a message is from {role!r}, expected user, assistant or tool")
+    text = _text(value, f"a message from {role}")
+    if _ROLES[role] == "user":
+        return Message("user", text)
+    calls = () if names is None else called(text, names)
+    return Message("assistant", "" if calls else text, calls)
+
+
+def _calls(rows: list[Any]) -> tuple[ToolCall, ...]:
+    """Objects with a name and its arguments; a text is one of them once more as JSON."""
+    made: list[ToolCall] = []
+    for row in rows:
+        table = json.loads(row) if isinstance(row, str) else row
+        if not isinstance(table, dict) or not isinstance(table.get("name"), str):
+            raise TypeError(f"a call is {row!r:.60}, expected an object with name and arguments")
+        arguments = table["arguments"] if "arguments" in table else table.get("parameters", {})
+        if not isinstance(arguments, dict):
+            raise TypeError(f"the arguments of {table['name']} are {arguments!r:.60}")
+        made.append(ToolCall(table["name"], arguments))
+    return tuple(made)
+
+
+def _tools(rows: list[Any]) -> list[ToolSpec]:
+    return [_tool(row) for row in rows]
+
+
+def _tool(row: object) -> ToolSpec:
+    if not isinstance(row, dict):
+        raise TypeError(f"a tool is {row!r:.60}, expected an object with name and parameters")
+    table = cast("dict[str, Any]", row)
+    table = table["function"] if isinstance(table.get("function"), dict) else table
+    name = _text(table["name"], "the name of a tool")
+    return ToolSpec(name, str(table.get("description") or ""), schema_of(table.get("parameters")))
+
+
+def _loaded(value: object, what: str) -> list[Any]:
+    """A list, or one as a text of JSON."""
+    found = json.loads(value) if isinstance(value, str) else value
+    found = [found] if isinstance(found, dict) else found
+    if not isinstance(found, list):
+        raise TypeError(f"{what} is {value!r:.60}, expected a list")
+    return cast("list[Any]", found)
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is {value!r:.60}, expected a text")
+    return value

@@ -1,0 +1,113 @@
+"""World of a single step: calls are written down, nothing is executed.
+
+Owns the tools of a step, which calls were made and whether they are the wanted ones.
+
+    world = FunctionCallWorld(task)
+    world.begin_turn(0)
+    world.call(ToolCall("ls", {}))
+    world.end_turn().solved             # exactly the wanted calls, in any order
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from rods.env import TurnVerdict
+from rods.envs.judge import refusal
+from rods.envs.turns import Turns
+from rods.errors import TaskError
+from rods.task import Task, call_to_json
+from rods.types import Json, ToolCall, ToolResult, ToolSpec
+
+NOTED = "Noted; nothing is executed here."
+
+
+class FunctionCallWorld(Turns):
+    """One single-use world of one step."""
+
+    __slots__ = ("_made", "_specs")
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self._specs = tools_of(task)
+        self._made: list[ToolCall] = []
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools of the step."""
+        return self._specs
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Write a call down; one of another tool is refused."""
+        self._expect_turn("call")
+        self._calls += 1
+        self._made.append(call)
+        names = [spec.name for spec in self._specs]
+        return (
+            ToolResult(NOTED) if call.name in names else ToolResult(refusal(call.name, names), True)
+        )
+
+    def end_turn(self) -> TurnVerdict:
+        """Compare the calls with the wanted ones as multisets; 1 equals 1.0, but not true."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        wanted = self._task.turns[self._turn].ground_truth
+        same = Counter(map(key_of, self._made)) == Counter(map(key_of, wanted))
+        return TurnVerdict(bool(wanted), self._calls, same, same, same)
+
+    def snapshot(self) -> list[str]:
+        """The calls so far."""
+        self._expect_open("snapshot")
+        return [key_of(call) for call in self._made]
+
+    def close(self) -> None:
+        """Calls are refused from now on."""
+        self._closed, self._in_turn = True, False
+
+
+def tools_of(task: Task) -> tuple[ToolSpec, ...]:
+    """The tools that stand in a step's world.
+
+    Raises:
+        TaskError: they are not there, or one of them is not a tool.
+    """
+    rows = task.world.get("tools")
+    try:
+        return tuple(_tool(row) for row in cast("list[Any]", rows))
+    except (KeyError, TypeError) as error:
+        raise TaskError(
+            f"task {task.id}: world['tools'] must be a list of objects with name, description and "
+            f"parameters (a JSON schema): {error}."
+        ) from error
+
+
+def _tool(row: Mapping[str, Any]) -> ToolSpec:
+    name, schema = row["name"], row["parameters"]
+    if not isinstance(name, str) or not isinstance(schema, dict):
+        raise TypeError(f"{name!r} with parameters {schema!r:.60}")
+    return ToolSpec(name, str(row.get("description", "")), cast("dict[str, Json]", schema))
+
+
+def tools_to_json(specs: Sequence[ToolSpec]) -> list[Json]:
+    """What `tools_of` reads."""
+    return [
+        {"name": s.name, "description": s.description, "parameters": dict(s.parameters)}
+        for s in specs
+    ]
+
+
+def key_of(call: ToolCall) -> str:
+    """Equal for calls that ask for the same; the order of arguments does not matter."""
+    return json.dumps(_plain(call_to_json(call)), sort_keys=True)
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
