@@ -2,9 +2,10 @@
 
 The detector reads rewards that training computed anyway, so it must cost next to nothing beside a
 step of seconds. This plays epochs of a full-size pool (400 original tasks, 400 variants, groups of
-16) with made-up rewards and a queue that answers at once, and times each call of the curriculum.
+16) with made-up rewards and a queue that answers at once, and times each call of the curriculum. A
+step draws once and judges once; the figures for the log and the checkpoint's snapshot are apart.
 
-    python benchmarks/boundary_cost.py [--steps 120] [--tasks 400] [--json]
+    python benchmarks/boundary_cost.py [--steps 120] [--tasks 400] [--done 0.9] [--json]
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rods.config import RunConfig, parse_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.env import TurnVerdict
+from rods.records import judgement_figures
 from rods.reward import Score
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Group, Trajectory
@@ -88,38 +92,58 @@ def rollout(task: Task, k: int, rng: random.Random) -> tuple[Group, list[Score]]
     return Group(task, members, 0), [Score(v) for v in values]
 
 
-def play(config: RunConfig, folder: Path, steps: int, originals: int) -> dict[str, list[float]]:
-    """Milliseconds of each call, by name."""
-    took: dict[str, list[float]] = {n: [] for n in ("start_epoch", "step", "metrics", "snapshot")}
-    curriculum = OnlineCurriculum(config, tasks(originals), folder / "pool.sqlite", InstantQueue())
+class Clock:
+    """Milliseconds by name, on the clock and of this process."""
+
+    def __init__(self) -> None:
+        self.clock: dict[str, list[float]] = defaultdict(list)
+        self.cpu: dict[str, list[float]] = defaultdict(list)
+
+    @contextmanager
+    def __call__(self, name: str) -> Generator[None]:
+        """Time what is done within."""
+        clock, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.cpu[name].append(1000 * (time.process_time() - cpu))
+        self.clock[name].append(1000 * (time.perf_counter() - clock))
+
+    def rows(self) -> dict[str, dict[str, float]]:
+        """Medians and the longest."""
+        return {
+            name: {
+                "median_ms": round(statistics.median(clock), 2),
+                "max_ms": round(max(clock), 2),
+                "processor_ms": round(statistics.median(self.cpu[name]), 2),
+            }
+            for name, clock in self.clock.items()
+        }
+
+
+def play(config: RunConfig, folder: Path, options: argparse.Namespace) -> tuple[Clock, int]:
+    """Each call timed; and how many variants were active at the end."""
+    timed = Clock()
+    n, made = config.rollout.tasks_per_step, tasks(options.tasks)
+    curriculum = OnlineCurriculum(config, made, folder / "pool.sqlite", InstantQueue())
     rng = random.Random(0)
-
-    def timed(name: str, since: float) -> None:
-        took[name].append(1000 * (time.perf_counter() - since))
-
-    while len(took["step"]) < steps:
+    for _ in range(options.steps):
         if curriculum.epoch_done:
-            start = time.perf_counter()
-            curriculum.start_epoch()
-            timed("start_epoch", start)
-        start = time.perf_counter()
-        leased = [lease.task for lease in curriculum.leases(config.rollout.tasks_per_step)]
-        spent = time.perf_counter() - start
-        groups = [rollout(task, config.rollout.k, rng) for task in leased]
-        start = time.perf_counter() - spent
-        for group, scores in groups:
-            curriculum.observe(group, scores)
-        timed("step", start)
-        start = time.perf_counter()
-        curriculum.metrics()
-        timed("metrics", start)
-        start = time.perf_counter()
-        curriculum.buffer.snapshot(folder / "snapshot.sqlite")
-        timed("snapshot", start)
-    counts = curriculum.buffer.pool.counts()
-    took["active variants"] = [float(counts.active)]
+            with timed("start of an epoch"):
+                curriculum.start_epoch()
+            skipped = curriculum.leases(int(options.done * curriculum.buffer.remaining))
+            curriculum.buffer.complete([lease.task.id for lease in skipped])
+        with timed("draw"):
+            leased = curriculum.leases(n)
+        played = [(*rollout(task, config.rollout.k, rng), epoch) for task, epoch in leased]
+        with timed("judge"):
+            judged = curriculum.observe_all(played)
+        with timed("figures for the log"):
+            judgement_figures(curriculum, [j for j in judged if j is not None])
+            curriculum.metrics()
+        with timed("snapshot"):
+            curriculum.buffer.snapshot(folder / "snapshot.sqlite")
+    active = curriculum.buffer.pool.counts().active
     curriculum.close()
-    return took
+    return timed, active
 
 
 def main() -> None:
@@ -127,6 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--tasks", type=int, default=400, help="original tasks")
+    parser.add_argument("--done", type=float, default=0.0, help="share of an epoch to begin at")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     data = {
@@ -136,18 +161,17 @@ def main() -> None:
         "stages": [{"name": "all", "epochs": 1000, "expand": True}],
     }
     with tempfile.TemporaryDirectory() as folder:
-        took = play(parse_config(data, "benchmark"), Path(folder), options.steps, options.tasks)
-    active = int(took.pop("active variants")[0])
-    rows = {
-        name: {"median_ms": round(statistics.median(v), 2), "max_ms": round(max(v), 2)}
-        for name, v in took.items()
-    }
+        timed, active = play(parse_config(data, "benchmark"), Path(folder), options)
+    rows = timed.rows()
     if options.json:
         print(json.dumps({"active_variants": active, **rows}))
         return
     print(f"{options.tasks} original tasks, {active} active variants, 32 groups of 16 a step")
     for name, row in rows.items():
-        print(f"{name:12} median {row['median_ms']:8.2f} ms   max {row['max_ms']:8.2f} ms")
+        print(
+            f"{name:20} median {row['median_ms']:8.2f} ms   max {row['max_ms']:8.2f} ms   "
+            f"processor {row['processor_ms']:8.2f} ms"
+        )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from rods.curriculum.journal import METERS
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.stages import stage_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError
+from rods.reward import Score
 
 GROW = [{"name": "grow", "epochs": 4, "expand": True}]
 
@@ -340,3 +341,60 @@ def test_a_resume_needs_the_snapshot_alone(curriculum_of, tmp_path):
     again = curriculum_of(name="damaged.sqlite", snapshot=tmp_path / "saved.sqlite")
     again.load_state_dict(state)
     assert again.buffer.drawn(0) == curriculum.buffer.drawn(0)
+
+
+def test_groups_observed_together_leave_what_they_leave_one_by_one(curriculum_of):
+    queues = FakeQueue(), FakeQueue()
+    kinds = {"replay": {"inject": 1.0, "retest": 0.5, "cap": 6}}
+    one, together = (curriculum_of(q, name=str(i), **kinds) for i, q in enumerate(queues))
+    rows = {one: [], together: []}
+    while not one.done:
+        for curriculum in (one, together):
+            played = []
+            for task, epoch in curriculum.draw(5):
+                values = rewards(task, epoch)
+                unjudged = task.turns[0].user.endswith("3") and epoch == 1
+                given = group(task, values[:1], 3) if unjudged else group(task, values)
+                played.append((*given, epoch))
+            if curriculum is one:
+                judged = [one.observe(*given) for given in played]
+            else:
+                judged = together.observe_all(played)
+            rows[curriculum] += [j and curriculum.log_row(j) for j in judged]
+        assert one.metrics() == together.metrics()
+        assert one.state_dict() == together.state_dict()
+    assert together.done and rows[one] == rows[together]
+    assert queues[0].requests == queues[1].requests
+    meters = [together.buffer.journal.meters(e) for e in range(4)]
+    assert any("unjudged" in m for m in meters) and any("zero_variance" in m for m in meters)
+    assert any(name.startswith("retired") for m in meters for name in m)
+
+
+def test_an_error_takes_all_groups_observed_together_back(curriculum_of):
+    queue = FakeQueue()
+    curriculum = curriculum_of(queue)
+    curriculum.start_epoch()
+    played = [(*group(task, half(task)), epoch) for task, epoch in curriculum.leases(16)]
+    before, pool = curriculum.metrics(), curriculum.buffer.pool.counts()
+    bad = (played[-1][0], [Score(9.0)] * 4, 0)
+    with pytest.raises(RewardError, match="needs rewards in"):
+        curriculum.observe_all([*played[:-1], bad])
+    assert queue.requests == {}, "an order of what did not happen"
+    assert curriculum.metrics() == before and curriculum.buffer.pool.counts() == pool
+    assert curriculum.buffer.completed == 0 and curriculum.buffer.visits.latest(0) == []
+    curriculum.observe_all(played)
+    assert curriculum.buffer.completed == 16 and len(queue.requests) == 4
+
+
+def test_an_order_is_written_down_before_it_is_submitted(curriculum_of):
+    class Watched(FakeQueue):
+        def submit(self, request_id, *rest):
+            assert not curriculum.buffer._db._connection.in_transaction
+            assert request_id in {r.id for r in curriculum.buffer.journal.open_requests()}
+            super().submit(request_id, *rest)
+
+    queue = Watched()
+    curriculum = curriculum_of(queue)
+    curriculum.start_epoch()
+    curriculum.observe_all([(*group(t, half(t)), e) for t, e in curriculum.leases(16)])
+    assert len(queue.requests) == 4

@@ -207,7 +207,7 @@ def test_never_solved_needs_three_visits_without_any_reward(make):
             rbar = 0.0 if task == original(0) or epoch else 0.1
             buffer.record(judgement(task, rbar, epoch), epoch)
             buffer.complete([task.id])
-        assert buffer.visits.never_solved() == ([original(0).id] if epoch == 2 else [])
+        assert set(buffer.visits.never_solved) == ({original(0).id} if epoch == 2 else set())
 
 
 def test_a_full_disk_is_one_clear_message_and_loses_nothing(make):
@@ -281,6 +281,7 @@ class Machine(RuleBasedStateMachine):
         self.out: list = []
         self.saved = None
         self.buffer = self.open(self.root / "pool.sqlite")
+        assert self.buffer.visits.never_solved == set()  # kept from the first judgement on
 
     def open(self, path):
         buffer = ReplayBuffer(path, self.settings, 5)
@@ -302,7 +303,8 @@ class Machine(RuleBasedStateMachine):
     def start(self):
         """Groups of the epochs before may still be out."""
         before = self.buffer.pool.counts()
-        report = self.buffer.start_epoch(self.buffer.epoch + 1)
+        epoch = self.buffer.epoch + 1
+        report = self.buffer.start_epoch(epoch, first_step=3 * epoch + 1)
         assert report.injected <= self.settings.inject * (before.originals + before.active) + 1e-9
         drawn = self.buffer.drawn(report.epoch)
         assert len(set(drawn)) == len(drawn) == report.draws
@@ -367,6 +369,21 @@ class Machine(RuleBasedStateMachine):
             done = sum(e == epoch for e, _ in self.trained)
             assert self.buffer.draws.done(epoch) == done
             assert self.buffer.draws.open(epoch) == len(self.buffer.drawn(epoch)) - done
+
+    @invariant()
+    def what_is_counted_beside_the_tables_is_what_they_say(self):
+        rows = self.buffer._db.rows
+        sql = "SELECT COUNT(*) FROM tasks WHERE generated = 1 AND status = ?"
+        pending, active = (rows(sql, (status,))[0][0] for status in ("pending", "active"))
+        sql = "SELECT reason, COUNT(*) FROM tasks WHERE status = 'retired' GROUP BY reason"
+        assert self.buffer.pool.counts() == (6, pending, active, dict(rows(sql)))
+        barren = rows(
+            "SELECT task_id FROM visits JOIN tasks ON id = task_id WHERE generated = 0 "
+            "GROUP BY task_id HAVING COUNT(*) >= 3 AND MAX(rbar) = 0"
+        )
+        assert set(self.buffer.visits.never_solved) == {task_id for (task_id,) in barren}
+        for epoch, first_step in rows("SELECT epoch, first_step FROM epochs"):
+            assert self.buffer.first_step(epoch) == first_step
 
     @invariant()
     def the_cap_holds(self):

@@ -96,7 +96,7 @@ async def _step(
     groups, scores = [p.group for p in batch.played], [p.scores for p in batch.played]
     if parts.trainer.step == 0:
         preflight(groups)
-    judged = [curriculum.observe(p.group, p.scores, p.drawn.epoch) for p in batch.played]
+    judged = curriculum.observe_all((p.group, p.scores, p.drawn.epoch) for p in batch.played)
     epoch = batch.played[0].drawn.epoch
 
     async def hand_over() -> None:

@@ -90,8 +90,9 @@ def judge(
             f"task {group.task.id}: {len(scores)} scores for {len(members)} trajectories; "
             "expected one for each."
         )
+    signal = "turns" if by_turns else settings.signal
     values = [
-        _signal(group.task.id, t, s, "turns" if by_turns else settings.signal)
+        _signal(group.task.id, t, s, signal)
         for t, s in zip(members, scores, strict=True)
         if s.valid and t.valid
     ]
@@ -102,7 +103,7 @@ def judge(
         task_id=group.task.id,
         category=group.task.category,
         rbar=rbar,
-        variance=statistics.fmean((v - rbar) ** 2 for v in values),
+        variance=statistics.fmean([(v - rbar) ** 2 for v in values]),
         interval=wilson(rbar, len(values)),
         n_valid=len(values),
         k=len(members),

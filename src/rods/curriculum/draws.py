@@ -37,6 +37,8 @@ class Draws:
         self._undone = db.undone
         self._open = range(0)
         """Epochs that may have an open draw."""
+        self._leased = (-1, -1)
+        """Epoch and position of the draw that was leased last: none is due before it."""
         self._tallies: dict[int, Counter[str]] = {}
         """Draws of an epoch by status, counted once and kept up: a step asks a hundred times."""
 
@@ -57,6 +59,7 @@ class Draws:
         sql = "SELECT MIN(epoch), MAX(epoch) FROM draws WHERE status IN ('due', 'leased')"
         ((first, last),) = self._db.rows(sql)
         self._open = range(0) if first is None else range(int(first), int(last or 0) + 1)
+        self._leased = (self._open.start, -1)
         self._tallies.clear()
         self._undone = self._db.undone
 
@@ -98,27 +101,31 @@ class Draws:
 
     def lease(self, n: int) -> list[tuple[str, int]]:
         """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
+        if not self._epochs:
+            return []
         rows = self._db.rows(
-            "SELECT task_id, epoch FROM draws WHERE epoch >= ? AND status = 'due' "
-            "ORDER BY epoch, position LIMIT ?",
-            (self._epochs.start, n),
+            "SELECT epoch, position, task_id FROM draws WHERE (epoch, position) > (?, ?) "
+            "AND status = 'due' ORDER BY epoch, position LIMIT ?",
+            (*self._leased, n),
         )
-        drawn = [(str(task_id), int(epoch or 0)) for task_id, epoch in rows if epoch == rows[0][1]]
+        drawn = [(int(e or 0), int(position or 0), str(i)) for e, position, i in rows]
+        drawn = [draw for draw in drawn if draw[0] == drawn[0][0]]
         if drawn:
-            tally = self._tally(drawn[0][1])
-            self._db.run_many(
-                "UPDATE draws SET status = 'leased' WHERE task_id = ? AND epoch = ?", drawn
+            (epoch, first, _), (_, last, _) = drawn[0], drawn[-1]
+            tally = self._tally(epoch)
+            self._db.run(
+                "UPDATE draws SET status = 'leased' "
+                "WHERE epoch = ? AND position BETWEEN ? AND ? AND status = 'due'",
+                (epoch, first, last),
             )
             tally.update(due=-len(drawn), leased=len(drawn))
-        return drawn
+            self._leased = (epoch, last)
+        return [(task_id, epoch) for epoch, _, task_id in drawn]
 
     def leased_in(self, task_id: str) -> int | None:
         """The oldest epoch whose lease of a task is out; None: there is none."""
-        rows = self._db.rows(
-            "SELECT MIN(epoch) FROM draws WHERE epoch >= ? AND task_id = ? AND status = 'leased'",
-            (self._epochs.start, task_id),
-        )
-        return None if rows[0][0] is None else int(rows[0][0])
+        sql = "SELECT 1 FROM draws WHERE epoch = ? AND task_id = ? AND status = 'leased'"
+        return next((e for e in self._epochs if self._db.rows(sql, (e, task_id))), None)
 
     def close(self, task_ids: Sequence[str], epoch: int) -> None:
         """Leases of an epoch are done; raises `TaskError` where a task is not leased in it."""

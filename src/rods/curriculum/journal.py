@@ -42,6 +42,11 @@ SCHEMA = (
         PRIMARY KEY(epoch, name)) WITHOUT ROWID""",
 )
 
+_ADD = (
+    "INSERT INTO meters VALUES (?, ?, ?) "
+    "ON CONFLICT(epoch, name) DO UPDATE SET value = value + excluded.value"
+)
+
 METERS = (
     "judged",
     "unjudged",
@@ -140,11 +145,16 @@ class Journal:
 
     def add(self, name: str, epoch: int, by: int = 1) -> None:
         """Count something of an epoch."""
-        self._db.run(
-            "INSERT INTO meters VALUES (?, ?, ?) "
-            "ON CONFLICT(epoch, name) DO UPDATE SET value = value + excluded.value",
-            (epoch, name, by),
-        )
+        self._db.run(_ADD, (epoch, name, by))
+
+    def add_all(self, counts: Mapping[tuple[int, str], int]) -> None:
+        """Count many things, by epoch and name."""
+        self._db.run_many(_ADD, [(*key, by) for key, by in counts.items()])
+
+    def meter(self, name: str, epoch: int) -> int:
+        """One count of an epoch."""
+        sql = "SELECT value FROM meters WHERE epoch = ? AND name = ?"
+        return self._db.number(sql, (epoch, name))
 
     def meters(self, epoch: int) -> dict[str, int]:
         """All counts of an epoch."""

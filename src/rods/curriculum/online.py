@@ -23,13 +23,14 @@ object again with `snapshot=path`, then `load_state_dict(state)`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rods.config import RunConfig, StageSettings
 from rods.curriculum.boundary import Judgement, judge
 from rods.curriculum.draws import Lease
-from rods.curriculum.journal import METERS, EpochReport
+from rods.curriculum.journal import METERS, EpochReport, Request
 from rods.curriculum.orders import Orders, SynthesisQueue
 from rods.curriculum.replay import ReplayBuffer
 from rods.curriculum.stages import Stages
@@ -191,18 +192,34 @@ class OnlineCurriculum:
         Returns:
             None if too few members were valid: the task is neither moved nor lost.
         """
-        if epoch is None:
-            found = self.buffer.draws.leased_in(group.task.id)
-            epoch = self.epoch if found is None else found
-        by_turns = not self.stage_of(epoch).expand
-        step = self._step(epoch)
-        judgement = judge(group, scores, self._config.boundary, step, by_turns=by_turns)
+        return self.observe_all([(group, scores, epoch)])[0]
+
+    def observe_all(
+        self, played: Iterable[tuple[Group, Sequence[Score], int | None]]
+    ) -> list[Judgement | None]:
+        """The same of several groups, one after the other, in one transaction: a kill or an error
+        in between takes all of them back.
+        """
+        judgements: list[Judgement | None] = []
+        requests: list[Request] = []
+        counts: Counter[tuple[int, str]] = Counter()
         with self.buffer.atomic():
-            self._count(judgement, epoch)
-            self.buffer.complete([group.task.id], epoch)
-            requests = self._orders.cycle(epoch, step) if self._orders.due(epoch) else []
+            for group, scores, drawn_in in played:
+                epoch = self._drawn_in(group.task.id) if drawn_in is None else drawn_in
+                by_turns = not self.stage_of(epoch).expand
+                step = self._step(epoch)
+                judgement = judge(group, scores, self._config.boundary, step, by_turns=by_turns)
+                counts.update((epoch, name) for name in self._record(judgement, epoch))
+                self.buffer.complete([group.task.id], epoch)
+                requests += self._orders.cycle(epoch, step) if self._orders.due(epoch) else []
+                judgements.append(judgement)
+            self.buffer.journal.add_all(counts)
         self._orders.submit(requests)
-        return judgement
+        return judgements
+
+    def _drawn_in(self, task_id: str) -> int:
+        found = self.buffer.draws.leased_in(task_id)
+        return self.epoch if found is None else found
 
     def metrics(self, epoch: int | None = None) -> dict[str, float]:
         """The meters of an epoch and the state of the pool, as numbers for the log; None: of the
@@ -217,7 +234,7 @@ class OnlineCurriculum:
         counts = self.buffer.pool.counts()
         out |= {"originals": counts.originals, "active": counts.active, "pending": counts.pending}
         out["requests_open"] = len(self.buffer.journal.open_requests())
-        out["never_solved"] = len(self.buffer.visits.never_solved())
+        out["never_solved"] = len(self.buffer.visits.never_solved)
         if epoch >= 0:
             report = self.buffer.journal.report(epoch)
             out |= {"ingested": report.injected, "deferred": report.deferred}
@@ -257,25 +274,23 @@ class OnlineCurriculum:
 
     # -- meters -----------------------------------------------------------------------------
 
-    def _count(self, judgement: Judgement | None, epoch: int) -> None:
-        add = self.buffer.journal.add
+    def _record(self, judgement: Judgement | None, epoch: int) -> list[str]:
+        """Keep a judgement; the meters that count it."""
         if judgement is None:
-            add("unjudged", epoch)
-            return
-        add("judged", epoch)
-        add(judgement.region, epoch)
+            return ["unjudged"]
+        meters = ["judged", str(judgement.region)]
         if judgement.variance < FLAT:
-            add("zero_variance", epoch)
-            if judgement.region == "boundary":
-                add("no_variance", epoch)
+            meters += ["zero_variance", *["no_variance"] * (judgement.region == "boundary")]
         # A fixed pool moves no variant, so `record` retires nothing there.
         moved = self.buffer.record(judgement, epoch)
         if moved:
-            add(moved if moved == "revived" else f"retired_{moved}", epoch)
+            meters.append(moved if moved == "revived" else f"retired_{moved}")
+        return meters
 
     def log_row(self, judgement: Judgement) -> dict[str, Json]:
         """A judgement that was observed, as a row of the step's record."""
         task = self.buffer.pool.task(judgement.task_id)
+        _, _, visits = self.buffer.pool.standing(judgement.task_id)
         low, high = judgement.interval
         return {
             "task_id": judgement.task_id,
@@ -289,7 +304,7 @@ class OnlineCurriculum:
             "k": judgement.k,
             "region": judgement.region,
             "policy_version": judgement.policy_version,
-            "first_visit": len(self.buffer.visits.of(judgement.task_id)) == 1,
+            "first_visit": visits == 1,
         }
 
 

@@ -76,7 +76,7 @@ class Orders:
         if not self._stages.expands(epoch):
             return False
         cycles = self._config.synthesis.pace.cycles
-        ran = self._buffer.journal.meters(epoch).get("cycles", 0)
+        ran = self._buffer.journal.meter("cycles", epoch)
         if ran >= cycles:
             return False
         after = max(1, (ran + 1) * self.epoch_steps(epoch) // cycles - 1)
@@ -87,7 +87,7 @@ class Orders:
     def cycle(self, epoch: int, step: int) -> list[Request]:
         """Choose seeds among the tasks judged within one epoch's steps, and write the orders."""
         config, journal = self._config, self._buffer.journal
-        cycle = journal.meters(epoch).get("cycles", 0)
+        cycle = journal.meter("cycles", epoch)
         n, steps = config.synthesis.variants_per_seed, self.epoch_steps(epoch)
         limit = min(config.boundary.seeds, self._room() // n)
         judged = self._buffer.visits.latest(step - steps, self._stages.at(epoch).categories)
@@ -106,7 +106,7 @@ class Orders:
             random.Random(f"{config.seed}/seeds/{epoch}/{cycle}"),
             limit=limit,
             types=sorted({j.category for j in judged}),
-            excluded=frozenset(self._buffer.visits.never_solved()),
+            excluded=self._buffer.visits.never_solved,
             visits={j.task_id: self._buffer.visits.of(j.task_id) for j in judged if thompson},
         )
         rested = step + math.ceil(config.boundary.cooldown_epochs * steps)

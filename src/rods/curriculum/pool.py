@@ -11,12 +11,13 @@ is `pending`, `active` or `retired` with a reason. It never decides which; `repl
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, cast
 
-from rods.curriculum.journal import Journal, by_name
+from rods.curriculum.journal import Journal
 from rods.errors import StoreError, TaskError
-from rods.infra.database import Cell, Database, Row
+from rods.infra.database import Cell, Database, Kept, Row
 from rods.task import Task
 
 
@@ -37,6 +38,14 @@ class Pool:
         """`journal`: is told of what comes and goes."""
         self._db, self._journal = db, journal
         self._tasks: dict[str, Task] = {}
+        self._tally = Kept(db, self._read_tally)
+        """Tasks by `generated`, status and reason, counted once and kept up."""
+
+    def _read_tally(self) -> Counter[tuple[bool, str, str]]:
+        rows = self._db.rows(
+            "SELECT generated, status, reason, COUNT(*) FROM tasks GROUP BY 1, 2, 3"
+        )
+        return Counter({(bool(g), str(s), str(why)): int(n or 0) for g, s, why, n in rows})
 
     def add_originals(self, tasks: Sequence[Task], fixed: bool = False) -> None:
         """Make the human tasks known. On a buffer that has some already they must be the same.
@@ -56,6 +65,7 @@ class Pool:
         for task in tasks:
             if not (fixed or task.is_original):
                 raise TaskError(f"task {task.id} is a variant; only original tasks stay for ever.")
+        tally = self._tally.get()
         with self._db.atomic():
             known = set(_ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0")))
             if known and known != set(ids):
@@ -69,6 +79,7 @@ class Pool:
                 "VALUES (?, ?, 0, 'active')",
                 [(t.id, t.category) for t in tasks],
             )
+            tally[False, "active", ""] += 0 if known else len(tasks)
         self._tasks.update((t.id, t) for t in tasks)
 
     def offer(self, task: Task, epoch_made: int, request: str, distance: float = 0.0) -> bool:
@@ -86,12 +97,14 @@ class Pool:
             )
         body = json.dumps(task.to_json(), ensure_ascii=False)
         row = (task.id, body, task.category, epoch_made, request, distance)
+        tally = self._tally.get()
         with self._db.atomic():
             added = self._db.run(
                 "INSERT OR IGNORE INTO tasks(id, body, category, generated, status, made, "
                 "request, distance) VALUES (?, ?, ?, 1, 'pending', ?, ?, ?)",
                 row,
             )
+        tally[True, "pending", ""] += added
         return added > 0
 
     def task(self, task_id: str) -> Task:
@@ -110,13 +123,10 @@ class Pool:
 
     def counts(self) -> Counts:
         """The pool in numbers."""
-        sql = "SELECT status, COUNT(*) FROM tasks WHERE generated = ? GROUP BY status"
-        made = by_name(self._db.rows(sql, (1,)))
-        reasons = self._db.rows(
-            "SELECT reason, COUNT(*) FROM tasks WHERE status = 'retired' GROUP BY reason"
-        )
-        originals = sum(by_name(self._db.rows(sql, (0,))).values())
-        return Counts(originals, made.get("pending", 0), made.get("active", 0), by_name(reasons))
+        tally = list(self._tally.get().items())  # a list, as another thread may start an epoch
+        originals = sum(n for (generated, _, _), n in tally if not generated)
+        retired = {why: n for (_, status, why), n in tally if status == "retired" and n}
+        return Counts(originals, self.count("pending"), self.count("active"), retired)
 
     def originals(self, wanted: Collection[str] | None) -> list[str]:
         """Ids of these original tasks, or of all; raises `StoreError` where one is unknown."""
@@ -128,9 +138,8 @@ class Pool:
 
     def count(self, status: str) -> int:
         """Variants that stand there."""
-        return self._db.number(
-            "SELECT COUNT(*) FROM tasks WHERE generated = 1 AND status = ?", (status,)
-        )
+        tally = list(self._tally.get().items())
+        return sum(n for (generated, where, _), n in tally if generated and where == status)
 
     def variants(self, status: str, categories: Collection[str] = ()) -> list[str]:
         """Ids of the variants that stand there, of these categories or of all."""
@@ -170,18 +179,25 @@ class Pool:
 
     def enter(self, task_id: str, epoch: int, kind: str = "injected") -> None:
         """A variant is active from this epoch on: `injected`, or `revived`."""
-        self._db.run(
-            "UPDATE tasks SET status = 'active', reason = '', entered = ? WHERE id = ?",
-            (epoch, task_id),
-        )
+        self._move(task_id, "active")
+        self._db.run("UPDATE tasks SET entered = ? WHERE id = ?", (epoch, task_id))
         self._journal.event(epoch, task_id, kind)
 
     def retire(self, task_id: str, epoch: int, reason: str) -> None:
         """A variant is drawn no more, but to test it again."""
-        self._db.run(
-            "UPDATE tasks SET status = 'retired', reason = ? WHERE id = ?", (reason, task_id)
-        )
+        self._move(task_id, "retired", reason)
         self._journal.event(epoch, task_id, "retired", reason)
+
+    def _move(self, task_id: str, status: str, reason: str = "") -> None:
+        """A variant stands elsewhere."""
+        tally = self._tally.get()
+        ((before, why),) = self._db.rows(
+            "SELECT status, reason FROM tasks WHERE id = ?", (task_id,)
+        )
+        sql = "UPDATE tasks SET status = ?, reason = ? WHERE id = ?"
+        self._db.run(sql, (status, reason, task_id))
+        tally[True, str(before), str(why)] -= 1
+        tally[True, status, reason] += 1
 
     def visited(self, task_id: str, epoch: int, phi: float) -> None:
         """A task was judged."""

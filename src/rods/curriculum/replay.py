@@ -34,7 +34,7 @@ from rods.curriculum.journal import LAYOUT, SCHEMA, EpochReport, Journal
 from rods.curriculum.pool import Pool
 from rods.curriculum.visits import Visits
 from rods.errors import StoreError
-from rods.infra.database import Database
+from rods.infra.database import Database, Kept
 
 
 class ReplayBuffer:
@@ -51,6 +51,7 @@ class ReplayBuffer:
         self._db = Database(path, SCHEMA, LAYOUT, "replay buffer")
         self.journal, self.visits = Journal(self._db), Visits(self._db)
         self.pool, self.draws = Pool(self._db, self.journal), Draws(self._db)
+        self._first_steps = Kept(self._db, dict[int, int])
         try:
             self._adopt()
         except StoreError:
@@ -186,7 +187,13 @@ class ReplayBuffer:
 
     def first_step(self, epoch: int) -> int:
         """Training step at which an epoch began."""
-        return self._db.number("SELECT first_step FROM epochs WHERE epoch = ?", (epoch,))
+        known = self._first_steps.get()
+        if epoch not in known:
+            rows = self._db.rows("SELECT first_step FROM epochs WHERE epoch = ?", (epoch,))
+            if not rows:
+                return 0
+            known[epoch] = int(rows[0][0] or 0)
+        return known[epoch]
 
     def drawn(self, epoch: int) -> list[str]:
         """Task ids of an epoch in the order of the draws."""
@@ -222,9 +229,8 @@ class ReplayBuffer:
         """
         j = judgement
         with self._db.atomic():
-            new = self.visits.add(j, epoch)
             generated, status, visits = self.pool.standing(j.task_id)
-            if not new:
+            if not self.visits.add(j, epoch, new_original=not (generated or visits)):
                 return None
             self.pool.visited(j.task_id, epoch, j.phi)
             return self._move(j, epoch, status, first=not visits) if generated else None

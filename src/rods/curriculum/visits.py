@@ -12,8 +12,10 @@ from collections.abc import Collection
 from typing import cast
 
 from rods.curriculum.boundary import Judgement, Region
-from rods.infra.database import Cell, Database, Row
+from rods.infra.database import Cell, Database, Kept, Row
 
+SUSPECT = 3
+"""Visits without any reward after which an original task is a suspect."""
 _COLUMNS = "task_id, step, version, rbar, variance, low, high, n_valid, k, region"
 """Columns of a judgement, in the order of `_row`."""
 
@@ -24,11 +26,49 @@ class Visits:
     def __init__(self, db: Database) -> None:
         """`db`: has the tables of `journal.SCHEMA`."""
         self._db = db
+        self._barren = Kept(db, self._read_barren)
+        self._suspects = Kept(db, self._read_suspects)
 
-    def add(self, judgement: Judgement, epoch: int) -> bool:
-        """Keep a judgement; False: the task was judged in this epoch already."""
+    def add(self, judgement: Judgement, epoch: int, *, new_original: bool = False) -> bool:
+        """Keep a judgement; False: the task was judged in this epoch already.
+
+        Args:
+            judgement: what a group showed.
+            epoch: the one that drew the task.
+            new_original: it is an original task that was never judged before.
+        """
+        barren, suspects = self._barren.get(), self._suspects.get()
         sql = f"INSERT OR IGNORE INTO visits({_COLUMNS}, epoch) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
-        return bool(self._db.run(sql, (*_row(judgement), epoch)))
+        if not self._db.run(sql, (*_row(judgement), epoch)):
+            return False
+        task_id, rbar = judgement.task_id, judgement.rbar
+        if new_original:
+            barren[task_id] = (0, rbar)
+        if task_id in barren:
+            visits, best = barren[task_id]
+            barren[task_id] = visits, best = visits + 1, max(best, rbar)
+            if best > 0:
+                del barren[task_id]
+            if visits >= SUSPECT and best == 0:
+                suspects.add(task_id)
+            else:
+                suspects.discard(task_id)
+        return True
+
+    def _read_barren(self) -> dict[str, tuple[int, float]]:
+        """Visits of each original task that earned nothing yet, and the best mean of its rewards.
+
+        A mean may be below 0, where a reward is; a later 0 is the better one then.
+        """
+        rows = self._db.rows(
+            "SELECT task_id, COUNT(*), MAX(rbar) FROM visits JOIN tasks ON id = task_id "
+            "WHERE generated = 0 GROUP BY task_id HAVING MAX(rbar) <= 0"
+        )
+        return {str(i): (int(n or 0), float(best or 0)) for i, n, best in rows}
+
+    def _read_suspects(self) -> set[str]:
+        barren = self._barren.get().items()
+        return {i for i, (visits, best) in barren if visits >= SUSPECT and best == 0}
 
     def latest(self, since_step: int, categories: Collection[str] = ()) -> list[Judgement]:
         """The latest judgement of each active task, where it was made at `since_step` or later."""
@@ -49,14 +89,10 @@ class Visits:
         )
         return [_judgement(r) for r in rows]
 
-    def never_solved(self, visits: int = 3) -> list[str]:
-        """Original tasks that earned nothing in at least so many visits: suspects for `check`."""
-        rows = self._db.rows(
-            "SELECT task_id FROM visits JOIN tasks ON id = task_id WHERE generated = 0 "
-            "GROUP BY task_id HAVING COUNT(*) >= ? AND MAX(rbar) = 0 ORDER BY task_id",
-            (visits,),
-        )
-        return [str(r[0]) for r in rows]
+    @property
+    def never_solved(self) -> Collection[str]:
+        """Original tasks that earned nothing in `SUSPECT` visits or more: let `check` see them."""
+        return self._suspects.get()
 
 
 def _row(j: Judgement) -> tuple[Cell, ...]:

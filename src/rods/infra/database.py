@@ -15,16 +15,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 from rods.errors import StoreError
 from rods.infra.files import replacing
 
 Cell: TypeAlias = str | int | float | None
 Row: TypeAlias = tuple[Cell, ...]
+T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds to wait for another process's transaction, where two share a file."""
@@ -47,7 +48,8 @@ class Database:
         """
         self.path = path
         self._schema, self._version, self._what = tuple(schema), version, what
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while a transaction lasts."""
         self._depth = 0
         self.undone = 0
         """Transactions that were taken back: what was counted beside them has to be read again."""
@@ -85,15 +87,18 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(
-                f"{self.path}: {doing} the {self._what} failed: {error}. Nothing that was stored "
-                "before is lost; free space or fix the file, then resume."
-            ) from error
+            raise self._failed(doing, error) from error
+
+    def _failed(self, doing: str, error: sqlite3.Error) -> StoreError:
+        return StoreError(
+            f"{self.path}: {doing} the {self._what} failed: {error}. Nothing that was stored "
+            "before is lost; free space or fix the file, then resume."
+        )
 
     @contextmanager
     def atomic(self) -> Generator[None]:
         """All or nothing; may be nested, the outermost one commits."""
-        with self._lock, self._errors("writing"):
+        with self.lock, self._errors("writing"):
             if self._depth == 0:
                 self._connection.execute("BEGIN IMMEDIATE")
             self._depth += 1
@@ -109,18 +114,24 @@ class Database:
 
     def run(self, sql: str, values: Sequence[Cell] = ()) -> int:
         """Change rows; returns how many."""
-        with self._lock, self._errors("writing"):
-            return self._connection.execute(sql, tuple(values)).rowcount
+        with self.lock:
+            try:
+                return self._connection.execute(sql, tuple(values)).rowcount
+            except sqlite3.Error as error:
+                raise self._failed("writing", error) from error
 
     def run_many(self, sql: str, rows: Iterable[Sequence[Cell]]) -> None:
         """Change many rows by one statement."""
-        with self._lock, self._errors("writing"):
+        with self.lock, self._errors("writing"):
             self._connection.executemany(sql, rows)
 
     def rows(self, sql: str, values: Sequence[Cell] = ()) -> list[Row]:
         """All rows of a query."""
-        with self._lock, self._errors("reading"):
-            return self._connection.execute(sql, tuple(values)).fetchall()
+        with self.lock:
+            try:
+                return self._connection.execute(sql, tuple(values)).fetchall()
+            except sqlite3.Error as error:
+                raise self._failed("reading", error) from error
 
     def number(self, sql: str, values: Sequence[Cell] = ()) -> int:
         """The one whole number that a query gives; 0 where it gives none."""
@@ -131,7 +142,7 @@ class Database:
         """Write a consistent copy by a temporary file and a rename."""
         with replacing(path) as part:
             part.unlink(missing_ok=True)
-            with self._lock, self._errors("copying"):
+            with self.lock, self._errors("copying"):
                 target = sqlite3.connect(part)
                 try:
                     self._connection.backup(target)
@@ -142,8 +153,27 @@ class Database:
 
     def close(self) -> None:
         """Close the file; what was committed stays."""
-        with self._lock:
+        with self.lock:
             self._connection.close()
+
+
+class Kept(Generic[T]):
+    """What was read from a database once, for its owner to keep up with each change.
+
+    It is read again when a transaction was taken back, so ask for it before the change.
+    """
+
+    def __init__(self, db: Database, read: Callable[[], T]) -> None:
+        self._db, self._read = db, read
+        self._undone = -1
+
+    def get(self) -> T:
+        """The value, to be changed in place."""
+        with self._db.lock:
+            if self._undone != self._db.undone:
+                self._value = self._read()
+                self._undone = self._db.undone
+            return self._value
 
 
 def put_snapshot(snapshot: Path, path: Path) -> None:
