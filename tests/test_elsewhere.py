@@ -153,7 +153,7 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         name = opened[0][1]["episode_id"]
         assert opened[0][1] | {"episode_id": ""} == {
             "episode_id": "",
-            "observation": {"judges": False, "hints": True},
+            "observation": {"judges": False, "ends": False, "hints": True},
             "reward": None,
             "done": False,
         }

@@ -68,6 +68,7 @@ OWN = (
     *("train.gae", "train.filtering", "train.local", "train.correction", "static", "track"),
     *("engine", "rollout.pipeline", "rollout.worlds"),
     *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
+    "env.repo",
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""

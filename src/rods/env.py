@@ -47,6 +47,8 @@ class TurnVerdict:
     """What the benchmark's own checker says of this turn (it never judges abstention)."""
     answered: bool = True
     """The agent ended the turn by an answer (set by the rollout; a world cannot see it)."""
+    ended: str = ""
+    """Why the world ended the turn by itself (set by the rollout), such as `finish`, `stuck`."""
     correct: bool | None = None
     """What `judge_answer` said of the agent's text (set by the rollout); None: no such judge."""
 
@@ -125,6 +127,15 @@ class HintSource(Protocol):
             call: the last call of this world.
             result: what it gave; failed.
         """
+        ...
+
+
+@runtime_checkable
+class Ending(Protocol):
+    """What a world may have besides: turns that end by a call, or by a rule of its own."""
+
+    def ended(self) -> str:
+        """Why the current turn is over, in a word; empty: it is not. Asked after every call."""
         ...
 
 

@@ -21,6 +21,7 @@ ENVIRONMENTS = Registry(
         "python_tool": "rods.envs.python_tool:PythonToolEnvironment",
         "search": "rods.envs.search.environment:SearchEnvironment",
         "function_call": "rods.envs.function_call.environment:FunctionCallEnvironment",
+        "repo": "rods.envs.repo.environment:RepoEnvironment",
         "remote": "rods.envs.elsewhere.remote:RemoteEnvironment",
     },
 )

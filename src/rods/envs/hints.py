@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
 from rods.dialects.base import nested, signature
-from rods.env import AnswerJudge, HintSource, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, HintSource, TurnVerdict, World
 from rods.types import ToolCall, ToolResult, ToolSpec
 
 MARK = "\nHint: "
@@ -85,8 +85,22 @@ class _HintedQuestions(HintedWorld):
         return self._judge.judge_answer(text)
 
 
+class _HintedEndings(HintedWorld):
+    """One that ends turns by itself."""
+
+    def __init__(self, world: World, ending: Ending) -> None:
+        super().__init__(world)
+        self._ending = ending
+
+    def ended(self) -> str:
+        """Why the world says that the turn is over."""
+        return self._ending.ended()
+
+
 def hinted(world: World) -> HintedWorld:
     """The world under the layer; it must be in no turn yet."""
+    if isinstance(world, Ending):
+        return _HintedEndings(world, world)
     return _HintedQuestions(world, world) if isinstance(world, AnswerJudge) else HintedWorld(world)
 
 

@@ -29,7 +29,7 @@ from functools import cached_property
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, Dialect, Parsed, structured
 from rods.dialects.base import nested
-from rods.env import AnswerJudge, Environment, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, Environment, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
@@ -96,6 +96,7 @@ class Episode:
         self._steps: list[Step] = []
         self._verdicts: list[TurnVerdict] = []
         self._cut = 0
+        self._ended = ""
         self._started = time.monotonic()
 
     @cached_property
@@ -161,7 +162,7 @@ class Episode:
         answered = bool(mine) and mine[-1].verdict is ParseVerdict.ANSWER
         if not isinstance(world, AnswerJudge):
             verdict = await self._owner(world.end_turn)
-            return dataclasses.replace(verdict, answered=answered)
+            return dataclasses.replace(verdict, answered=answered, ended=self._ended)
         text = "\n".join(step.text for step in mine)
         correct = await self._owner.unhurried(world.judge_answer, text)
         verdict = await self._owner(world.end_turn)
@@ -172,6 +173,7 @@ class Episode:
         self._owner.begin_turn()
         await self._owner(world.begin_turn, index)
         self._usage.turns += 1
+        self._ended = ""
         offered = await self._owner(world.offered)
         self._tools = {spec.name: spec for spec in offered}
         if index == 0:
@@ -190,7 +192,7 @@ class Episode:
             self._say(message)
 
     async def _turn(self, world: World, index: int) -> StopReason | None:
-        """Generate until the policy answers, the steps are used up or a budget is spent."""
+        """Generate until the policy answers, the world ends it, or steps or a budget are spent."""
         for _ in range(self._limits.steps_per_turn):
             ids = self._new_ids()
             stop = self._exceeded(tokens=1, context=len(ids) + 1)
@@ -217,7 +219,7 @@ class Episode:
                     len(completion.ids),
                 )
             )
-            if stop or parsed.verdict is ParseVerdict.ANSWER:
+            if stop or self._ended or parsed.verdict is ParseVerdict.ANSWER:
                 return stop
         return None
 
@@ -298,6 +300,10 @@ class Episode:
                 return tuple(results), stop
             self._usage.calls += 1
             results.append(self._shorten(await self._owner(world.call, call)))
+            if isinstance(world, Ending):
+                self._ended = await self._owner(world.ended)
+                if self._ended:
+                    break
         return tuple(results), None
 
     def _shorten(self, result: ToolResult) -> ToolResult:

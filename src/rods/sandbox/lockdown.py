@@ -5,7 +5,7 @@ read or written, and never goes on after a lock that failed: `LockError` says wh
 library only: the zygote lives on it.
 
     if not missing():
-        give_up_privileges(become_nobody=True)
+        give_up_privileges(NOBODY)
         restrict_files(read=["/usr/lib"], write=["/scratch"])
         SyscallFilter(syscalls.for_zygote()).install()
 """
@@ -25,6 +25,7 @@ from rods.sandbox import syscalls
 
 NOBODY = 65534
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+PR_SET_CHILD_SUBREAPER = 36
 PR_GET_SECCOMP, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 21, 22, 24, 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CAPSET = {"x86_64": 126, "aarch64": 91, "arm64": 91}
@@ -110,8 +111,16 @@ def die_with_parent(parent: int) -> None:
         raise LockError("the zygote died while it forked")
 
 
-def give_up_privileges(become_nobody: bool) -> None:
-    """Drop every capability for good; become `nobody` if asked, which only root can."""
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends."""
+    try:
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    except OSError as error:
+        raise LockError(f"orphans: {error}") from error
+
+
+def give_up_privileges(become: int | None) -> None:
+    """Drop every capability for good; become another user if asked, which only root can."""
     try:
         _prctl(PR_SET_NO_NEW_PRIVS, 1)
         for capability in range(LAST_CAPABILITY + 1):
@@ -119,10 +128,10 @@ def give_up_privileges(become_nobody: bool) -> None:
                 _prctl(PR_CAPBSET_DROP, capability)
             except OSError:
                 break  # the kernel knows no capability of this number, or we hold none
-        if become_nobody:
+        if become is not None:
             os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+            os.setresgid(become, become, become)
+            os.setresuid(become, become, become)
         header = struct.pack("<Ii", CAPABILITIES_V3, 0)
         _syscall(CAPSET[os.uname().machine], header, struct.pack("<6I", *[0] * 6))
         _prctl(PR_SET_DUMPABLE, 1)  # or /proc would show us nothing of our own children
@@ -131,13 +140,17 @@ def give_up_privileges(become_nobody: bool) -> None:
 
 
 def restrict_files(
-    read: Iterable[str | int], write: Iterable[str], thin: Iterable[str] = ()
+    read: Iterable[str | int],
+    write: Iterable[str],
+    thin: Iterable[str] = (),
+    run: Iterable[str | int] = (),
 ) -> None:
     """Allow files to be read and written below these paths and nowhere else.
 
     Paths to read that do not exist are passed over, paths to write must exist. `list:PATH` lets a
     folder be listed; an open folder may stand for its path. Of paths to thin empty folders may be
-    removed. Where the kernel can, the network and signals to outsiders are refused too.
+    removed. What may be run may be read too. Where the kernel can, the network and signals to
+    outsiders are refused too.
     """
     try:
         version = landlock_version()
@@ -149,7 +162,9 @@ def restrict_files(
         ruleset = _syscall(CREATE_RULESET, struct.pack("<QQQ", handled, network, scopes), size, 0)
         try:
             for place in read:
-                _add_rule_to_read(ruleset, place)
+                _add_rule_to_read(ruleset, place, READ)
+            for place in run:
+                _add_rule_to_read(ruleset, place, READ | EXECUTE)
             for path in write:
                 _add_rule(ruleset, path, handled & ~(EXECUTE | IOCTL_DEVICE))
             for path in thin:
@@ -162,13 +177,13 @@ def restrict_files(
         raise LockError(f"Landlock: {error}") from error
 
 
-def _add_rule_to_read(ruleset: int, place: str | int) -> None:
+def _add_rule_to_read(ruleset: int, place: str | int, rights: int) -> None:
     if isinstance(place, int):
-        _syscall(ADD_RULE, ruleset, 1, struct.pack("<Qi", READ, place), 0)
+        _add_open(ruleset, place, rights)
         return
     folder = place.removeprefix(LISTED)
     try:
-        _add_rule(ruleset, folder, READ_DIR if place != folder else READ)
+        _add_rule(ruleset, folder, READ_DIR if place != folder else rights)
     except (FileNotFoundError, PermissionError):
         return  # what cannot be opened stays forbidden
 
@@ -176,11 +191,15 @@ def _add_rule_to_read(ruleset: int, place: str | int) -> None:
 def _add_rule(ruleset: int, path: str, rights: int) -> None:
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
-            rights &= OF_A_FILE
-        _syscall(ADD_RULE, ruleset, 1, struct.pack("<Qi", rights, place), 0)
+        _add_open(ruleset, place, rights)
     finally:
         os.close(place)
+
+
+def _add_open(ruleset: int, place: int, rights: int) -> None:
+    if not stat.S_ISDIR(os.fstat(place).st_mode):
+        rights &= OF_A_FILE
+    _syscall(ADD_RULE, ruleset, 1, struct.pack("<Qi", rights, place), 0)
 
 
 class SyscallFilter:
@@ -206,17 +225,18 @@ class SyscallFilter:
             raise LockError(f"seccomp: {error}") from error
 
 
-def limit(cpu: int | None, memory: int, file: int, files: int) -> None:
+def limit(cpu: int | None, memory: int, file: int, files: int, processes: int = 0) -> None:
     """Limits of this process: CPU seconds, address space, size of a file, open files.
 
-    No child and no thread, no core dump, few waiting signals. `cpu` of None leaves CPU time to
-    whoever watches.
+    No child and no thread unless `processes` are allowed to its user (a user who is root is not
+    bound by them), no core dump, few waiting signals. `cpu` of None leaves CPU time to whoever
+    watches.
     """
     wanted = {
         resource.RLIMIT_AS: memory,
         resource.RLIMIT_FSIZE: file,
         resource.RLIMIT_NOFILE: files,
-        resource.RLIMIT_NPROC: 0,
+        resource.RLIMIT_NPROC: processes,
         resource.RLIMIT_SIGPENDING: 64,  # one account for all processes of a user
         resource.RLIMIT_CORE: 0,
     }

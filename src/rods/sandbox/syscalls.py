@@ -80,6 +80,26 @@ OF_THE_ZYGOTE = {
 }
 """What the zygote needs besides, to fork, lock, reap and empty; its children lose it."""
 
+OF_A_SHELL = """
+execve 59 221|execveat 322 281|fork 57 -|vfork 58 -|wait4 61 260|waitid 247 95|kill 62 129
+tgkill 234 131|setpgid 109 154|setsid 112 157|link 86 -|linkat 265 37|truncate 76 45
+getxattr 191 8|lgetxattr 192 9|fgetxattr 193 10|listxattr 194 11|llistxattr 195 12
+flistxattr 196 13|capget 125 90|pidfd_open 434 434|recvmsg 47 212
+landlock_create_ruleset 444 444|landlock_add_rule 445 445|landlock_restrict_self 446 446
+"""
+"""What commands need besides the table: to start programs, wait for them and end them (Landlock
+bounds whom), and links."""
+MODES_AND_TIMES = (
+    *((90, -1), (91, 52), (268, 53), (452, 452)),
+    *((132, -1), (235, -1), (261, -1), (280, 88)),
+)
+"""chmod and utime in all their forms. Landlock does not watch them, and whoever trains owns files
+outside: they are granted and not kept."""
+NAMESPACES = 0x7E020000
+"""Flags of clone that would give a new name space of any kind."""
+PRCTL_COMMANDS = (1, 3, 15, 16, 38)
+"""Death of the parent, dumpable, a thread's name, no new privileges."""
+
 FCNTL_COMMANDS = (0, 1, 2, 3, 4, 5, 36, 1030, 1032)
 """Duplicates, flags, questions about locks. Not F_SETOWN and F_SETSIG: they send signals to others;
 not F_SETPIPE_SZ: the pages of all pipes of a user are one account."""
@@ -95,6 +115,8 @@ O_ACCMODE, O_TRUNC = 3, 0o1000
 MAP_SHARED, MAP_ANONYMOUS = 1, 0x20
 
 ALLOW, EPERM, PRETEND, KILL_PROCESS = 0x7FFF0000, 0x00050001, 0x00050000, 0x80000000
+UNKNOWN = 0x00050026
+"""As a kernel that lacks the call."""
 _LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 
 
@@ -153,14 +175,24 @@ def _without_address(index: int) -> list[bytes]:
     ]
 
 
+def _without_bits(index: int, bits: int) -> list[bytes]:
+    """Allow if an argument has none of these bits."""
+    return [
+        _argument(index),
+        _step(_ANY_BIT, bits, 0, 1),
+        _step(_RETURN, EPERM),
+        _step(_RETURN, ALLOW),
+    ]
+
+
 def machine() -> Machine | None:
     """This computer's row, or None where the numbers are not known."""
     return MACHINES.get(os.uname().machine)
 
 
-def allowed(column: int) -> list[int]:
+def allowed(column: int, table: str = TABLE) -> list[int]:
     """Numbers of the calls that are allowed whatever their arguments."""
-    rows = [row.split() for line in TABLE.split("\n") for row in line.split("|") if row]
+    rows = [row.split() for line in table.split("\n") for row in line.split("|") if row]
     return [int(row[1 + column]) for row in rows if row[1 + column] != "-"]
 
 
@@ -196,7 +228,27 @@ def _column() -> int:
 def for_zygote() -> bytes:
     """The filter of the zygote and, inherited, of all its children: the table and a few more."""
     at = _column()
+    numbers = [row[at] for row in (KILL, TGKILL, *OF_THE_ZYGOTE.values())]
+    return _filter(at, _guards(), allowed(at) + numbers)
+
+
+def for_shell() -> bytes:
+    """The filter of a keeper and of the commands that it runs: programs may start programs."""
+    at = _column()
+    clone, clone3, prctl = (OF_THE_ZYGOTE[name] for name in ("clone", "clone3", "prctl"))
     guards = [
+        *_guards(),
+        (clone, _without_bits(0, NAMESPACES)),
+        (clone3, [_step(_RETURN, UNKNOWN)]),  # its flags cannot be looked at; clone is taken then
+        (prctl, _one_of(0, PRCTL_COMMANDS)),
+        *((call, [_step(_RETURN, PRETEND)]) for call in MODES_AND_TIMES),
+    ]
+    return _filter(at, guards, allowed(at) + allowed(at, OF_A_SHELL))
+
+
+def _guards() -> list[tuple[tuple[int, int], list[bytes]]]:
+    """Calls that are allowed for some arguments only."""
+    return [
         (OPEN, _open(1)),
         (OPENAT, _open(2)),
         (FCNTL, _pretended(1, LOCK_COMMANDS) + _one_of(1, FCNTL_COMMANDS)),
@@ -208,6 +260,11 @@ def for_zygote() -> bytes:
         (SOCKETPAIR, _one_of(0, (AF_UNIX,))),
         (SENDTO, _without_address(4)),
     ]
+
+
+def _filter(
+    at: int, guards: list[tuple[tuple[int, int], list[bytes]]], numbers: list[int]
+) -> bytes:
     audit = next(machine.audit for machine in MACHINES.values() if machine.column == at)
     steps = [
         _step(_LOAD, 4),
@@ -215,10 +272,9 @@ def for_zygote() -> bytes:
         _step(_RETURN, KILL_PROCESS),
         _step(_LOAD, 0),
     ]
-    for numbers, body in guards:
-        steps += _guarded(numbers[at], body)
-    numbers = [row[at] for row in (KILL, TGKILL, *OF_THE_ZYGOTE.values())]
-    return b"".join([*steps, *_tree(_runs(allowed(at) + numbers))])
+    for call, body in guards:
+        steps += _guarded(call[at], body)
+    return b"".join([*steps, *_tree(_runs(numbers))])
 
 
 def for_program() -> bytes:

@@ -302,7 +302,7 @@ def main() -> None:
         if lies_in(place, outer):
             raise lockdown.LockError(f"the scratch folders' place {place} lies in {outer}")
         nobody = os.geteuid() == 0 and all(anyone_may_read(folder) for folder in outer)
-        nobody = nobody and lockdown.could(lambda: lockdown.give_up_privileges(True))
+        nobody = nobody and lockdown.could(lambda: lockdown.give_up_privileges(lockdown.NOBODY))
         boxes = make_boxes(place, config, sized, lockdown.NOBODY if nobody else os.geteuid())
         os.environ.clear()
         for stream in (sys.stdout, sys.stderr):  # these become the programs'
@@ -313,7 +313,7 @@ def main() -> None:
         gc.disable()
         gc.freeze()
         zygote = Zygote(control, config, outer, boxes)
-        lockdown.give_up_privileges(become_nobody=nobody)
+        lockdown.give_up_privileges(lockdown.NOBODY if nobody else None)
         if not can_look():
             raise lockdown.LockError("/proc does not show what our own children hold")
         lockdown.restrict_files(

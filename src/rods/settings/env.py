@@ -62,6 +62,23 @@ class FunctionCallSettings(Settings):
     descriptions must be read."""
 
 
+class RepoSettings(Settings):
+    """`env.name = "repo"`."""
+
+    count: int = Field(default=50, ge=1)
+    """Planted bugs of both sides together; fewer where there are no more."""
+    difficulty: Annotated[tuple[int, ...], BeforeValidator(one_or_many)] = (1, 2, 3, 4, 5)
+    """1 to 5: what is told of a bug, and how many there are."""
+    seed: int = 0
+    """Of the bugs."""
+    seconds: float = Field(default=30.0, gt=0)
+    """Of one command of the agent."""
+    test_seconds: float = Field(default=10.0, gt=0)
+    """Of the hidden checks of one patch, processor time."""
+    memory_mb: int = Field(default=1024, ge=64)
+    """MiB that the commands of a workplace may use together."""
+
+
 class RemoteSettings(Settings):
     """`env.name = "remote"`: the environment that `rods serve-env` plays on another machine."""
 
@@ -104,6 +121,7 @@ class EnvSettings(Settings):
     search: SearchSettings = SearchSettings()
     python_tool: PythonToolSettings = PythonToolSettings()
     function_call: FunctionCallSettings = FunctionCallSettings()
+    repo: RepoSettings = RepoSettings()
     remote: RemoteSettings = RemoteSettings()
     questions: QuestionSettings = QuestionSettings()
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])

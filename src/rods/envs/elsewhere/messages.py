@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from rods.env import AnswerJudge, Environment, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, Environment, TurnVerdict, World
 from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_from_json, call_to_json
@@ -38,8 +38,9 @@ class Hosted:
 
     def open(self) -> Observation:
         """Make the world: what every later action needs to know of it."""
-        self._world = self._environment.open(self._task)
-        return {"judges": isinstance(self._world, AnswerJudge), "hints": True}
+        world = self._world = self._environment.open(self._task)
+        kinds = {"judges": isinstance(world, AnswerJudge), "ends": isinstance(world, Ending)}
+        return {**kinds, "hints": True}
 
     def step(self, action: Mapping[str, Any]) -> Observation:
         """Do one action; `reward` and `done` stand in the observation where a turn ended.
@@ -57,7 +58,8 @@ class Hosted:
             return {"offered": [dataclasses.asdict(spec) for spec in world.offered()]}
         if kind == "call":
             result = world.call(call_from_json(action["call"]))
-            return {"content": result.content, "failed": result.failed}
+            shown: Observation = {"content": result.content, "failed": result.failed}
+            return shown | ({"ended": world.ended()} if isinstance(world, Ending) else {})
         if kind == "hint":
             said = ToolResult(str(action["content"]), failed=True)
             return {"hint": hint_of(world, call_from_json(action["call"]), said)}
@@ -86,9 +88,11 @@ class RemoteWorld:
         self._send, self._end, self._hints = send, end, hints
         self._offered: tuple[ToolSpec, ...] = ()
         self._closed = False
+        self._why_ended = ""
 
     def begin_turn(self, index: int) -> None:
         """Enter a turn; its tools come with the answer."""
+        self._why_ended = ""
         rows = self._send({"type": "begin_turn", "index": index})["offered"]
         self._offered = tuple(ToolSpec(**row) for row in rows)
 
@@ -99,6 +103,7 @@ class RemoteWorld:
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call there."""
         found = self._send({"type": "call", "call": call_to_json(call)})
+        self._why_ended = str(found.get("ended", ""))
         return ToolResult(str(found["content"]), bool(found["failed"]))
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
@@ -131,6 +136,14 @@ class RemoteQuestionWorld(RemoteWorld):
         return bool(self._send({"type": "judge_answer", "text": text})["correct"])
 
 
+class RemoteEndingWorld(RemoteWorld):
+    """One that ends turns by itself."""
+
+    def ended(self) -> str:
+        """Why the turn is over, as the last call's answer said."""
+        return self._why_ended
+
+
 def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> RemoteWorld:
     """The world of what `Hosted.open` said.
 
@@ -139,7 +152,8 @@ def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> Re
         send: brings an action there.
         end: closes the world there.
     """
-    kind = RemoteQuestionWorld if opened["judges"] else RemoteWorld
+    ends = RemoteEndingWorld if opened.get("ends") else RemoteWorld
+    kind = RemoteQuestionWorld if opened["judges"] else ends
     return kind(send, end, bool(opened.get("hints")))
 
 

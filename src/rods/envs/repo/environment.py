@@ -1,0 +1,125 @@
+"""`repo`: repositories with bugs, each repaired in a workplace of its own.
+
+Owns where working copies stand, how a patch is judged, and the tasks. A patch is applied to a fresh
+copy in a fresh workplace, and the hidden checks are run there: nothing that the agent left running
+or wrote beside its patch is near, and no expected value is (`checks.py`).
+
+    environment = RepoEnvironment(count=50)
+    world = environment.open(environment.tasks(held_out=0.25)[0])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from rods.env import Environment
+from rods.envs.repo.checks import Check, Job, failing, outcomes
+from rods.envs.repo.plant import NAME, plant
+from rods.envs.repo.world import RepoWorld
+from rods.errors import TaskError
+from rods.sandbox.execution import MIB
+from rods.sandbox.handle import Wrap
+from rods.sandbox.shell import Shell, ShellLimits
+from rods.split import Split, split
+from rods.task import Task
+
+APPLY_SECONDS = 600.0
+"""Most that applying a patch may take, as in SkyRL-v0."""
+
+
+class RepoEnvironment(Environment):
+    """Working copies of repositories with hidden tests.
+
+    Args:
+        count: Tasks that are made, of both sides.
+        difficulty: 1 to 5, see `plant.py`.
+        seed: Of the bugs.
+        seconds: Of one command of the agent.
+        test_seconds: Of the hidden checks of one patch, processor time.
+        memory_mb: MiB that the commands of a workplace may use together.
+        wrap: Whether bubblewrap goes around workplaces.
+        python: What keepers of workplaces run on; empty: this interpreter.
+    """
+
+    name = NAME
+    blocking = True
+    """Each world has a thread: it waits for what it runs."""
+
+    def __init__(
+        self,
+        count: int = 50,
+        difficulty: Sequence[int] = (1, 2, 3, 4, 5),
+        seed: int = 0,
+        seconds: float = 30.0,
+        test_seconds: float = 10.0,
+        memory_mb: int = 1024,
+        wrap: Wrap = "auto",
+        python: str = "",
+    ) -> None:
+        self._asked = (count, tuple(difficulty), seed)
+        self._seconds, self._test_seconds = seconds, test_seconds
+        self._limits = ShellLimits(memory=memory_mb * MIB, seconds=max(seconds, 30.0))
+        self._wrap: Wrap = wrap
+        self._python = python
+
+    def tasks(self, held_out: float) -> Sequence[Task]:
+        """Planted bugs; the sides are parted by repository."""
+        return plant(*self._asked)
+
+    def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
+        """Whole repositories on either side."""
+        return split(tasks, held_out_share=0.25 if held_out is None else held_out)
+
+    def shell(self) -> Shell:
+        """A new workplace."""
+        more = {"python": self._python} if self._python else {}
+        return Shell(self._limits, self._wrap, **more)
+
+    def open(self, task: Task) -> RepoWorld:
+        """A working copy of its own.
+
+        Raises:
+            EnvError: no workplace could be made.
+            PrerequisiteError: nothing can be run safely on this machine.
+            TaskError: the task's world has no files or no checks.
+        """
+        sources, checks = _files(task), _checks(task)
+        shell = self.shell()
+        try:
+            shell.put(sources)
+            return RepoWorld(
+                task, shell, lambda patch: self.judge(sources, checks, patch), self._seconds
+            )
+        except BaseException:
+            shell.close()
+            raise
+
+    def judge(self, sources: Mapping[str, str], checks: Sequence[Check], patch: str) -> bool:
+        """Whether a patch applies to a repository and all checks then pass.
+
+        Raises:
+            EnvError: the workplace was lost.
+        """
+        with self.shell() as shell:
+            shell.put(sources)
+            done = shell.run(["git", "apply", "--whitespace=nowarn", "-"], patch, APPLY_SECONDS)
+            if not done.ok:
+                return False
+            job = Job(None, [check.call for check in checks])
+            got = outcomes(shell, [job], self._test_seconds)[0]
+        return not failing(checks, got)
+
+
+def _files(task: Task) -> Mapping[str, str]:
+    found = task.world.get("files")
+    if not isinstance(found, dict) or not found:
+        raise TaskError(f"task {task.id}: its world has no files; expected texts by path.")
+    return cast("dict[str, str]", found)
+
+
+def _checks(task: Task) -> list[Check]:
+    found = cast("list[list[str]]", task.world.get("checks") or [])
+    if not found:
+        raise TaskError(f"task {task.id}: its world has no checks; expected [call, value] pairs.")
+    return [Check(call, expected) for call, expected in found]

@@ -1,0 +1,1 @@
+"""A board of squares: places on it, neighbours, lines and walks."""

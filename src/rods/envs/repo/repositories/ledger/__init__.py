@@ -1,0 +1,1 @@
+"""An account book: entries in cents, balances, budgets and interest."""

@@ -1,0 +1,1 @@
+"""Parcels: what they weigh, what they cost, and how they are packed."""

@@ -1,0 +1,1 @@
+"""Texts: words, lines of a bounded width, titles and short forms."""

@@ -1,0 +1,1 @@
+"""A lending library: what is on loan, when it is due, what lateness costs."""

@@ -1,0 +1,221 @@
+"""A working copy that an agent repairs: its three tools, its patch, and when it is over.
+
+Owns the tools and what the agent reads. Hidden checks never come near the workplace: the patch is
+judged in another one (`environment.py`).
+
+    world = RepoWorld(task, shell, judge, seconds=30)
+    world.begin_turn(0)
+    world.call(ToolCall("bash", {"command": "ls"})).content
+    world.call(ToolCall("finish"))
+    world.ended()                   # "finish"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, cast
+
+from rods.env import TurnVerdict
+from rods.envs.judge import refusal
+from rods.envs.repo.stuck import Did, stuck
+from rods.envs.turns import Turns
+from rods.errors import EnvError
+from rods.sandbox.shell import Done
+from rods.task import Task
+from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
+
+BASH, EDITOR, FINISH = "bash", "str_replace_editor", "finish"
+STUCK = "stuck"
+STOPPED = "The same calls come again and again, so this attempt ends here."
+START = "git init -q && git add -A && git commit -q -m start && git rev-parse HEAD"
+PATCH = (
+    'g() { git -c core.fsmonitor=false -c core.quotePath=false "$@"; }; g add -A && '
+    "g diff --cached --binary --no-color --no-ext-diff --no-textconv "
+)
+
+
+def _texts(**about: str) -> dict[str, Json]:
+    return {name: {"type": "string", "description": text} for name, text in about.items()}
+
+
+SPECS = (
+    ToolSpec(
+        BASH,
+        "Run a command in the repository's folder and read what it prints. Every command starts "
+        "there anew; what it leaves running is ended.",
+        {
+            "type": "object",
+            "properties": _texts(command="What bash is to run."),
+            "required": ["command"],
+        },
+    ),
+    ToolSpec(
+        EDITOR,
+        "View, make and change files. str_replace wants a text that stands in the file once.",
+        {
+            "type": "object",
+            "properties": {
+                **_texts(
+                    command="One of view, create, str_replace, insert.",
+                    path="File or folder, from the repository's folder.",
+                    file_text="For create: the whole text.",
+                    old_str="For str_replace: the text to be replaced.",
+                    new_str="For str_replace and insert: the new text.",
+                ),
+                "insert_line": {
+                    "type": "integer",
+                    "description": "For insert: the line after which the text goes.",
+                },
+                "view_range": {
+                    "type": "array",
+                    "items": {"type": "integer"},
+                    "description": "For view: first and last line; -1 is the end.",
+                },
+            },
+            "required": ["command", "path"],
+        },
+    ),
+    ToolSpec(
+        FINISH,
+        "Say that the repository is repaired; nothing can be done after it.",
+        {
+            "type": "object",
+            "properties": _texts(message="What was done."),
+            "required": [],
+        },
+    ),
+)
+"""The agent's tools."""
+
+
+class Workplace(Protocol):
+    """Where commands run: `rods.sandbox.shell.Shell`, or a container."""
+
+    def run(self, argv: list[str], stdin: str = "", seconds: float | None = None) -> Done:
+        """Run a program with all that it starts."""
+        ...
+
+    def edit(self, arguments: Mapping[str, object]) -> tuple[str, bool]:
+        """Do one command of the editor."""
+        ...
+
+    def close(self) -> None:
+        """End all that runs in it, and remove what it left."""
+        ...
+
+
+class RepoWorld(Turns):
+    """One single-use working copy of one task."""
+
+    __slots__ = ("_base", "_did", "_ended", "_judge", "_patch", "_place", "_seconds")
+
+    def __init__(
+        self,
+        task: Task,
+        place: Workplace,
+        judge: Callable[[str], bool],
+        seconds: float,
+    ) -> None:
+        """Make the first commit.
+
+        Args:
+            task: what is to be repaired.
+            place: with the files of the task in it.
+            judge: whether the repository passes its hidden checks with a patch.
+            seconds: of one command of the agent.
+
+        Raises:
+            EnvError: there is no git in the workplace, or it was lost.
+        """
+        super().__init__(task)
+        self._place, self._judge, self._seconds = place, judge, seconds
+        self._did: list[Did] = []
+        self._ended, self._patch = "", ""
+        done = place.run(["bash", "-c", START])
+        if not done.ok:
+            raise EnvError(f"a working copy could not be made: {done.output[-500:]}")
+        self._base = done.output.split()[-1]
+
+    def begin_turn(self, index: int) -> None:
+        """Enter a turn."""
+        super().begin_turn(index)
+        self._ended = ""
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The three tools."""
+        return SPECS
+
+    def ended(self) -> str:
+        """Why the turn is over: `finish`, or `stuck` where it goes in circles; empty: it is not."""
+        return self._ended
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Run a command, edit a file, or finish."""
+        self._expect_turn("call")
+        self._calls += 1
+        if self._ended:
+            return ToolResult("Error: the repository was handed in.", failed=True)
+        result = self._do(call)
+        self._did.append(Did(str(call), result.content, result.failed))
+        if not self._ended and stuck(self._did):
+            self._ended = STUCK
+            result = ToolResult(f"{result.content}\n{STOPPED}", result.failed)
+        return result
+
+    def _do(self, call: ToolCall) -> ToolResult:
+        if call.name == BASH:
+            return self._bash(call.arguments.get("command"))
+        if call.name == EDITOR:
+            return ToolResult(*self._place.edit(_plain(call.arguments)))
+        if call.name == FINISH:
+            self._ended = FINISH
+            return ToolResult("Handed in.")
+        return ToolResult(refusal(call.name, [spec.name for spec in SPECS]), failed=True)
+
+    def _bash(self, command: Value) -> ToolResult:
+        if not isinstance(command, str) or not command.strip() or "\0" in command:
+            return ToolResult(f"Error: command is {command!r}, expected a text.", failed=True)
+        command = command.encode("utf-8", "replace").decode()
+        done = self._place.run(["bash", "-c", command], seconds=self._seconds)
+        parts = [done.output.rstrip("\n")]
+        if done.limit:
+            parts.append(f"[ended: it met the limit of {done.limit}]")
+        elif done.code:
+            parts.append(f"[exit status {done.code}]")
+        return ToolResult("\n".join(part for part in parts if part), failed=not done.ok)
+
+    def end_turn(self) -> TurnVerdict:
+        """Judge the patch: it applies, and the hidden checks pass."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        self._patch = self._diff()
+        solved = bool(self._patch) and self._judge(self._patch)
+        return TurnVerdict(
+            expects_calls=True,
+            calls=self._calls,
+            state=solved,
+            executed=solved,
+            parity=solved,
+            answered=False,
+        )
+
+    def _diff(self) -> str:
+        """What was changed since the start; nothing where the agent broke its own git."""
+        done = self._place.run(["bash", "-c", PATCH + self._base])
+        return done.output if done.ok else ""
+
+    def snapshot(self) -> str:
+        """The patch so far."""
+        self._expect_open("snapshot")
+        return self._patch if not self._in_turn and self._patch else self._diff()
+
+    def close(self) -> None:
+        """End the workplace."""
+        self._closed = True
+        self._place.close()
+
+
+def _plain(arguments: Mapping[str, Value]) -> dict[str, object]:
+    """Arguments as JSON can say them; a nested call is nothing that the editor knows."""
+    plain = {key: str(v) if isinstance(v, ToolCall) else v for key, v in arguments.items()}
+    return cast("dict[str, object]", plain)

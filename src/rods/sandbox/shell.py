@@ -1,0 +1,270 @@
+"""A workplace: a folder where commands run one by one, each locked, nothing of which stays behind.
+
+Owns our side of a keeper: starts it, asks it, ends it. Commands may start programs (`bash`, `git`,
+the interpreter), unlike those of `SandboxPool`; what they start ends with them. A folder of the
+keeper's own is all they can write; the system's programs and libraries are all they can read.
+
+    with Shell() as shell:
+        shell.put({"a.py": "print(6 * 7)"})
+        shell.run(["python", "a.py"]).output         # "42\\n"
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from rods.errors import ConfigError, EnvError, PrerequisiteError
+from rods.sandbox.execution import MIB
+from rods.sandbox.handle import SOURCE, START_SECONDS, Wrap, plain_parent, wrapping
+from rods.sandbox.keeper import HEADER
+from rods.sandbox.mounts import PLACE
+from rods.sandbox.scratch import remove_tree
+
+BOOT = (
+    "import sys; rods = type(sys)('rods'); rods.__path__ = [sys.argv.pop() + '/rods']; "
+    "sys.modules['rods'] = rods; from rods.sandbox.keeper import main; main()"
+)
+"""The package without its public face, whose imports would take half of the start."""
+GRACE, END_SECONDS = 30.0, 10.0
+"""Seconds beyond a command's own until its keeper counts as lost; until it is killed."""
+_wrapping = functools.cache(wrapping)
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLimits:
+    """What one command, and all that it starts, may use."""
+
+    seconds: float = 30.0
+    """Wall-clock seconds."""
+    memory: int = 1024 * MIB
+    """Bytes of address space of one process, and of memory of all together, as looked at ten times
+    a second."""
+    processes: int = 64
+    """Processes and threads at once."""
+    output: int = 64 * 1024
+    """Bytes that it may write; one that writes more is ended."""
+    disk: int = 64 * MIB
+    """Bytes of all files of the workplace."""
+    entries: int = 5000
+    """Files and folders of the workplace."""
+    file: int = 16 * MIB
+    """Bytes of one file."""
+    files: int = 128
+    """Open files of one process."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that nothing can run under."""
+        for field in fields(self):
+            if getattr(self, field.name) <= 0:
+                value = getattr(self, field.name)
+                raise ConfigError(f"shell limit {field.name} is {value}, expected > 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a command."""
+
+    output: str
+    """Standard output and error as they came; the workplace's own path is shown as `.`."""
+    code: int
+    """Exit status; minus a signal's number if one ended it."""
+    limit: str = ""
+    """Which limit was met: time, memory, processes, disk or output; empty: none."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself and well."""
+        return self.code == 0 and not self.limit
+
+
+class Shell:
+    """One workplace and its keeper; owned by one thread."""
+
+    def __init__(
+        self,
+        limits: ShellLimits | None = None,
+        wrap: Wrap = "auto",
+        python: str = sys.executable,
+        interpreter: str = "",
+    ) -> None:
+        """Start the keeper.
+
+        Args:
+            limits: of each command.
+            wrap: whether bubblewrap goes around it.
+            python: what the keeper runs on.
+            interpreter: `python` for commands; by default the one that is not of any environment.
+
+        Raises:
+            EnvError: the keeper did not start.
+            PrerequisiteError: it cannot lock itself on this machine.
+        """
+        self._limits = limits or ShellLimits()
+        self._closed = False
+        self._root = ""
+        wrapper = _wrapping(wrap, python)
+        self._socket, theirs = socket.socketpair()
+        base: str = interpreter or getattr(sys, "_base_executable", python)
+        config = json.dumps(self._config(base, bool(wrapper)))
+        try:
+            self._process = subprocess.Popen(
+                [*wrapper, python, "-s", "-P", "-B", "-c", BOOT, config, str(SOURCE)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={"LC_ALL": "C.UTF-8"},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._socket.close()
+            raise EnvError(f"a workplace's keeper did not start: {error}") from error
+        finally:
+            theirs.close()
+        try:
+            ready = self._receive(START_SECONDS)
+            if "missing" in ready:
+                raise PrerequisiteError(
+                    f"a workplace cannot be locked, so nothing runs in it: {ready['missing']}. It "
+                    "needs Linux with Landlock and seccomp, and bubblewrap or Linux 6.12; without "
+                    "them play the environment on another machine (docs/sandbox.md)"
+                )
+        except (EnvError, PrerequisiteError):
+            self.close()
+            raise
+        self.isolation = f"{'bubblewrap, ' if wrapper else ''}{_kind(ready['sized'])} folder"
+        """How it is locked in, in words."""
+        if not ready["sized"] and not wrapper:
+            self._root = str(Path(ready["root"]).parents[2])
+        self.pid = self._process.pid
+        """Of the keeper, or of bubblewrap around it."""
+
+    def _config(self, interpreter: str, wrapped: bool) -> dict[str, object]:
+        limits = self._limits
+        return {
+            "source": str(SOURCE),
+            "parent": PLACE if wrapped else plain_parent(),
+            "processes_space": os.readlink("/proc/self/ns/pid"),
+            "python": os.path.realpath(interpreter),
+            "memory": limits.memory,
+            "cpu": math.ceil(limits.seconds) * 2,
+            "processes": limits.processes,
+            "file": limits.file,
+            "disk": limits.disk,
+            "entries": limits.entries,
+            "files": limits.files,
+        }
+
+    def put(self, files: Mapping[str, str]) -> None:
+        """Write files of ours; to be called before any command has run.
+
+        Args:
+            files: texts by path within the workplace.
+        """
+        for path in files:
+            if path.startswith("/") or ".." in path.split("/"):
+                raise EnvError(f"{path!r} is not a path within a workplace.")
+        self._ask({"op": "put", "files": dict(files)}, START_SECONDS)
+
+    def run(self, argv: Sequence[str], stdin: str = "", seconds: float | None = None) -> Done:
+        """Run a program in the workplace, with all that it starts, until it ends.
+
+        Args:
+            argv: program and arguments.
+            stdin: what it may read.
+            seconds: wall clock; None: that of the limits.
+
+        Raises:
+            EnvError: the keeper was lost.
+        """
+        return self._work({"op": "run", "argv": list(argv), "stdin": stdin}, seconds)
+
+    def edit(self, arguments: Mapping[str, object]) -> tuple[str, bool]:
+        """Let the editor do one command: what the agent reads, and whether it failed.
+
+        Raises:
+            EnvError: the keeper was lost.
+        """
+        done = self._work({"op": "edit", "arguments": dict(arguments)}, None)
+        if not done.ok:
+            return f"Error: the editor met a limit ({done.limit or done.code}).", True
+        text, failed = json.loads(done.output)
+        return str(text), bool(failed)
+
+    def _work(self, message: dict[str, object], seconds: float | None) -> Done:
+        most = self._limits.seconds if seconds is None else seconds
+        message |= {"seconds": most, "output": self._limits.output}
+        answer = self._ask(message, most + GRACE)
+        return Done(str(answer["output"]), int(answer["code"]), str(answer["limit"]))
+
+    def _ask(self, message: dict[str, object], seconds: float) -> dict[str, Any]:
+        if self._closed:
+            raise EnvError("this workplace is closed.")
+        data = json.dumps(message).encode()
+        try:
+            self._socket.settimeout(START_SECONDS)
+            self._socket.sendall(HEADER.pack(len(data)) + data)
+        except OSError as error:
+            raise EnvError(f"a workplace's keeper was lost: {error}") from error
+        return self._receive(seconds)
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        self._socket.settimeout(seconds)
+        try:
+            size = HEADER.unpack(self._exactly(HEADER.size))[0]
+            return json.loads(self._exactly(size))
+        except OSError as error:
+            raise EnvError(f"a workplace's keeper gave no answer: {error}") from error
+
+    def _exactly(self, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size:
+            part = self._socket.recv(min(size, 1 << 20))
+            if not part:
+                raise EnvError(f"a workplace's keeper ended: {self._last_words()}")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _last_words(self) -> str:
+        try:
+            _, err = self._process.communicate(timeout=END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "it does not end"
+        return err.decode(errors="replace").strip()[-2000:] or f"status {self._process.returncode}"
+
+    def close(self) -> None:
+        """End the keeper and all that runs in the workplace, and the folder with it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._socket.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+        if self._root:
+            remove_tree(self._root)  # a keeper that was killed could not
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _kind(sized: bool) -> str:
+    return "sized" if sized else "watched"
