@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
+from pool_cases import config as small_config
+from pool_cases import originals
+from rods.assemble import require_named
+from rods.config import load_config
+from rods.curriculum.stages import Stages
 from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.envs.hints import hinted
+from rods.errors import ConfigError
 from rods.reward import score
 from rods.rewards import get_reward
 from rods.rewards.envtuning import codes
+from rods.rollout.episode import RolloutContext
+from rods.rollout.groups import Player
 from rods.task import Task
-from rods.trajectory import Trajectory
+from rods.trajectory import Group, Trajectory
 from rods.types import ParseVerdict, StopReason, ToolCall
-from rollout_cases import play, script
+from rollout_cases import TEMPLATE, play, script, settings
 
 THINK = get_dialect("think")
 BFCL = BfclEnvironment()
@@ -259,3 +270,66 @@ def test_parts_have_the_names_that_the_released_code_logs() -> None:
         "is_tool_call": 1.0,
         "total_interaction_rounds": rounds,
     }
+
+
+# -- the curriculum ------------------------------------------------------------------------------
+
+FOUR = [
+    {"name": "format", "reward": "format", "tasks": 4, "epochs": 2},
+    {"name": "base", "categories": ["base"], "epochs": 1},
+    {"name": "all", "epochs": 5},
+]
+
+
+def hinted_epochs(**changes: Any) -> list[bool]:
+    made = small_config(**{"curriculum": "envtuning", "stages": FOUR, **changes})
+    stages = Stages(made, originals(16))
+    return [stages.hints(epoch) for epoch in range(len(stages))]
+
+
+def test_hints_are_given_between_the_first_stage_and_the_last_half_of_the_last() -> None:
+    off, on = [False], [True]
+    assert hinted_epochs() == off * 2 + on * 4 + off * 2
+    assert hinted_epochs(stages=FOUR[2:]) == on * 3 + off * 2
+    assert hinted_epochs(stages=FOUR[:2]) == off * 2 + on
+
+
+@pytest.mark.parametrize("budget", [{"updates": 10}, {"trajectories": 160}])
+def test_half_of_the_last_stage_is_half_of_what_is_reached(budget: dict[str, int]) -> None:
+    """4 groups an update, 4 rollouts a group: epochs of 1, 1, 1, then 4 updates each."""
+    sizes = {"k": 4, "tasks_per_step": 4}
+    assert hinted_epochs(rollout=sizes, **budget) == [False] * 2 + [True] * 2 + [False] * 4
+
+
+def test_stages_with_hints_may_be_named() -> None:
+    named = {"envtuning": {"hints": ["all"]}}
+    assert hinted_epochs(**named) == [False] * 3 + [True] * 5
+    for curriculum in ("static", "rods"):
+        assert not any(hinted_epochs(curriculum=curriculum, **named))
+    with pytest.raises(ConfigError, match=r"envtuning\.hints: no stage is called 'al', only"):
+        small_config(envtuning={"hints": ["al"]}, stages=FOUR)
+
+
+def test_programs_inside_one_response_have_no_hints() -> None:
+    with pytest.raises(ConfigError, match=r'get no hints\. Take curriculum = "static"'):
+        require_named(load_config("torl", "smoke", ["curriculum=envtuning"]))
+
+
+def test_the_policy_reads_hints_where_its_groups_are_played_under_the_layer() -> None:
+    rollout = settings(k=2, steps_per_turn=2)
+    wrong = THINK.write([ToolCall("cat", {"file_name": "nothing.here"})])
+    says = script(*[wrong, WRITTEN["answer"]] * len(NAVIGATES.turns))
+    context = RolloutContext(BFCL, says, THINK, TEMPLATE, rollout, 0, 1.0)
+
+    async def play_both() -> tuple[Group, Group]:
+        player = Player(context, 2, 4)
+        return await player.group(NAVIGATES, 0, hinted), await player.group(NAVIGATES, 1)
+
+    under, plain = asyncio.run(play_both())
+    for group, seen in ((under, True), (plain, False)):
+        for trajectory in group.trajectories:
+            read = TEMPLATE.tokenizer.decode(trajectory.ledger.ids, skip_special_tokens=False)
+            assert ("Hint: " in read) is seen
+            assert all(("Hint: " in s.results[0].content) is seen for s in trajectory.steps[::2])
+    verdicts_of = [[t.verdicts for t in group.trajectories] for group in (under, plain)]
+    assert verdicts_of[0] == verdicts_of[1]

@@ -21,6 +21,7 @@ from pool_cases import config as small_config
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
+from rods.env import World
 from rods.errors import Interrupted, PolicyError, TaskError
 from rods.loop import train
 from rods.parts import Parts
@@ -406,3 +407,21 @@ def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(whole: Whole, tmp_path: Path
     run(tmp_path / "stopped", config)
     assert played(tmp_path / "stopped") == played(whole.path)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_groups_of_stages_with_hints_are_played_under_the_layer(tmp_path: Path) -> None:
+    under: list[World] = []
+
+    def layer(world: World) -> World:
+        under.append(world)
+        return world
+
+    stages = [{"name": "first", "epochs": 1}, {"name": "last", "epochs": 2}]
+    config = settings(curriculum="envtuning", stages=stages)
+    made = start(tmp_path / "run", config)
+    train(replace(parts("envtuning"), hints=layer), made, Screen())
+    rows = [row for row in made.metrics() if row["kind"] == "step"]
+    shares = {(row["stage"], row["epoch"]): row["hints"] for row in rows}
+    assert shares == {("first", 0): 0.0, ("last", 1): 1.0, ("last", 2): 0.0}
+    played = sum(int(row["trajectories"]) for row in rows if row["hints"])
+    assert len(under) == played > 0

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 from rods.config import EnvSettings, ModelSettings, RunConfig, Start, SynthesisSettings
 from rods.curriculum.stages import stage_tasks
-from rods.dialects import get_dialect
+from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory, make_engine
 from rods.engines.hf import generation_stops
 from rods.engines.options import EngineOptions
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.elsewhere.processes import ProcessEnvironment
+from rods.envs.hints import hinted
 from rods.envs.originals import parted_tasks, tasks_of_files
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError, StoreError
 from rods.evaluation.check import CheckRow, without_broken
@@ -117,7 +118,12 @@ def require_named(config: RunConfig) -> None:
     """Find what settings name before anything is made; raises `ConfigError`."""
     if config.engine.name != "auto":
         engine_factory(config.engine.name)
-    get_dialect(config.model.dialect)
+    dialect = get_dialect(config.model.dialect)
+    if config.curriculum == "envtuning" and isinstance(dialect, InlineDialect):
+        raise ConfigError(
+            f'curriculum = "envtuning": the programs of model.dialect = "{config.model.dialect}" '
+            'are written inside one response and get no hints. Take curriculum = "static".'
+        )
     ENVIRONMENTS.address(config.env.name)
     for stage in config.stages:
         get_reward(stage.reward)
@@ -274,6 +280,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
             synthesis=synthesis,
             evaluate=evaluate,
             rewards=rewards_of(config.rewards.model_dump()),
+            hints=hinted,
             meters=partial(meters, needed=environment.calls_needed),
             trains=_filter(config),
         )
@@ -392,7 +399,7 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
 
 def _grows(config: RunConfig) -> bool:
     """Whether variants join the pool of tasks."""
-    return config.curriculum != "static" and any(s.expand for s in config.stages)
+    return config.curriculum == "rods" and any(s.expand for s in config.stages)
 
 
 def _filter(config: RunConfig) -> Callable[[Sequence[Score]], bool]:

@@ -24,7 +24,13 @@ from rods.errors import ConfigError
 from rods.infra.dotted import flat, merge, nearest, override
 from rods.infra.files import text_of
 from rods.settings.base import Settings
-from rods.settings.curriculum import BoundarySettings, ReplaySettings, StageSettings, StaticSettings
+from rods.settings.curriculum import (
+    BoundarySettings,
+    EnvTuningSettings,
+    ReplaySettings,
+    StageSettings,
+    StaticSettings,
+)
 from rods.settings.engine import EngineSettings
 from rods.settings.env import EnvSettings
 from rods.settings.rollout import EvaluationSettings, ModelSettings, RolloutSettings
@@ -66,6 +72,7 @@ OWN = (
     *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
     *("train.gae", "train.filtering", "train.local", "train.correction", "static", "track"),
+    "envtuning",
     *("engine", "rollout.pipeline", "rollout.worlds"),
     *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
     "env.repo",
@@ -129,9 +136,11 @@ class RunConfig(Settings):
     stages."""
     trajectories: int = Field(default=0, ge=0)
     """Stop after the update by which so many trajectories were sampled; 0: no such limit."""
-    curriculum: Literal["rods", "static"] = "rods"
-    """`static`: the fixed pool, same budget, no synthesis."""
+    curriculum: Literal["rods", "static", "envtuning"] = "rods"
+    """`static`: the fixed pool, same budget, no synthesis. `envtuning`: Environment Tuning, the
+    fixed pool with hints in some stages."""
     static: StaticSettings = StaticSettings()
+    envtuning: EnvTuningSettings = EnvTuningSettings()
     model: ModelSettings = ModelSettings()
     engine: EngineSettings = EngineSettings()
     env: EnvSettings = EnvSettings()
@@ -163,6 +172,9 @@ class RunConfig(Settings):
         names = [s.name for s in self.stages]
         if len(set(names)) < len(names):
             raise ValueError(f"stages: names must differ, got {names}")
+        unknown = [name for name in self.envtuning.hints if name not in names]
+        if unknown:
+            raise ValueError(f"envtuning.hints: no stage is called {unknown[0]!r}, only {names}")
         return self
 
     def _consistent_train(self) -> None:

@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import ConfigError
 from rods.registry import load, require
@@ -92,6 +92,10 @@ class World(Protocol):
     def close(self) -> None:
         """Release what the world holds. May be called more than once."""
         ...
+
+
+Layer: TypeAlias = Callable[[World], World]
+"""Puts something between a trajectory and its world, such as hints (`rods.envs.hints.hinted`)."""
 
 
 @runtime_checkable

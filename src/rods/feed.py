@@ -112,7 +112,8 @@ class _Feed:
         drawn = await asyncio.to_thread(curriculum.draw, n)
         if curriculum.epoch > epoch:
             self._log(curriculum.buffer.journal.report(curriculum.epoch))
-        return [Drawn(task, epoch) for task, epoch in drawn]
+        hints = self._parts.hints
+        return [Drawn(t, e, hints if curriculum.hints(e) else None) for t, e in drawn]
 
     def score(self, drawn: Drawn, group: Group) -> tuple[list[Score], bool]:
         """Scores by the reward of the stage that drew the task."""

@@ -117,6 +117,7 @@ async def _step(
         "step": parts.trainer.step,
         "epoch": epoch,
         "stage": curriculum.stage_of(epoch).name,
+        "hints": sum(p.drawn.layer is not None for p in batch.played) / len(batch.played),
         "seconds_update": report.seconds,
         "informative_groups": report.informative,
         "schedule": batch.meters,

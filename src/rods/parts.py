@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 
 from rods.curriculum.orders import SynthesisQueue
 from rods.dialects import AnyDialect
-from rods.env import Environment
+from rods.env import Environment, Layer, World
 from rods.policy import Engine, Weights
 from rods.reward import Rewards, Score
 from rods.rollout.template import ChatTemplate
@@ -91,6 +91,11 @@ def no_meters(groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> dic
     return {}
 
 
+def unchanged(world: World) -> World:
+    """No layer."""
+    return world
+
+
 def every_group(scores: Sequence[Score]) -> bool:
     """Without a filter."""
     return True
@@ -110,6 +115,8 @@ class Parts:
     evaluate: Evaluation
     rewards: Rewards
     """Those of this run; what they remember is saved with its checkpoints."""
+    hints: Layer = unchanged
+    """Puts over a world what answers failed calls with hints, where the curriculum wants it."""
     meters: Meters = no_meters
     trains: Callable[[Sequence[Score]], bool] = every_group
     """Whether a group with these scores passes the filter."""

@@ -36,7 +36,10 @@ def train(
         ),
     ] = "",
     curriculum: Annotated[
-        str, typer.Option(help="`rods`, or `static`: the fixed pool with the same budget.")
+        str,
+        typer.Option(
+            help="`rods`; the fixed pool with the same budget: `static`, or with hints `envtuning`."
+        ),
     ] = "",
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     folder: Annotated[str, typer.Option("--out", help="Folder of the run.")] = "",

@@ -83,7 +83,7 @@ class OnlineCurriculum:
         if snapshot is not None:
             put_snapshot(snapshot, buffer_path)
         self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
-        self.buffer.pool.add_originals(originals, fixed=config.curriculum == "static")
+        self.buffer.pool.add_originals(originals, fixed=config.curriculum != "rods")
         self._orders = Orders(config, self._stages, self.buffer, synthesis)
         self._orders.submit(self.buffer.journal.open_requests())
 
@@ -102,6 +102,10 @@ class OnlineCurriculum:
     def stage_of(self, epoch: int) -> StageSettings:
         """Settings of an epoch's stage."""
         return self._stages.at(epoch)
+
+    def hints(self, epoch: int) -> bool:
+        """Whether failed calls are answered with hints in an epoch."""
+        return self._stages.hints(epoch)
 
     @property
     def epochs(self) -> int:

@@ -1,4 +1,4 @@
-"""Stages: which epochs belong to each of them, and the original tasks that it plays.
+"""Stages: which epochs belong to each, the original tasks that it plays, where hints are given.
 
 Owns the choice alone; what enters and leaves the pool meanwhile is the buffer's.
 
@@ -8,6 +8,7 @@ Owns the choice alone; what enters and leaves the pool meanwhile is the buffer's
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Sequence
 
@@ -47,6 +48,7 @@ class Stages:
         self._config = config
         self._epochs = [s for s in config.stages for _ in range(s.epochs)]
         self._pools = {s.name: stage_tasks(s, originals, config.seed) for s in config.stages}
+        self._hinted = self._hinted_epochs() if config.curriculum == "envtuning" else set[int]()
 
     def __len__(self) -> int:
         return len(self._epochs)
@@ -58,6 +60,34 @@ class Stages:
     def expands(self, epoch: int) -> bool:
         """Whether variants are made and drawn in an epoch."""
         return self.at(epoch).expand and self._config.curriculum == "rods"
+
+    def hints(self, epoch: int) -> bool:
+        """Whether failed calls are answered with hints in an epoch (`envtuning.hints`)."""
+        return epoch in self._hinted
+
+    def _hinted_epochs(self) -> set[int]:
+        named = self._config.envtuning.hints
+        names = [stage.name for stage in self._epochs]
+        if named:
+            return {epoch for epoch, name in enumerate(names) if name in named}
+        reached = names[: self._reached()]
+        first, last = names[0], names[-1]
+        tail = [epoch for epoch, name in enumerate(reached) if name == last]
+        between = {epoch for epoch, name in enumerate(reached) if name not in (first, last)}
+        return between | {*tail[: math.ceil(len(tail) / 2)]}
+
+    def _reached(self) -> int:
+        """How many epochs the run's budgets let it begin."""
+        config, rollout = self._config, self._config.rollout
+        step = rollout.tasks_per_step
+        budgets = [config.updates * step, math.ceil(config.trajectories / rollout.k)]
+        most = min((budget for budget in budgets if budget), default=math.inf)
+        drawn = 0
+        for epoch in range(len(self)):
+            if drawn >= most:
+                return epoch
+            drawn += len(self.originals(epoch))
+        return len(self)
 
     def pool(self, epoch: int) -> list[str]:
         """The original tasks of an epoch's stage."""

@@ -29,7 +29,7 @@ from functools import cached_property
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, Dialect, Parsed, structured
 from rods.dialects.base import nested
-from rods.env import AnswerJudge, Ending, Environment, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, Environment, Layer, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
@@ -70,6 +70,8 @@ class RolloutContext:
     """Policy version of which the noise is made; None: the policy's own."""
     lockstep: Lockstep | None = None
     """Where tools run one by one, after all have generated; None: each trajectory goes on."""
+    layer: Layer | None = None
+    """What each world is played under; None: it is played as it is."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     """Ids of each task's first prompt: equal for a group, so rendered once."""
 
@@ -142,7 +144,7 @@ class Episode:
         )
 
     async def _turns(self) -> StopReason:
-        self._world = await self._owner.opening(lambda: self._context.environment.open(self._task))
+        self._world = await self._owner.opening(self._open)
         for index in range(len(self._task.turns)):
             stop = self._exceeded(turns=1, tokens=1)
             if stop:
@@ -155,6 +157,10 @@ class Episode:
             if stop:
                 return stop
         return StopReason.DONE
+
+    def _open(self) -> World:
+        world = self._context.environment.open(self._task)
+        return world if self._context.layer is None else self._context.layer(world)
 
     async def _judge(self, world: World, index: int) -> TurnVerdict:
         """The world's verdict on a turn, with what only the rollout knows."""

@@ -20,11 +20,12 @@ import logging
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, InlineDialect
-from rods.env import Environment
+from rods.env import Environment, Layer
 from rods.errors import EnvError
 from rods.policy import Policy
 from rods.rollout.episode import Episode, RolloutContext
@@ -151,19 +152,23 @@ class Player:
         """Policy version that is played."""
         return self._context.policy.version
 
-    async def group(self, task: Task, visit: int = 0) -> Group:
+    async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
         """A group of a task.
 
         Args:
             task: what is played.
             visit: makes other noise for a task that is played again by the same policy version.
+            layer: what its worlds are played under.
 
         Raises:
             EnvError: too many of the last trajectories are invalid.
             TaskError: the task's world cannot be loaded.
         """
-        first = visit * self._size
-        members = [asyncio.create_task(self._member(task, m, first + m)) for m in range(self._size)]
+        first, context = visit * self._size, replace(self._context, layer=layer)
+        members = [
+            asyncio.create_task(self._member(context, task, member, first + member))
+            for member in range(self._size)
+        ]
         try:
             played = await asyncio.gather(*members)
         finally:
@@ -173,9 +178,11 @@ class Player:
         versions = [t.policy_version for t in played]
         return Group(task, tuple(played), min(versions, default=self.version))
 
-    async def _member(self, task: Task, member: int, noise: int) -> Trajectory:
-        async with self._gate, _place(self._context.environment):
-            trajectory = await _episode(self._context, task, member, noise)
+    async def _member(
+        self, context: RolloutContext, task: Task, member: int, noise: int
+    ) -> Trajectory:
+        async with self._gate, _place(context.environment):
+            trajectory = await _episode(context, task, member, noise)
         self._invalid.count(trajectory)
         if self._on_trajectory is not None:
             self._on_trajectory(trajectory)

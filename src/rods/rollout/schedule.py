@@ -33,6 +33,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from rods.env import Layer
 from rods.rollout.groups import Player
 from rods.rollout.owner import hanging
 from rods.task import Task
@@ -53,6 +54,8 @@ class Drawn(NamedTuple):
 
     task: Task
     epoch: int
+    layer: Layer | None = None
+    """What its worlds are played under; None: they are played as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +292,7 @@ class Schedule(Generic[S]):
         # A task that comes twice under the same weights gets other noise the second time.
         visit = self._visits[drawn.task.id]
         self._visits[drawn.task.id] += 1
-        playing = asyncio.ensure_future(self._player.group(drawn.task, visit))
+        playing = asyncio.ensure_future(self._player.group(drawn.task, visit, drawn.layer))
         self._play.enter()
         playing.add_done_callback(self._ended)
         self._out.append(_Out(drawn, self._handed, playing))

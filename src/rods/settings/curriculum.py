@@ -69,6 +69,14 @@ class StaticSettings(Settings):
     """Files of variants made once (`rods synth`) that the pool holds beside the original tasks."""
 
 
+class EnvTuningSettings(Settings):
+    """`curriculum = "envtuning"`: a fixed pool, and failed calls that are answered with hints."""
+
+    hints: Texts = ()
+    """Names of the stages with hints. Empty: all but the first, and of the last one the first half.
+    Evaluation has none."""
+
+
 class StageSettings(Settings):
     """One stage of the curriculum."""
 
