@@ -60,6 +60,10 @@ STUDIES: Mapping[str, tuple[Variant, ...]] = {
         Variant("no bonus", "otc_grpo", rewarded("outcome")),
         Variant("additive", "otc_grpo", rewarded("otc_grpo_additive")),
     ),
+    "envtuning": (
+        Variant("with hints", "envtuning"),
+        Variant("without", "envtuning", ("curriculum=static",)),
+    ),
     "otc_grpo_search": (
         Variant("OTC-GRPO", "otc_grpo", (), "smoke_search"),
         Variant("no bonus", "otc_grpo", rewarded("outcome"), "smoke_search"),
@@ -144,6 +148,7 @@ def show(name: str, out: Path, seeds: Sequence[int]) -> None:
     """First and last sixth of each meter."""
     print(f"\n{name} ({len(seeds)} seeds): first and last sixth of the updates")
     keys = [*METERS, "tool_productivity", "response_tokens", "execution_success", "reward_mean"]
+    keys += ["progress_mean", "hints"]
     keys += ["calls_needed", "calls_wasted", "calls_short"]
     for variant in STUDIES[name]:
         rows = lines(out, variant, seeds)
