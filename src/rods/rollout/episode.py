@@ -35,6 +35,7 @@ from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.owner import Late, Owner
+from rods.rollout.stages import Passage, Stages
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.tokens import Ledger
@@ -72,6 +73,8 @@ class RolloutContext:
     """Where tools run one by one, after all have generated; None: each trajectory goes on."""
     layer: Layer | None = None
     """What each world is played under; None: it is played as it is."""
+    stages: Stages | None = None
+    """Bounds of starting, playing and judging; None: none."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     """Ids of each task's first prompt: equal for a group, so rendered once."""
 
@@ -87,6 +90,7 @@ class Episode:
         noisy = self._version if context.noise_version is None else context.noise_version
         self._seed = episode_seed(context.seed, task.id, noise, noisy)
         self._owner = Owner(context.environment.blocking, self._limits)
+        self._passage = Passage(None if context.lockstep is not None else context.stages)
         self._world: World | None = None
         self._session: Session | None = None
         self._ledger = Ledger()
@@ -123,6 +127,7 @@ class Episode:
                 if self._session is not None:
                     self._session.close()
                 self._owner.close(self._world)
+                self._passage.leave()
         except (EnvError, PolicyError, OSError) as error:
             stop, failure = StopReason.FAILURE, _root(error)
         if stop is StopReason.SECONDS:
@@ -144,15 +149,18 @@ class Episode:
         )
 
     async def _turns(self) -> StopReason:
+        await self._passage.to("starting")
         self._world = await self._owner.opening(self._open)
         for index in range(len(self._task.turns)):
             stop = self._exceeded(turns=1, tokens=1)
             if stop:
                 return stop
+            await self._passage.to("running")
             await self._begin(self._world, index)
             stop = await self._turn(self._world, index)
             if stop is StopReason.SECONDS:
                 return stop
+            await self._passage.to("judging")
             self._verdicts.append(await self._judge(self._world, index))
             if stop:
                 return stop

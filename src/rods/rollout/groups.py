@@ -30,6 +30,7 @@ from rods.errors import EnvError
 from rods.policy import Policy
 from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
+from rods.rollout.stages import Stages
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -142,6 +143,8 @@ class Player:
             window: the last trajectories among which `rollout.max_invalid` counts.
             on_trajectory: called once for each finished trajectory, in the order of finishing.
         """
+        if context.stages is None:
+            context = replace(context, stages=Stages.of(context.settings.worlds))
         self._context, self._size = context, size
         self._gate = asyncio.Semaphore(context.settings.concurrency)
         self._invalid = _Invalid(context.settings.max_invalid, window)

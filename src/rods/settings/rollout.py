@@ -51,6 +51,13 @@ class WorldSettings(Settings):
     0: only the trajectory's own seconds count. Worlds that only compute are not interrupted."""
     turn_seconds: float = Field(default=0.0, ge=0)
     """Budget of what a trajectory's world takes in one turn; beyond it, it is invalid; 0: none."""
+    starting: int = Field(default=0, ge=0)
+    """Worlds that start at once, those that then wait to be played included; 0: as many as come."""
+    running: int = Field(default=0, ge=0)
+    """Trajectories that are played at once, while others start and are judged (`concurrency` is the
+    sum of all three); 0: as many as come."""
+    judging: int = Field(default=0, ge=0)
+    """Worlds that judge a turn at once, such as by running tests; 0: as many as come."""
     processes: int = Field(default=0, ge=0)
     """Play each world in a process, so many at once: one that hangs is ended, and a crash takes no
     other world along. 0: in this process."""
