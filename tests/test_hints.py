@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from bfcl_failures import Failure, failures, world_before
-from rods.env import AnswerJudge, World
+from rods.env import AnswerJudge, Ending, World
 from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
@@ -21,7 +21,7 @@ from rods.envs.tool_classes.world import ToolClasses
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
 from tir_cases import question
-from worlds import SPECS, NotesEnvironment, notes_task
+from worlds import SPECS, NotesEnvironment, NotesWorld, notes_task
 
 BFCL = BfclEnvironment()
 TOOLS = {spec.name: spec for spec in SPECS}
@@ -304,6 +304,21 @@ def test_a_world_without_hints_of_its_own_and_without_a_state_to_look_at() -> No
     plain = world.call(ToolCall("divide", {"by": 0}))
     assert plain.failed and MARK not in plain.content
     assert "by must be of type integer" in world.call(ToolCall("divide", {"by": "x"})).content
+
+
+def test_a_turn_that_a_world_ends_is_over_under_the_layer() -> None:
+    class Short(NotesWorld):
+        def ended(self) -> str:
+            return "divided" if self.log and self.log[-1].name == "divide" else ""
+
+    world = hinted(Short(NotesEnvironment(), notes_task([("divide", [])]), 0))
+    assert isinstance(world, Ending)
+    world.begin_turn(0)
+    world.call(ToolCall("total"))
+    assert not world.ended()
+    world.call(ToolCall("divide", {"by": 0}))
+    assert world.ended() == "divided"
+    assert not isinstance(hinted(NotesEnvironment().open(notes_task([("a", [])]))), Ending)
 
 
 def test_answers_are_judged_under_the_layer() -> None:
