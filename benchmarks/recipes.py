@@ -34,11 +34,13 @@ class Variant:
     profile: str = "smoke"
 
 
-def rewarded(reward: str) -> tuple[str, ...]:
+def rewarded(reward: str, categories: str = "[]") -> tuple[str, ...]:
     """The recipe's only stage with another reward."""
-    return (f'stages=[{{name="all", reward="{reward}", epochs=1000, expand=true}}]',)
+    stage = f'name="all", reward="{reward}", categories={categories}, epochs=1000, expand=true'
+    return (f"stages=[{{{stage}}}]",)
 
 
+STEPS = '["base", "miss_func", "miss_param"]'
 STUDIES: Mapping[str, tuple[Variant, ...]] = {
     "torl": (Variant("ToRL", "torl"),),
     "zerotir": (Variant("ZeroTIR", "zerotir"),),
@@ -64,6 +66,16 @@ STUDIES: Mapping[str, tuple[Variant, ...]] = {
         Variant("with hints", "envtuning"),
         Variant("without", "envtuning", ("curriculum=static",)),
     ),
+    "toolrl": (
+        Variant("ToolRL", "toolrl"),
+        Variant("coarse", "toolrl", ("rewards.toolrl.grain=coarse",)),
+    ),
+    "tool_n1": (
+        Variant("Tool-N1", "tool_n1"),
+        Variant("partial", "tool_n1", rewarded("tool_n1_names", STEPS)),
+    ),
+    "artist_math": (Variant("ARTIST", "artist_math"),),
+    "artist_fc": (Variant("ARTIST", "artist_fc"),),
     "otc_grpo_search": (
         Variant("OTC-GRPO", "otc_grpo", (), "smoke_search"),
         Variant("no bonus", "otc_grpo", rewarded("outcome"), "smoke_search"),

@@ -149,6 +149,32 @@ def test_tool_n1_rows(tmp_path: Path) -> None:
     assert [m.content for m in task.dialogue] == ["Rain?", "", "no", "[No] (it is dry)."]
 
 
+def test_tool_n1_s_prepared_rows(tmp_path: Path) -> None:
+    tool = json.dumps({"type": "function", "function": WEATHER})
+    prompt = [
+        {
+            "role": "system",
+            "content": f"Here, in <tools> tags:\n<tools>\n{tool}\n{tool}\n</tools>\n",
+        },
+        {"role": "user", "content": "Rain?"},
+        {"role": "assistant", "content": json.dumps(json.dumps([CALL]))},
+        {"role": "tool", "content": "no"},
+        {"role": "assistant", "content": "It is dry."},
+        {"role": "user", "content": "And in Rome?"},
+    ]
+    wanted = json.dumps(TOOL_N1["answer"])
+    for truth in (wanted, json.dumps(wanted)):
+        row = {"prompt": prompt, "reward_model": {"style": "rule", "ground_truth": truth}}
+        [task] = load(tmp_path, row)
+        assert task.turns == load(tmp_path, TOOL_N1)[0].turns
+        assert [str(m.calls or m.content) for m in task.dialogue] == [
+            "Rain?",
+            "(weather(city='Oslo', days=2),)",
+            "no",
+            "It is dry.",
+        ]
+
+
 def test_rlla(tmp_path: Path) -> None:
     raw, verl = load(tmp_path, RLLA)[0], load(tmp_path, VERL)[0]
     assert raw.turns == (Turn("Again.", (ToolCall("Get It", {"x": 1}),)),)
@@ -313,6 +339,14 @@ def test_a_call_that_needs_a_result_waits_for_it_in_a_step_of_its_own() -> None:
     assert [step.turns[0].ground_truth for step in made] == [(calls[0],), (calls[1],)]
     assert made[1].turns[0].user == ""
     assert made[1].dialogue[-1] == Message("tool", "141")
+
+
+def test_long_results_of_a_dialogue_are_shortened_visibly() -> None:
+    calls = [ToolCall("note", {"text": "x" * 90}), ToolCall("read")]
+    task = notes_task([("Note it, read it.", calls), ("Sum?", [TOTAL])])
+    [_, last] = single_steps(task, NotesEnvironment(), "function_call", result_chars=20)
+    told = [m.content for m in last.dialogue if m.role == "tool"]
+    assert told == ["note 1", ":" + "x" * 19 + "\n[71 more characters were left out]"]
 
 
 def test_a_conversation_whose_call_fails_gives_no_step() -> None:

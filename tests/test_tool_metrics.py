@@ -113,3 +113,12 @@ def test_scores_must_fit() -> None:
         meters.tool_figures([PLAIN, ONE], scores([PLAIN]))
     with pytest.raises(RewardError, match="no part 'correct'"):
         meters.tool_figures([PLAIN], scores([PLAIN], "accuracy"))
+
+
+def test_the_parts_of_a_reward_are_logged_each_by_itself() -> None:
+    rows = [Score(1.0, {"format": 1.0, "length": 0.5}), Score(0.0, {"format": 0.0})]
+    rows += [Score(0.0, {"format": 9.0}, valid=False)]
+    assert meters.part_figures(rows) == {"format": 0.5, "length": 0.5}
+    assert meters.part_figures([]) == {}
+    group = Group(question(), [PLAIN, ONE, AWAY], 0)
+    assert meters.meters([group], [rows]) == {"reward_parts": {"format": 0.5, "length": 0.5}}

@@ -152,7 +152,7 @@ def tool_figures(trajectories: Sequence[Trajectory], scores: Sequence[Score]) ->
 def meters(
     groups: Sequence[Group], scores: Sequence[Sequence[Score]], needed: Needed | None = None
 ) -> dict[str, Json]:
-    """All meters of one step; empty unless its reward judges final answers.
+    """Means of the reward's parts, and all meters of tool use where it says what is right.
 
     Args:
         groups: of this step.
@@ -160,10 +160,18 @@ def meters(
         needed: how many calls a task needs; None where nobody can say.
     """
     flat = [s for row in scores for s in row]
+    figures: dict[str, Json] = {"reward_parts": part_figures(flat)}
     if not all("correct" in s.parts for s in flat if s.valid):
-        return {}
-    figures = tool_figures([t for g in groups for t in g.trajectories], flat)
+        return figures
+    figures |= tool_figures([t for g in groups for t in g.trajectories], flat)
     return {**figures, **thrift_figures(groups, needed)} if needed else figures
+
+
+def part_figures(scores: Sequence[Score]) -> dict[str, Json]:
+    """The mean of each named part of a reward, over valid scores that have it."""
+    valid = [s.parts for s in scores if s.valid]
+    names = dict.fromkeys(name for parts in valid for name in parts)
+    return {name: _mean(p[name] for p in valid if name in p) for name in names}
 
 
 def thrift_figures(groups: Sequence[Group], needed: Needed) -> dict[str, Json]:

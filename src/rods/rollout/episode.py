@@ -321,12 +321,11 @@ class Episode:
         return tuple(results), None
 
     def _shorten(self, result: ToolResult) -> ToolResult:
-        limit, size = self._context.settings.result_chars, len(result.content)
-        if not limit or size <= limit:
+        content = shortened(result.content, self._context.settings.result_chars)
+        if content is result.content:
             return result
         self._cut += 1
-        notice = f"\n[{size - limit} more characters were left out]"
-        return ToolResult(result.content[:limit] + notice, result.failed)
+        return ToolResult(content, result.failed)
 
     def _say(self, message: Message) -> None:
         self._messages.append(message)
@@ -358,6 +357,13 @@ class Episode:
             temperature=self._context.temperature,
             cut_results=self._cut,
         )
+
+
+def shortened(content: str, limit: int) -> str:
+    """A result with so many characters at most, and a notice of what was left out; 0: as it is."""
+    if not limit or len(content) <= limit:
+        return content
+    return f"{content[:limit]}\n[{len(content) - limit} more characters were left out]"
 
 
 def _root(error: BaseException) -> str:

@@ -60,6 +60,9 @@ class FunctionCallSettings(Settings):
     masked: Share = 0.0
     """Share of the steps whose tools and parameters get names that say nothing, so that their
     descriptions must be read."""
+    result_chars: int = Field(default=0, ge=0)
+    """Longer results in the dialogue of a split task are shortened with a visible notice; 0:
+    never."""
 
 
 class RepoSettings(Settings):

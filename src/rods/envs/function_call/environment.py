@@ -10,7 +10,9 @@ masked. Forms of rows are in `rows`, splitting in `split`.
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +41,7 @@ class FunctionCallEnvironment(Environment):
     Args:
         environment: `module:attribute` of another environment, whose tasks are split.
         masked: Share of the steps whose tools and parameters get names that say nothing.
+        result_chars: Longer results in the dialogue of a split task are shortened; 0: never.
         arguments: Of the other environment's factory.
     """
 
@@ -49,10 +52,12 @@ class FunctionCallEnvironment(Environment):
         self,
         environment: str = "",
         masked: float = 0.0,
+        result_chars: int = 0,
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
         self._other = (environment, dict(arguments or {}))
         self._masked = masked
+        self._result_chars = result_chars
 
     def open(self, task: Task) -> World:
         """A fresh world; raises `TaskError` for a task of another environment, or of many turns."""
@@ -65,8 +70,9 @@ class FunctionCallEnvironment(Environment):
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """Steps of the other environment's own tasks."""
-        source = self._source()
-        return self._split(source.tasks(held_out), source)
+        address, arguments = self._other
+        key = json.dumps(arguments, sort_keys=True)
+        return self._marked(_steps_of(address, key, held_out, self._result_chars))
 
     def load(self, path: Path) -> list[Task]:
         """Steps of a file: a published data set, steps of ours, or tasks of the other
@@ -78,7 +84,8 @@ class FunctionCallEnvironment(Environment):
         made: list[Task] = []
         dropped: list[str] = []
         for number, value in file_rows(path, "steps", TaskError, COLUMNS):
-            if number == 1 and isinstance(value, dict) and {"turns", "world"} <= set(value):
+            first = not (made or dropped)
+            if first and isinstance(value, dict) and {"turns", "world"} <= value.keys():
                 return self._ours(path)
             where = f"{path}, row {number}"
             steps, faults = read_row(value, where)
@@ -103,17 +110,8 @@ class FunctionCallEnvironment(Environment):
         return sides(*parts)
 
     def _source(self) -> Environment:
-        """The environment whose tasks are split.
-
-        Raises:
-            ConfigError: none is named.
-        """
-        if not self._other[0]:
-            raise ConfigError(
-                "env.function_call.environment names no environment whose tasks could be split; "
-                "name one, or a file of steps in env.tasks."
-            )
-        return load_environment(*self._other)
+        """The environment whose tasks are split."""
+        return _environment(*self._other)
 
     def _ours(self, path: Path) -> list[Task]:
         tasks = list(read_tasks(path))
@@ -123,12 +121,8 @@ class FunctionCallEnvironment(Environment):
             if task.env == self.name or source is None:
                 made.append(task)
             else:
-                made += single_steps(task, source, self.name)
+                made += single_steps(task, source, self.name, self._result_chars)
         return self._marked(made)
-
-    def _split(self, tasks: Iterable[Task], source: Environment) -> list[Task]:
-        made = (step for task in tasks for step in single_steps(task, source, self.name))
-        return self._marked({step.id: step for step in made}.values())
 
     def _marked(self, tasks: Iterable[Task]) -> list[Task]:
         """Steps, a share of them masked: always the same ones under the same names."""
@@ -137,6 +131,33 @@ class FunctionCallEnvironment(Environment):
             rng = random.Random(f"rods-masked-{task.id}")
             made.append(masked(task, rng) if rng.random() < self._masked else task)
         return made
+
+
+def _environment(address: str, arguments: Mapping[str, Any]) -> Environment:
+    """The environment whose tasks are split.
+
+    Raises:
+        ConfigError: none is named.
+    """
+    if not address:
+        raise ConfigError(
+            "env.function_call.environment names no environment whose tasks could be split; name "
+            "one, or a file of steps in env.tasks."
+        )
+    return load_environment(address, arguments)
+
+
+@functools.lru_cache(maxsize=2)
+def _steps_of(address: str, arguments: str, held_out: float, result_chars: int) -> tuple[Task, ...]:
+    """Steps of an environment's own tasks, each once; kept, for they are asked for again."""
+    source = _environment(address, json.loads(arguments))
+    name = FunctionCallEnvironment.name
+    made = (
+        step
+        for task in source.tasks(held_out)
+        for step in single_steps(task, source, name, result_chars)
+    )
+    return tuple({step.id: step for step in made}.values())
 
 
 def _task(step: SingleStep, env: str, row: str, number: int) -> Task:

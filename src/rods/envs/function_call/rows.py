@@ -5,7 +5,7 @@ fetches anything.
 
 * xLAM and Hammer: `query`, `tools` and `answers`, the last two as JSON or as texts of it
 * ToolACE: `system` with the list of tools, `conversations`; one step for each message with calls
-* Tool-N1: `raw_system`, `tools`, `conversations`, `answer`
+* Tool-N1: `raw_system`, `tools`, `conversations`, `answer`, or as verl rows
 * ToolRL's rlla: `instruction`, `input`, `output`, or as verl rows (`prompt`, `reward_model`)
 * our own task rows (`rods.envs.function_call.environment` splits those of several turns)
 
@@ -100,8 +100,11 @@ def _steps(value: object) -> Read:
     if row.get("instruction") is not None:
         return Read([_rlla(row["instruction"], row["input"], row["output"])], [])
     if row.get("reward_model") is not None:
+        truth = row["reward_model"]["ground_truth"]
+        if isinstance(truth, str) and truth.lstrip()[:1] in ("[", '"'):
+            return Read([_verl(row["prompt"], truth)], [])
         said = {m["role"]: m["content"] for m in row["prompt"]}
-        return Read([_rlla(said["system"], said["user"], row["reward_model"]["ground_truth"])], [])
+        return Read([_rlla(said["system"], said["user"], truth)], [])
     raise ValueError(f"its keys {sorted(row)} are of no form")
 
 
@@ -137,6 +140,27 @@ def _answered(row: dict[str, Any]) -> SingleStep:
     tools = _tools(_loaded(row["tools"], "tools"))
     said = [_message(m) for m in _loaded(row["conversations"], "conversations")]
     return _last_apart(tools, said, calls)
+
+
+def _verl(prompt: list[Any], truth: str) -> SingleStep:
+    """Tool-N1's prepared rows: tools in the system message, earlier calls as JSON in JSON."""
+    system = _text(prompt[0]["content"], "system")
+    listed = system.rpartition("<tools>")[2].partition("</tools>")[0].strip()
+    tools = [_tool(json.loads(line)) for line in listed.split("\n")]
+    said: list[Message] = []
+    for entry in prompt[1:]:
+        message = _message(entry)
+        if message.role == "assistant" and message.content.startswith(('"[', "[{")):
+            calls = _calls(_loaded(_loaded_text(message.content), "a message with calls"))
+            message = Message("assistant", "", calls)
+        said.append(message)
+    return _last_apart(tools, said, _calls(_loaded(_loaded_text(truth), "ground_truth")))
+
+
+def _loaded_text(text: str) -> object:
+    """JSON, or JSON once more as a text of it."""
+    found = json.loads(text)
+    return json.loads(found) if isinstance(found, str) else found
 
 
 def _conversation(row: dict[str, Any]) -> Read:

@@ -18,19 +18,22 @@ from rods.dialects.base import has_nested
 from rods.env import Environment
 from rods.envs.function_call.world import tools_to_json
 from rods.errors import TaskError
-from rods.rollout.episode import MORE_TOOLS
+from rods.rollout.episode import MORE_TOOLS, shortened
 from rods.synthesis.structure.oracle import DONE, abstention, steps
 from rods.task import Task, Turn
 from rods.types import Json, Message, ToolCall, ToolResult, ToolSpec
 
 
-def single_steps(task: Task, environment: Environment, env: str) -> list[Task]:
+def single_steps(
+    task: Task, environment: Environment, env: str, result_chars: int = 0
+) -> list[Task]:
     """The steps of one task, in order; none where a call fails or is nested in another.
 
     Args:
         task: of `environment`.
         environment: plays its ground truth.
         env: name of the environment that the steps belong to.
+        result_chars: longer results are shortened with a notice; 0: never.
 
     Raises:
         TaskError: the task's world cannot be made.
@@ -47,7 +50,7 @@ def single_steps(task: Task, environment: Environment, env: str) -> list[Task]:
             results = [world.call(call) for call in turn.ground_truth]
             if any(r.failed for r in results) or any(map(has_nested, turn.ground_truth)):
                 return []
-            for calls, heard in _heard(turn, results, known):
+            for calls, heard in _heard(turn, results, known, result_chars):
                 made.append(_step(task, env, len(made), offered, said, user, calls))
                 said += [Message("user", user)] if user else []
                 said += [Message("assistant", "", calls), *heard]
@@ -74,13 +77,14 @@ def _given_back(task: Task, index: int) -> str:
 
 
 def _heard(
-    turn: Turn, results: list[ToolResult], known: str
+    turn: Turn, results: list[ToolResult], known: str, result_chars: int
 ) -> list[tuple[tuple[ToolCall, ...], list[Message]]]:
     """The calls of each step of a turn, and what they returned."""
     parts: list[tuple[tuple[ToolCall, ...], list[Message]]] = []
     at = 0
     for calls in steps(turn, results, known) if turn.ground_truth else ():
-        heard = [Message("tool", result.content) for result in results[at : at + len(calls)]]
+        given = results[at : at + len(calls)]
+        heard = [Message("tool", shortened(r.content, result_chars)) for r in given]
         parts.append((tuple(calls), heard))
         at += len(calls)
     return parts

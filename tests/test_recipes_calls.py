@@ -1,0 +1,74 @@
+"""Recipes of function calling and ARTIST: what was looked up, one update of each smoke."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rods.assemble import train
+from rods.config import load_config
+from rods.dialects import InlineDialect, get_dialect
+from rods.store import RunDirectory
+from rods.trajectory_codec import read_parquet
+
+RECIPES = ("toolrl", "tool_n1", "artist_math", "artist_fc")
+
+
+def test_full_settings_are_what_was_looked_up() -> None:
+    toolrl, n1 = load_config("toolrl"), load_config("tool_n1")
+    assert [(c.rollout.k, c.rollout.tasks_per_step, c.train.minibatch) for c in (toolrl, n1)] == [
+        (4, 512, 128 * 4),
+        (5, 1024, 256 * 5),
+    ]
+    assert [(c.train.kl, c.train.kl_in, c.train.entropy) for c in (toolrl, n1)] == [
+        (1e-3, "reward", 1e-3),
+        (1e-3, "loss", 0.0),
+    ]
+    assert [c.stages[0].epochs for c in (toolrl, n1)] == [15, 7]
+    assert (toolrl.rollout.temperature, n1.rollout.temperature) == (1.0, 0.7)
+    for config in (toolrl, n1):
+        assert config.rollout.steps_per_turn == 1 and config.train.dual_clip == 0
+    for name in RECIPES:
+        full, small = load_config(name), load_config(name, "small")
+        for chosen in (full.rewards.toolrl, full.rewards.tool_n1):
+            assert chosen.form == "text", "the papers' tags, unless a profile says so"
+        assert full.stages[0].reward == small.stages[0].reward == name
+        assert isinstance(get_dialect(full.model.dialect), InlineDialect) is (name == "artist_math")
+        assert full.train.advantage == "grpo" and full.curriculum == "static"
+
+
+PARTS = {
+    "toolrl": {"format", "correctness", "length"},
+    "tool_n1": {"thought", "names"},
+    "artist_math": {"answer", "tool", "form"},
+    "artist_fc": {"state", "sequence", "form"},
+}
+SMALL = (
+    *(
+        "updates=1",
+        "model.threads=1",
+        "model.device=cpu",
+        "rollout.k=4",
+        "rollout.tasks_per_step=2",
+    ),
+    *("evaluation.tasks=2", "evaluation.samples=0", "env.train_tasks=8"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_smoke_profile_plays_an_update_and_logs_each_part(name: str, tmp_path: Path) -> None:
+    run: RunDirectory = train(load_config(name, "smoke", SMALL), str(tmp_path / "run"))
+    [record] = [row for row in run.metrics() if row["kind"] == "step"]
+    parts = record["reward_parts"]
+    assert isinstance(parts, dict) and PARTS[name] <= set(parts)
+    if name in ("toolrl", "artist_math", "artist_fc"):
+        whole = sum(float(str(parts[part])) for part in PARTS[name])
+        assert record["reward_mean"] == pytest.approx(whole)
+    [file] = (run.path / "trajectories").iterdir()
+    for played in read_parquet(file):
+        sampled = sum(step.tokens for step in played.steps)
+        assert sum(played.ledger.mask) == sampled, "what was said before carries no loss"
+        if name in ("toolrl", "tool_n1"):
+            assert len(played.steps) == 1
