@@ -243,6 +243,7 @@ def test_secrets_of_a_state_are_not_told() -> None:
     state = {"Bank": {"password": "hunter22", "pins": {"anna": "48213"}, "token": "tok-5512"}}
     call = ToolCall("login", {"user": "ana", "password": "hunter2", "pin": "48214", "t": "tok-55"})
     assert value_hint(call, "wrong", state) == "nearest to user are 'anna'."
+    assert not value_hint(ToolCall("pay", {"access_token": "ana"}), "no such token ana", state)
 
 
 class Shelf:

@@ -13,6 +13,7 @@ that is not offered in this turn, never sees the ground truth. From Environment 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, cast, runtime_checkable
@@ -30,6 +31,7 @@ MOST_CHARS = 80
 MOST_NAMES = 2_000
 """Names of a state that are compared with a value."""
 DEPTH = 12
+_SECRET = re.compile(r"token|passw|secret|credential", re.IGNORECASE)
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -189,14 +191,16 @@ def value_hint(call: ToolCall, said: str, state: Mapping[str, object]) -> str:
     """Where the values of a call are in a public state, or the nearest names that are there.
 
     Only names are looked at: keys, and what stands under `id`, `name`, `..._id` or `..._name`, or
-    as a text in a list. A value that is there is only told of where the error speaks of it.
+    as a text in a list. A value that is there is only told of where the error speaks of it, and
+    tokens and passwords are compared with nothing.
 
     Args:
         call: what failed.
         said: its error.
         state: public attributes by class.
     """
-    texts = [(name, text) for name, text in _texts(call.arguments) if 0 < len(text) <= MOST_CHARS]
+    given = {name: value for name, value in call.arguments.items() if not _SECRET.search(name)}
+    texts = [(name, text) for name, text in _texts(given) if 0 < len(text) <= MOST_CHARS]
     places: dict[str, str] = {}
     for text, place in islice(_names(state, "", 0), MOST_NAMES):
         places.setdefault(text, place)
