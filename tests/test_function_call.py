@@ -25,6 +25,7 @@ from rods.envs.function_call.world import key_of, tools_of
 from rods.envs.originals import original_tasks, parted_tasks
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
+from rods.report.viewer import _messages
 from rods.reward import score
 from rods.rewards import get_reward
 from rods.task import Task, Turn, read_tasks, write_tasks
@@ -507,6 +508,12 @@ def test_what_was_said_is_read_once_and_carries_no_loss(tmp_path: Path) -> None:
     ledger = played.ledger
     sampled = [i for i, m in zip(ledger.ids, ledger.mask, strict=True) if m]
     assert TEMPLATE.raw_decode(sampled).count("weather") == 1
+    shown: Any = _messages(played.messages, played.steps)
+    assert [row.get("verdict") for row in shown if row["role"] == "assistant"] == [
+        None,
+        None,
+        "calls",
+    ]
 
 
 def test_an_inline_dialect_refuses_a_dialogue(tmp_path: Path) -> None:

@@ -164,14 +164,17 @@ def _member(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json]:
 
 
 def _messages(messages: Sequence[Message], steps: Sequence[Step]) -> list[Json]:
-    """Messages with their turn; the n-th assistant message is the n-th step."""
-    aligned = sum(m.role == "assistant" for m in messages) == len(steps)
+    """Messages with their turn; the last assistant messages are the steps, others were told."""
+    earlier = sum(m.role == "assistant" for m in messages) - len(steps)
+    aligned = earlier >= 0
     told = any(m.role == "tool" for m in messages)
     rows: list[Json] = []
     done = users = 0
     for message in messages:
         step = None
-        if message.role == "assistant" and aligned:
+        if message.role == "assistant" and earlier > 0:
+            earlier -= 1
+        elif message.role == "assistant" and aligned:
             step = steps[done]
             done += 1
         users += message.role == "user"
