@@ -152,7 +152,8 @@ def tool_figures(trajectories: Sequence[Trajectory], scores: Sequence[Score]) ->
 def meters(
     groups: Sequence[Group], scores: Sequence[Sequence[Score]], needed: Needed | None = None
 ) -> dict[str, Json]:
-    """Means of the reward's parts, and all meters of tool use where it says what is right.
+    """Means of the reward's parts, how worlds ended turns, and all meters of tool use where the
+    reward says what is right.
 
     Args:
         groups: of this step.
@@ -160,10 +161,11 @@ def meters(
         needed: how many calls a task needs; None where nobody can say.
     """
     flat = [s for row in scores for s in row]
-    figures: dict[str, Json] = {"reward_parts": part_figures(flat)}
+    played = [t for g in groups for t in g.trajectories]
+    figures: dict[str, Json] = {"reward_parts": part_figures(flat), **ending_figures(played)}
     if not all("correct" in s.parts for s in flat if s.valid):
         return figures
-    figures |= tool_figures([t for g in groups for t in g.trajectories], flat)
+    figures |= tool_figures(played, flat)
     return {**figures, **thrift_figures(groups, needed)} if needed else figures
 
 
@@ -172,6 +174,22 @@ def part_figures(scores: Sequence[Score]) -> dict[str, Json]:
     valid = [s.parts for s in scores if s.valid]
     names = dict.fromkeys(name for parts in valid for name in parts)
     return {name: _mean(p[name] for p in valid if name in p) for name in names}
+
+
+def ending_figures(trajectories: Sequence[Trajectory]) -> dict[str, Json]:
+    """How last turns ended, as shares, where worlds end turns by themselves; else empty.
+
+    `ended_finish` and `ended_stuck` as the world says; `ended_by_limit`: neither the world nor the
+    policy ended it.
+    """
+    last = [t.verdicts[-1] for t in trajectories if t.valid and t.verdicts]
+    reasons = sorted({verdict.ended for verdict in last} - {""})
+    if not reasons:
+        return {}
+    shares: dict[str, Json] = {
+        f"ended_{why}": _mean(v.ended == why for v in last) for why in reasons
+    }
+    return {**shares, "ended_by_limit": _mean(not (v.ended or v.answered) for v in last)}
 
 
 def thrift_figures(groups: Sequence[Group], needed: Needed) -> dict[str, Json]:

@@ -98,7 +98,7 @@ def _view(path: str, span: object) -> str:
 
 
 def _span(span: object, lines: int) -> tuple[int, int]:
-    if isinstance(span, list | tuple) and len(span) == 2:
+    if isinstance(span, (list, tuple)) and len(span) == 2:
         first, last = span
         if isinstance(first, int) and isinstance(last, int):
             last = lines if last == -1 else last

@@ -80,6 +80,8 @@ class RepoSettings(Settings):
     """Of the hidden checks of one patch, processor time."""
     memory_mb: int = Field(default=1024, ge=64)
     """MiB that the commands of a workplace may use together."""
+    container: str = "docker"
+    """Command that starts containers, for tasks that name an image: `docker`, `podman`."""
 
 
 class RemoteSettings(Settings):

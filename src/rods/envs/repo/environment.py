@@ -6,16 +6,21 @@ or wrote beside its patch is near, and no expected value is (`checks.py`).
 
     environment = RepoEnvironment(count=50)
     world = environment.open(environment.tasks(held_out=0.25)[0])
+
+Rows of SWE-Gym (`env.tasks`) are played in containers of their images instead (`container.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import cast
 
 from rods.env import Environment
 from rods.envs.repo.checks import Check, Job, failing, outcomes
+from rods.envs.repo.container import Container
 from rods.envs.repo.plant import NAME, plant
+from rods.envs.repo.swe import load_rows, passes
 from rods.envs.repo.world import RepoWorld
 from rods.errors import TaskError
 from rods.sandbox.execution import MIB
@@ -38,6 +43,7 @@ class RepoEnvironment(Environment):
         seconds: Of one command of the agent.
         test_seconds: Of the hidden checks of one patch, processor time.
         memory_mb: MiB that the commands of a workplace may use together.
+        container: Command that starts containers, for tasks that name an image: docker, podman.
         wrap: Whether bubblewrap goes around workplaces.
         python: What keepers of workplaces run on; empty: this interpreter.
     """
@@ -54,18 +60,24 @@ class RepoEnvironment(Environment):
         seconds: float = 30.0,
         test_seconds: float = 10.0,
         memory_mb: int = 1024,
+        container: str = "docker",
         wrap: Wrap = "auto",
         python: str = "",
     ) -> None:
         self._asked = (count, tuple(difficulty), seed)
         self._seconds, self._test_seconds = seconds, test_seconds
         self._limits = ShellLimits(memory=memory_mb * MIB, seconds=max(seconds, 30.0))
+        self._memory_mb, self._container = memory_mb, container
         self._wrap: Wrap = wrap
         self._python = python
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """Planted bugs; the sides are parted by repository."""
         return plant(*self._asked)
+
+    def load(self, path: Path) -> list[Task]:
+        """Rows of SWE-Gym whose images are here, or task rows of ours."""
+        return load_rows(path, self.name)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
         """Whole repositories on either side."""
@@ -84,6 +96,9 @@ class RepoEnvironment(Environment):
             PrerequisiteError: nothing can be run safely on this machine.
             TaskError: the task's world has no files or no checks.
         """
+        image = task.world.get("image")
+        if image:
+            return self._in_container(task, str(image))
         sources, checks = _files(task), _checks(task)
         shell = self.shell()
         try:
@@ -93,6 +108,19 @@ class RepoEnvironment(Environment):
             )
         except BaseException:
             shell.close()
+            raise
+
+    def _in_container(self, task: Task, image: str) -> RepoWorld:
+        def start() -> Container:
+            return Container(image, self._memory_mb, self._container)
+
+        place = start()
+        try:
+            return RepoWorld(
+                task, place, lambda patch: passes(task.world, patch, start), self._seconds
+            )
+        except BaseException:
+            place.close()
             raise
 
     def judge(self, sources: Mapping[str, str], checks: Sequence[Check], patch: str) -> bool:

@@ -12,7 +12,7 @@ judged in another one (`environment.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
 from rods.env import TurnVerdict
@@ -27,7 +27,8 @@ from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 BASH, EDITOR, FINISH = "bash", "str_replace_editor", "finish"
 STUCK = "stuck"
 STOPPED = "The same calls come again and again, so this attempt ends here."
-START = "git init -q && git add -A && git commit -q -m start && git rev-parse HEAD"
+START = "test -d .git || (git init -q && git add -A && git commit -q -m start); git rev-parse HEAD"
+"""Images have a repository already; its history is theirs."""
 PATCH = (
     'g() { git -c core.fsmonitor=false -c core.quotePath=false "$@"; }; g add -A && '
     "g diff --cached --binary --no-color --no-ext-diff --no-textconv "
@@ -91,7 +92,7 @@ SPECS = (
 class Workplace(Protocol):
     """Where commands run: `rods.sandbox.shell.Shell`, or a container."""
 
-    def run(self, argv: list[str], stdin: str = "", seconds: float | None = None) -> Done:
+    def run(self, argv: Sequence[str], stdin: str = "", seconds: float | None = None) -> Done:
         """Run a program with all that it starts."""
         ...
 
