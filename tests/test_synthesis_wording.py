@@ -10,10 +10,10 @@ import pytest
 
 from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.trace import TraceStep, read_result
+from rods.synthesis.structure.trace import TraceStep, all_tools, read_result
 from rods.synthesis.templates.clarity import clear_producer, place_of
 from rods.synthesis.templates.phrases import CallRequest, Phrases, Producer, Wording, phrases_of
-from rods.synthesis.templates.wording import SLOT
+from rods.synthesis.templates.wording import SLOT, from_description, verb_of
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
 from synthesis_cases import ENVIRONMENT, keeper, named, sides, walked, with_turn, writer
@@ -175,3 +175,10 @@ def test_what_is_reckoned_from_what_stays_does_not_move(origin: str, kept: tuple
         texts = " ".join(turn.user for turn in variant.turns)  # type: ignore[union-attr]
         for text in kept:
             assert text in texts
+
+
+def test_a_tools_verb_begins_its_template() -> None:
+    tools = {k: v for task in sides().train for k, v in all_tools(ENVIRONMENT, task).items()}
+    assert len(tools) > 100
+    for spec in tools.values():
+        assert all(say.split()[0] == verb_of(spec) for say in from_description(spec).say), spec.name

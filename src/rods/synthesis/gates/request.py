@@ -15,7 +15,8 @@ from importlib.resources import files
 
 from rods.synthesis.gates.case import Case
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import Phrases, from_description, phrases_of
+from rods.synthesis.templates.phrases import Phrases, phrases_of
+from rods.synthesis.templates.wording import verb_of
 from rods.types import ToolSpec
 
 _PLAIN = str.maketrans({"\u2019": "'", "\u2013": "-", "\u2014": "-"})
@@ -131,4 +132,4 @@ def _verbs(phrases: Phrases) -> frozenset[str]:
 def _tool_verbs(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     """The first words of the tools' names and descriptions: tickets are closed by `closeTicket`."""
     named = {re.split(r"_|(?<=[a-z])(?=[A-Z])", name)[0].lower() for name in specs}
-    return frozenset(named | {from_description(s).say[0].split()[0] for s in specs.values()})
+    return frozenset(named | {verb_of(spec) for spec in specs.values()})

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
@@ -71,6 +72,7 @@ def numbers_in(text: str) -> set[float]:
     return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
 
 
+@lru_cache(maxsize=1 << 14, typed=True)
 def normal(value: Scalar) -> str:
     """A key under which equal values meet, whatever their type (`5`, `5.0` and `"5"`)."""
     if isinstance(value, bool) or value is None:

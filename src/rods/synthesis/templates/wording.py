@@ -210,11 +210,7 @@ def from_description(spec: ToolSpec, meant: Set[str] = frozenset()) -> Wording:
         spec: the tool.
         meant: arguments whose values are not said: what stands for them is a phrase of its own.
     """
-    text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
-    sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
-    words = sentence.split() or [noun(spec.name)]
-    words[0] = _imperative(words[0].lower())
-    base = SLOT.sub("", " ".join(words))
+    base = _order(spec)
     properties, required = spec.properties, spec.required
     rest: list[str] = []
     for name in required:
@@ -227,6 +223,20 @@ def from_description(spec: ToolSpec, meant: Set[str] = frozenset()) -> Wording:
     optional = {n: _appended(n, s) for n, s in properties.items() if n not in required}
     nouns = {name: thing(name) for name in properties}
     return Wording(say, optional, nouns=nouns, described=True)
+
+
+def verb_of(spec: ToolSpec) -> str:
+    """The word with which `from_description` begins: `lend`."""
+    return _order(spec).partition(" ")[0]
+
+
+def _order(spec: ToolSpec) -> str:
+    """The first sentence of a tool's description as one would order it."""
+    text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
+    sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
+    words = sentence.split() or [noun(spec.name)]
+    words[0] = _imperative(words[0].lower())
+    return SLOT.sub("", " ".join(words))
 
 
 def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
