@@ -389,7 +389,6 @@ def test_sync_in_the_middle_of_a_generation_goes_on() -> None:
 
 def test_training_mode_of_the_model_is_kept() -> None:
     model = build("moe").train()
-    logging.getLogger("rods.engines").setLevel(logging.ERROR)
     policy = HFPolicy(model, [], rows=1, max_context=64)
     asyncio.run(policy.open(1).generate([1, 2], 2, 1.0))
     assert model.training
