@@ -14,10 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from mutants import Break, Subject, replaced
-from rods.errors import TaskError
+from mutants import Break, Subject, fails_anew, replaced
 from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.trace import Path, Scalar, leaves, trace
+from rods.synthesis.structure.trace import Path, Scalar, leaves
 from rods.synthesis.writers.resample.rebind import put_leaf
 from rods.task import Task
 from rods.types import ToolCall
@@ -65,16 +64,6 @@ def put(task: Task, spot: Spot, value: Scalar) -> Task:
     return with_calls(task, spot.turn, tuple(calls))
 
 
-def runs(subject: Subject, broken: Task) -> bool:
-    """Whether no call fails that did not fail before."""
-    try:
-        steps = trace(ENVIRONMENT, broken).steps
-    except TaskError:
-        return False
-    pairs = zip(steps, subject.facts.steps, strict=True)
-    return not any(new.result.failed and not old.result.failed for new, old in pairs)
-
-
 def matters(subject: Subject, broken: Task) -> bool:
     """Whether its calls do not solve the task: the way from here to there is the way back."""
     world = ENVIRONMENT.open(subject.task)
@@ -97,7 +86,7 @@ def first_that_runs(
         broken = make()
         if (
             broken.turns != subject.task.turns
-            and runs(subject, broken)
+            and not fails_anew(subject, broken)
             and matters(subject, broken)
         ):
             return broken
@@ -324,7 +313,7 @@ def mistyped(subject: Subject, rng: random.Random) -> Task | None:
         dataclasses.replace(t, user=replaced(t.user, spot.value, value)) for t in broken.turns
     )
     broken = dataclasses.replace(broken, turns=turns)
-    return broken if runs(subject, broken) else None
+    return None if fails_anew(subject, broken) else broken
 
 
 def alter(subject: Subject, name: str, number: int) -> Task | None:

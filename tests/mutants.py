@@ -215,13 +215,13 @@ def changed_configuration(subject: Subject, rng: random.Random) -> Task | None:
             if isinstance(node, dict) and rng.random() < 0.5:
                 node[f"{key}x"] = old
         broken = dataclasses.replace(task, world={**task.world, "initial_config": changed})
-        if _fails_anew(subject, broken):
+        if fails_anew(subject, broken):
             return broken
     return None
 
 
-def _fails_anew(subject: Subject, broken: Task) -> bool:
-    """Whether some call fails that did not, or the world cannot be made."""
+def fails_anew(subject: Subject, broken: Task) -> bool:
+    """Whether some call fails that did not fail before, or the world cannot be made."""
     try:
         steps = trace(ENVIRONMENT, broken).steps
     except TaskError:

@@ -41,4 +41,7 @@ class Chat:
     ) -> Reply:
         self.stages[stage] += 1
         self.prompts.append((stage, messages[-1]["content"]))
-        return Reply(self.twist(stage, author()({"messages": messages, "seed": seed})))
+        return Reply(self.answer(stage, messages, seed))
+
+    def answer(self, stage: str, messages: Sequence[Mapping[str, str]], seed: int) -> str:
+        return self.twist(stage, author()({"messages": messages, "seed": seed}))

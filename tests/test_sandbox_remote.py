@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -15,8 +12,7 @@ import pytest
 from rods.errors import ConfigError, EnvError
 from rods.sandbox.execution import MIB, SandboxLimits
 from rods.sandbox.remote import RemoteSandbox
-
-Reply = tuple[int, bytes]
+from services import Reply, service
 
 
 def answered(**run: Any) -> Reply:
@@ -26,45 +22,6 @@ def answered(**run: Any) -> Reply:
     good = result["status"] == "Finished" and result["return_code"] == 0
     body = {"status": "Success" if good else "Failed", "message": "", "compile_result": None}
     return 200, json.dumps(body | {"run_result": result, "files": {}}).encode()
-
-
-@contextmanager
-def service(reply: Callable[[dict[str, Any], int], Reply]) -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers what `reply` makes of a request and its number; it keeps them."""
-    seen: list[Any] = []
-    lock = threading.Lock()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with lock:
-                seen.append((self.path, body))
-                number = len(seen)
-            status, text = reply(body, number)
-            if status == 0:
-                self.connection.close()
-                return
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            return
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def run(url: str, code: str = "print(1)", **settings: Any) -> Any:

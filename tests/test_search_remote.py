@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -18,8 +15,7 @@ from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError, EnvError
 from rods.task import Task, Turn
 from rods.types import ToolCall
-
-Reply = tuple[int, bytes]
+from services import Reply, service
 
 
 def rows(*documents: dict[str, Any]) -> Reply:
@@ -30,45 +26,6 @@ def rows(*documents: dict[str, Any]) -> Reply:
 
 OKDAL = {"id": "4", "contents": '"Okdal"\nA town.'}
 SARN = {"id": "5", "title": "Sarn", "text": "A river."}
-
-
-@contextmanager
-def service(reply: Callable[[dict[str, Any], int], Reply]) -> Iterator[tuple[str, list[Any]]]:
-    """A server that answers what `reply` makes of a request and its number; it keeps them."""
-    seen: list[Any] = []
-    lock = threading.Lock()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with lock:
-                seen.append((self.path, body))
-                number = len(seen)
-            status, text = reply(body, number)
-            if status == 0:
-                self.connection.close()
-                return
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            return
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def client(url: str, **settings: Any) -> RemoteRetriever:

@@ -14,28 +14,20 @@ from rods.synthesis.writers.llm.critique import judge
 from rods.synthesis.writers.llm.execute import planned_of
 from rods.synthesis.writers.llm.pointing import executed, pointer, pointers
 from rods.synthesis.writers.llm.rewrite import write
-from rods.types import Json, ToolCall, ToolSpec
-from scripted_chat import Reply
+from rods.types import ToolCall, ToolSpec
+from scripted_chat import Chat
 from synthesis_cases import ENVIRONMENT, named
 
 
-class Recorder:
-    """Says one thing after the other, the last one again, and keeps what it was asked."""
+class Recorder(Chat):
+    """Says one thing after the other, and the last one again."""
 
     def __init__(self, *texts: str):
+        super().__init__()
         self.texts = list(texts)
-        self.prompts: list[str] = []
 
-    def ask(
-        self,
-        stage: str,
-        messages: Sequence[Mapping[str, str]],
-        *,
-        seed: int = 0,
-        schema: Mapping[str, Json] | None = None,
-    ) -> Reply:
-        self.prompts.append(messages[-1]["content"])
-        return Reply(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0])
+    def answer(self, stage: str, messages: Sequence[Mapping[str, str]], seed: int) -> str:
+        return self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
 
 
 def ask(name: str, *, shown: Sequence[str] = (), **arguments: Any) -> CallRequest:
@@ -63,7 +55,7 @@ CANCEL = turn(ask("cancel_order", shown=["order_id"], order_id=12446), results=[
 def test_a_value_that_may_be_pointed_at_comes_with_its_result_and_its_place() -> None:
     chat = Recorder(BUY, "<message>Please cancel that order.</message>")
     write(chat, [PLACED, CANCEL], "", 1)
-    prompt = chat.prompts[-1]
+    prompt = chat.prompts[-1][1]
     assert "order id: 12446" in prompt
     assert "it is the order id in what message 1 gave" in prompt
     assert '"order_id": 12446' in prompt
@@ -83,8 +75,8 @@ def test_what_could_mean_two_things_must_be_said() -> None:
     assert pointer(executed([gave, echo]), 1, "symbol") is None
     chat = Recorder(BUY, BUY_MORE, "<message>Please cancel that order.</message>")
     write(chat, [PLACED, again, CANCEL], "", 1)
-    assert "order id: 12446" in chat.prompts[-1]
-    assert "point at this value" not in chat.prompts[-1]
+    assert "order id: 12446" in chat.prompts[-1][1]
+    assert "point at this value" not in chat.prompts[-1][1]
 
 
 def test_a_place_in_a_list_is_a_pointer() -> None:
@@ -120,14 +112,14 @@ def test_a_planner_without_a_model_passes_its_own_reference_on() -> None:
     assert list(found.words) == offered
     chat = Recorder("<message>Please place it for ZETA.</message>", "<message>Take it.</message>")
     write(chat, [gave, taken], "", 1, phrases=phrases)
-    assert f"can be meant ({' / '.join(offered)})" in chat.prompts[-1]
+    assert f"can be meant ({' / '.join(offered)})" in chat.prompts[-1][1]
 
 
 def test_the_judge_sees_results_and_state() -> None:
     task = named("multi_turn_base_110")
     chat = Recorder("no")
     judge(chat, ENVIRONMENT, task, 1)
-    prompt = chat.prompts[0]
+    prompt = chat.prompts[0][1]
     for step in trace(ENVIRONMENT, task).steps:
         assert f"{step.call} -> {step.result.content[:80]}" in prompt
     initial: Any = task.world["initial_config"]
