@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import ssl
 from collections.abc import Iterator
 
 import pytest
@@ -38,6 +40,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if skipped and os.environ.get("RODS_CI"):
         reporter.write_line(f"{skipped} tests were skipped: a failure in CI")
         session.exitstatus = 1
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_tls_context() -> Iterator[None]:
+    """A client's TLS context takes 40 ms, for the list of authorities, and tests need none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture

@@ -8,45 +8,65 @@ from __future__ import annotations
 import json
 import os
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-import uvicorn
-from fastapi import FastAPI, Request
+WORDS = sys.argv[1:]
 
 
-def main() -> None:
-    words = sys.argv[1:]
-    notes = Path(os.environ["FAKE_VLLM_NOTES"])
-    if "--die" in words:
-        sys.exit("no such GPU")
-    asked: list[Any] = [words, os.environ.get("VLLM_SERVER_DEV_MODE")]
-    app = FastAPI()
+def option(name: str) -> str:
+    return WORDS[WORDS.index(name) + 1]
 
-    def note(what: Any) -> None:
-        asked.append(what)
-        notes.write_text(json.dumps(asked))
 
-    @app.get("/v1/models")
-    async def models() -> dict[str, Any]:
-        name = words[words.index("--served-model-name") + 1]
-        longest = int(words[words.index("--max-model-len") + 1])
-        return {"data": [{"id": name, "owned_by": "vllm", "max_model_len": longest}]}
+class Handler(BaseHTTPRequestHandler):
+    asked: list[Any]
 
-    @app.post("/{route:path}")
-    async def post(route: str, request: Request) -> dict[str, Any]:
-        body = json.loads(await request.body() or b"{}")
-        note([route, dict(request.query_params), body.get("model") or body.get("lora_name")])
+    @classmethod
+    def note(cls, what: Any) -> None:
+        cls.asked.append(what)
+        Path(os.environ["FAKE_VLLM_NOTES"]).write_text(json.dumps(cls.asked))
+
+    def do_GET(self) -> None:
+        if self.path != "/v1/models":
+            self.send_error(404)
+            return
+        longest = int(option("--max-model-len"))
+        model = {"id": option("--served-model-name"), "owned_by": "vllm", "max_model_len": longest}
+        self._answer({"data": [model]})
+
+    def do_POST(self) -> None:
+        asked = urlsplit(self.path)
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        named = body.get("model") or body.get("lora_name")
+        self.note([asked.path[1:], dict(parse_qsl(asked.query)), named])
         choice = {
             "token_ids": [7],
             "logprobs": {"token_logprobs": [-0.5]},
             "finish_reason": "stop",
             "stop_reason": None,
         }
-        return {"choices": [choice]}
+        self._answer({"choices": [choice]})
 
-    note("started")
-    uvicorn.run(app, port=int(words[words.index("--port") + 1]), log_level="critical")
+    def _answer(self, value: Any) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def main() -> None:
+    if "--die" in WORDS:
+        sys.exit("no such GPU")
+    Handler.asked = [WORDS, os.environ.get("VLLM_SERVER_DEV_MODE")]
+    Handler.note("started")
+    ThreadingHTTPServer(("127.0.0.1", int(option("--port"))), Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from rods.sandbox import lockdown, syscalls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
 from rods.sandbox.handle import wrapping
 from rods.sandbox.pool import SandboxPool
+from sweeps import slow
 
 SECRET = "a secret of the maker"
 REFUSED = ("PermissionError", "OSError: [Errno 1]")
@@ -52,6 +54,8 @@ def opened(limits: SandboxLimits = LIMITS, size: int = 2, **more: object) -> Ite
 
 KINDS = ("sized", "watched", "bubblewrap")
 """Folders of a fixed size; folders that are watched, where nothing may be mounted; wrapped."""
+EACH_KIND = (KINDS[0], *slow(*KINDS[1:]))
+"""The same for the long lists of attacks: the quick run tries them in the first kind alone."""
 MOUNT, UNSHARE = (165, 40), (272, 97)
 """Their numbers on x86-64 and on 64-bit ARM."""
 
@@ -70,6 +74,19 @@ def opened_as(
         assert ("sized" in pool.isolation) != ("watched" in pool.isolation)
         assert kind in pool.isolation
         yield pool
+
+
+def pool_of(kinds: Sequence[str], limits: SandboxLimits = LIMITS) -> Any:
+    """A fixture: a pool of each of these kinds, for all tests of a module."""
+
+    @pytest.fixture(scope="module", params=kinds)
+    def pool(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[SandboxPool]:
+        with opened_as(request.param, tmp_path_factory.mktemp("interpreter"), limits) as opened:
+            yield opened
+
+    return pool
 
 
 def children(pool: SandboxPool) -> list[int]:
@@ -100,6 +117,19 @@ def blocked(pool: SandboxPool, code: str, *errors: str) -> Execution:
     assert "ESCAPED" not in done.stdout
     assert done.detail.startswith(errors), done.detail
     return done
+
+
+def let_through(pool: SandboxPool, calls: Sequence[tuple[str, int, int]]) -> str:
+    """Lines of the system calls (numbers on x86-64 and 64-bit ARM) that are not refused."""
+    code = f"""
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+column = 1 if os.uname().machine == "x86_64" else 2
+for row in {calls!r}:
+    if libc.syscall(row[column], 0, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 1:
+        print(row[0], ctypes.get_errno())
+"""
+    return run(pool, code).stdout
 
 
 def require_bubblewrap() -> None:

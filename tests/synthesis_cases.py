@@ -44,9 +44,18 @@ def named(origin: str) -> Task:
     return next(t for t in load_tasks() if t.provenance.origin == origin)
 
 
-@functools.cache
-def accepted(count: int = 40) -> tuple[tuple[Task, Task], ...]:
+def accepted(count: int = 30) -> tuple[tuple[Task, Task], ...]:
     """(seed, variant) pairs of the resample writer, over all categories."""
+    return _accepted(count)
+
+
+def walked(step: int = 14) -> tuple[tuple[Task, Task], ...]:
+    """(seed, variant) pairs of the graph writer, where one of each `step` seeds has a variant."""
+    return _walked(step)
+
+
+@functools.cache  # of what is called with one number alone: a default would be another key
+def _accepted(count: int) -> tuple[tuple[Task, Task], ...]:
     rng = random.Random(11)
     pairs: list[tuple[Task, Task]] = []
     number = 0
@@ -60,8 +69,7 @@ def accepted(count: int = 40) -> tuple[tuple[Task, Task], ...]:
 
 
 @functools.cache
-def walked(step: int = 10) -> tuple[tuple[Task, Task], ...]:
-    """(seed, variant) pairs of the graph writer, where one of each `step` seeds has a variant."""
+def _walked(step: int) -> tuple[tuple[Task, Task], ...]:
     made = [(s, synthesize(s, graph_writer(), keeper(), 5, 3)) for s in sides().train[::step]]
     return tuple((s, outcome.variant) for s, outcome in made if outcome.variant is not None)
 

@@ -133,6 +133,7 @@ def test_a_download_is_checked_and_extracted(wheel: Path, monkeypatch: pytest.Mo
     assert f"bfcl-eval=={assets.VERSION}" in commands[0]
 
 
+@pytest.mark.slow
 def test_only_harmless_modules_of_the_package_are_imported(tmp_path: Path):
     code = """
 import json, sys

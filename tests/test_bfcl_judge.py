@@ -93,6 +93,7 @@ def test_a_variant_is_judged_against_its_own_ground_truth():
     assert empty.error == "multi_turn:empty_turn_model_response"
 
 
+@pytest.mark.slow
 def test_the_leaking_defaults_are_why_the_process_resets_them():
     """Without the reset the package rejects its own ground truth; with it, it does not."""
     post, mention = (
@@ -108,6 +109,7 @@ def test_the_leaking_defaults_are_why_the_process_resets_them():
     assert judge_calls(task, case[1], ENVIRONMENT)[0].solved
 
 
+@pytest.mark.slow
 def test_the_official_rewriting_of_text_is_known():
     """A literal that looks like a call is the one place where the executors differ by design."""
     config = {"GorillaFileSystem": {"root": {"r": {"type": "directory", "contents": {}}}}}

@@ -13,6 +13,7 @@ from rods.reward import Score
 from rods.trainers.collect import collect
 from rods.trainers.critic import Critic, value_loss
 from rods.trainers.samples import pack
+from sweeps import slow
 from trainer_cases import (
     CPU,
     VOCABULARY,
@@ -295,7 +296,7 @@ def test_a_reward_that_is_not_finite_is_refused():
 # -- checkpoints ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("rank", [*slow(0), 2])
 def test_resumed_training_is_bit_equal(tmp_path, rank):
     options = {
         "model_settings": CPU.model_copy(update={"lora_rank": rank}), "critic_warmup": 2,
@@ -371,7 +372,7 @@ def test_bfloat16_keeps_float32_weights_and_values(rank):
     assert {v.dtype for v in critic_weights(trainer).values()} == {torch.float32}
 
 
-@pytest.mark.parametrize("rank", [0, 4])
+@pytest.mark.parametrize("rank", [0, *slow(4)])
 def test_ppo_learns_a_bandit(rank):
     settings = CPU.model_copy(update={"lora_rank": rank})
     trainer = ppo(make_model(seed=3), lr=2e-2, model_settings=settings, critic_warmup=1)

@@ -53,7 +53,7 @@ def offer(calls: list[ToolCall]) -> dict[str, ToolSpec]:
     return {n: ToolSpec(n, "", {"type": "object", "properties": p}) for n, p in names.items()}  # type: ignore[dict-item]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(calls=CALLS)
 def test_parse_is_the_inverse_of_write(calls: list[ToolCall]) -> None:
     offered = offer(calls)

@@ -103,6 +103,7 @@ def test_bfcl_elsewhere_is_bfcl_here() -> None:
         assert theirs == mine and remote.name == "bfcl"
 
 
+@pytest.mark.slow
 def test_bfcl_in_processes_is_bfcl_here() -> None:
     here = make_environment("bfcl")
     tasks = bfcl_tasks(here)[:2]

@@ -18,6 +18,7 @@ from transformers import (
 
 from rods.engines.fallback import BatchedCache, SingleCache, general_cache
 from rods.engines.hf import HFPolicy
+from sweeps import slow
 from test_engine_hf import play_many, text, worst_difference
 from tiny_models import SIZES, VOCABULARY, build, shake
 
@@ -43,7 +44,8 @@ def odd(kind: str) -> Any:
     return model.eval()
 
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "mistral-window", "moe", "gemma3", "gpt_neox"]
+FAMILIES = ["llama", "moe", "gpt_neox"]
+FAMILIES += slow("gemma3", "mistral", "qwen2", "qwen3", "mistral-window")
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

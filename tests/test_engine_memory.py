@@ -17,6 +17,7 @@ from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.memory.plan import plan_of
 from rods.trainers.memory.shape import shape_of
 from rods.trainers.prepare import with_lora
+from sweeps import slow
 from test_engine_hf import Played, play_many, text, worst_difference
 from test_memory_plan import paper
 from tiny_models import build, shake
@@ -78,7 +79,7 @@ def test_the_plan_of_the_cache_is_what_is_allocated(half: bool, dtype: torch.dty
 # -- fewer rows than sessions want -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rows", [1.5, 3, 5.5])
+@pytest.mark.parametrize("rows", [1.5, 3, *slow(5.5)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_samples_do_not_depend_on_the_memory(
     rows: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from rods.engines.weights import Weights
 from rods.errors import PrerequisiteError, StoreError
 from rods.store import RunDirectory
 from rods.trainers.prepare import load_adapters, with_lora
+from sweeps import slow
 from tiny_models import build
 from trainer_cases import CPU, make_groups, make_model, make_scores, make_tokenizer, make_trainer
 
@@ -23,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
 ]
 
-FAMILIES = ["llama", "qwen2", "mistral", "qwen3"]
+FAMILIES = ["llama", *slow("qwen2", "mistral"), "qwen3"]
 HALF = ModelSettings(device="cpu", dtype="bfloat16")
 
 

@@ -25,6 +25,7 @@ from rods.trainers.forward import token_scores
 from rods.trainers.optim import rate
 from rods.trainers.samples import minibatches, pack
 from rods.trainers.tree_attention import supports_trees
+from sweeps import slow
 from trainer_cases import (
     CPU,
     VOCABULARY,
@@ -54,7 +55,7 @@ def gradients(trainer, groups):
     return seen, report
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7, 1.4])
+@pytest.mark.parametrize("temperature", [*slow(1.0), 0.7, *slow(1.4)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_scores_equal_a_plain_forward_pass(temperature, shared, monkeypatch):
     monkeypatch.setattr("rods.trainers.tree.LEAST", 2)
@@ -137,7 +138,7 @@ def test_logits_in_pieces_are_the_same(monkeypatch):
         assert torch.allclose(whole[name], pieces[name], atol=1e-6), name
 
 
-@pytest.mark.parametrize("aggregation", ["token", "sequence"])
+@pytest.mark.parametrize("aggregation", ["token", *slow("sequence")])
 @pytest.mark.parametrize("loss", ["clipped", "gspo", "cispo"])
 def test_microbatches_give_the_gradient_of_the_whole(aggregation, loss):
     changes = {"aggregation": aggregation, "loss": loss, "kl": 0.1, "entropy": 0.01}
@@ -232,8 +233,9 @@ def test_a_group_larger_than_the_minibatch_is_not_split():
         trainer = make_trainer(make_model(), minibatch=minibatch)
         return trainer.update(groups, make_scores(groups))
 
-    assert [update(n).optimizer_steps for n in (0, 1, 3, 4, 8, 12)] == [1, 3, 3, 3, 2, 1]
-    assert len({update(n).positions for n in (0, 1, 4, 8)}) == 1
+    reports = {n: update(n) for n in (0, 1, 3, 4, 8, 12)}
+    assert [report.optimizer_steps for report in reports.values()] == [1, 3, 3, 3, 2, 1]
+    assert len({report.positions for report in reports.values()}) == 1
 
 
 def test_the_constant_aggregation_is_that_of_dr_grpo():
@@ -314,7 +316,7 @@ def test_not_a_number_stops_with_weights_untouched(where, monkeypatch):
     assert trainer.step == 1 and trainer.version == 1
 
 
-@pytest.mark.parametrize("changes", [{}, {"minibatch": 3, "epochs": 2, "kl": 0.1}])
+@pytest.mark.parametrize("changes", [*slow({}), {"minibatch": 3, "epochs": 2, "kl": 0.1}])
 @pytest.mark.parametrize("rank", [0, 2])
 def test_resumed_training_is_bit_equal(tmp_path, changes, rank):
     settings = CPU.model_copy(update={"lora_rank": rank})
@@ -476,7 +478,9 @@ def test_a_dual_clip_below_one_is_refused():
         make_trainer(make_model(), dual_clip=0.5)
 
 
-@pytest.mark.parametrize("advantage", ["grpo", "rloo", "reinforce++", "reinforce++_by_trajectory"])
+@pytest.mark.parametrize(
+    "advantage", ["grpo", "reinforce++", *slow("rloo", "reinforce++_by_trajectory")]
+)
 def test_a_bandit_is_learned(advantage):
     trainer = make_trainer(make_model(seed=3), lr=2e-2, advantage=advantage)
     means, _ = play_bandit(trainer, 8)

@@ -34,6 +34,7 @@ from rods.trajectory import Group
 from rods.trajectory_codec import read_parquet
 from rods.types import FinishReason, ToolCall
 from rollout_cases import TEMPLATE
+from sweeps import slow
 from worlds import NotesEnvironment, notes_task
 
 
@@ -374,7 +375,7 @@ def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path
     assert made.trainer.step == 0
 
 
-@pytest.mark.parametrize("step", [2, 7])
+@pytest.mark.parametrize("step", [*slow(2), 7])
 def test_invariant_8_a_kill_and_a_resume_change_nothing(
     whole: Whole, tmp_path: Path, step: int
 ) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import PretrainedConfig, Qwen3Config
+from transformers import Qwen3Config
 
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
@@ -18,8 +19,9 @@ from rods.trainers.memory.advice import advice, require_fit, require_room
 from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
 from rods.trainers.memory.plan import Plan, layer_bytes, plan_of, table
-from rods.trainers.memory.shape import shape_of
+from rods.trainers.memory.shape import Shape, shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
+from sweeps import slow
 from tiny_models import build
 
 QWEN3_4B = Qwen3Config(
@@ -34,8 +36,13 @@ def paper(*overrides: str) -> RunConfig:
     return load_config("rods", "", overrides)
 
 
-def planned(*overrides: str, gpu: bool = True, config: PretrainedConfig = QWEN3_4B) -> Plan:
-    return plan_of(shape_of(config), paper(*overrides), on_gpu=gpu)
+@functools.cache
+def large() -> Shape:
+    return shape_of(QWEN3_4B)
+
+
+def planned(*overrides: str, gpu: bool = True) -> Plan:
+    return plan_of(large(), paper(*overrides), on_gpu=gpu)
 
 
 def gib(plan: Plan) -> dict[str, float]:
@@ -62,7 +69,7 @@ def test_the_papers_model_on_80_gib_is_refused_before_it_starts() -> None:
     with pytest.raises(
         ConfigError, match=r"needs at least 82\.\d GiB and there are 80\.0"
     ) as refused:
-        require_fit(shape_of(QWEN3_4B), paper(), True, 80 * GIB)
+        require_fit(large(), paper(), True, 80 * GIB)
     assert "--train.local.optimizer_memory" in str(refused.value)
     assert "--model.lora_rank 32" in str(refused.value)
 
@@ -84,7 +91,7 @@ def test_weights_in_float32_need_what_the_issue_said() -> None:
     ],
 )
 def test_what_the_advice_names_fits(overrides: list[str]) -> None:
-    shape, memory = shape_of(QWEN3_4B), 80 * GIB
+    shape, memory = large(), 80 * GIB
     plan = require_fit(shape, paper(*overrides), True, memory)
     assert plan.needed <= memory
     assert plan.total("always") + plan.cache(memory) <= memory
@@ -95,11 +102,11 @@ def test_what_the_advice_names_fits(overrides: list[str]) -> None:
 
 
 def test_several_changes_are_named_where_one_is_not_enough() -> None:
-    lines = advice(shape_of(QWEN3_4B), paper(), True, 20 * GIB)
+    lines = advice(large(), paper(), True, 20 * GIB)
     assert len(lines) == 1 and "(together)" in lines[0] and "model.lora_rank 32" in lines[0]
-    assert advice(shape_of(QWEN3_4B), paper(), True, 2 * GIB) == []
+    assert advice(large(), paper(), True, 2 * GIB) == []
     with pytest.raises(ConfigError, match="take a smaller model"):
-        require_fit(shape_of(QWEN3_4B), paper(), True, 2 * GIB)
+        require_fit(large(), paper(), True, 2 * GIB)
 
 
 def test_offloaded_states_are_counted_with_the_host() -> None:
@@ -200,8 +207,7 @@ def test_a_server_has_its_own_share_of_the_device() -> None:
     assert any("it is the server's" in line for line in lines)
     tight = paper("model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6")
     assert any(
-        "--engine.vllm.sleep true" in line
-        for line in advice(shape_of(QWEN3_4B), tight, True, 50 * GIB)
+        "--engine.vllm.sleep true" in line for line in advice(large(), tight, True, 50 * GIB)
     )
 
 
@@ -236,7 +242,7 @@ def saved_bytes(model: Any, tokens: int, half: bool) -> int:
     return sum(kept.values())
 
 
-@pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama", "mistral"])
+@pytest.mark.parametrize("kind", ["qwen3", "llama", *slow("qwen2", "mistral")])
 @pytest.mark.parametrize(("half", "rank"), [(False, 0), (True, 0), (False, 4), (True, 4)])
 def test_a_layer_saves_what_is_said(kind: str, half: bool, rank: int) -> None:
     """Within a quarter; the difference of one and three layers, so that nothing else counts."""

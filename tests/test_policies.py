@@ -137,7 +137,7 @@ def test_habits_are_taken_as_often_as_they_say() -> None:
 
 
 def test_variants_are_functions_of_seed_and_number() -> None:
-    tasks = split(load_tasks()).train
+    tasks = split(load_tasks()).train[:60]
     one, other, apart = (
         VariantGenerator(tasks, BfclEnvironment(), 3),
         VariantGenerator(tasks, BfclEnvironment(), 3),

@@ -19,6 +19,7 @@ from rods.rewards import get_reward
 from rods.rewards.released import minerva, retool_box, torl_box
 from rods.trajectory import Step
 from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult
+from sweeps import slow
 from tir_cases import play, question
 
 # -- references ----------------------------------------------------------------------------------
@@ -233,7 +234,7 @@ def test_the_recipe_of_retool_is_right_where_the_released_scorer_is() -> None:
         assert done.value in (1.0, -1.0)  # two turns: no bonus
 
 
-@pytest.mark.parametrize("part", [29, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("part", [29, *slow(1)])
 def test_torl_pays_what_the_released_scorer_pays(part: int) -> None:
     cases = CASES[::part]
     wanted = [torl(text, reference) for text, reference in cases]

@@ -93,9 +93,8 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("name", REWARDS)
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: ascii(attack[:20]))
-def test_what_was_not_worked_out_does_not_pay(name: str, attack: str) -> None:
-    assert not pays(name, SUM, formed(attack))
+def test_what_was_not_worked_out_does_not_pay(name: str) -> None:
+    assert [attack[:20] for attack in ATTACKS if pays(name, SUM, formed(attack))] == []
 
 
 EVERYTHING = [
@@ -172,10 +171,9 @@ def test_thousands_pay(answer: str) -> None:
 UNFORMED = ["The answer is 13.", "13", "Answer: 13", "# 13", "13 <answer>", "<answer>13"]
 
 
-@pytest.mark.parametrize("text", UNFORMED)
 @pytest.mark.parametrize("name", REWARDS)
-def test_an_answer_without_its_form_does_not_pay(name: str, text: str) -> None:
-    assert not pays(name, SUM, text)
+def test_an_answer_without_its_form_does_not_pay(name: str) -> None:
+    assert [text for text in UNFORMED if pays(name, SUM, text)] == []
 
 
 @pytest.mark.parametrize("name", ["otc_ppo", "otc_grpo"])

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,15 +21,9 @@ from rods.sandbox.execution import Execution, SandboxLimits, last_line
 from rods.sandbox.handle import ZygoteHandle, plain_parent, wrapping
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.scratch import measure, remove_tree
-from sandbox_cases import KINDS, LACKS, LIMITS, children, opened, opened_as, refusing
+from sandbox_cases import KINDS, LACKS, LIMITS, children, opened, opened_as, pool_of, refusing
 
-
-@pytest.fixture(scope="module", params=KINDS)
-def pool(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SandboxPool]:
-    with opened_as(request.param, tmp_path_factory.mktemp("interpreter")) as pool:
-        yield pool
+pool = pool_of(KINDS)
 
 
 def test_program_output_and_input(pool: SandboxPool) -> None:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,15 +19,9 @@ from rods.sandbox import readable
 from rods.sandbox.execution import MIB
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.scratch import PREFIX, private
-from sandbox_cases import KINDS, LIMITS, children, opened_as
+from sandbox_cases import EACH_KIND, KINDS, LIMITS, children, opened_as, pool_of
 
-
-@pytest.fixture(scope="module", params=KINDS)
-def pool(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SandboxPool]:
-    with opened_as(request.param, tmp_path_factory.mktemp("interpreter")) as pool:
-        yield pool
+pool = pool_of(EACH_KIND)
 
 
 HOLD = """
@@ -122,7 +115,7 @@ print(found, [repr(x)[:99] for x in gc.get_objects() if place in repr(x)[::-1]])
     assert len({folder, *names}) == 6  # a folder that is used again has another name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_sessions_at_rest_are_bounded_together(kind: str, tmp_path: Path) -> None:
     with opened_as(kind, tmp_path) as pool:
         sessions = [pool.session() for _ in range(8)]
@@ -151,7 +144,7 @@ def test_files_of_sessions_at_rest_count_with_them(tmp_path: Path) -> None:
             session.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_sessions_at_rest_are_numbered(kind: str, tmp_path: Path) -> None:
     with opened_as(kind, tmp_path, sessions=3) as pool:
         sessions = [pool.session() for _ in range(9)]
@@ -252,7 +245,7 @@ def test_a_path_with_so_in_it_opens_no_packages(
     assert sorted(found) == [f"{prefix}/lib/libx.so", f"{prefix}/lib/libx.so.1.2"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_the_zygotes_own_process_is_known(kind: str, tmp_path: Path) -> None:
     """And not that of what is wrapped around it, which the benchmark measured."""
     with opened_as(kind, tmp_path) as pool:

@@ -174,6 +174,7 @@ def _start_all(paths, barrier, answers):
     barrier.wait(60)
 
 
+@pytest.mark.slow
 def test_of_two_starts_into_one_folder_one_runs(tmp_path):
     paths = [tmp_path / str(n) for n in range(60)]
     for path in paths[::2]:

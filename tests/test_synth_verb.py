@@ -34,6 +34,7 @@ from rods.synthesis.writers.llm.writer import make_llm_writer
 from rods.task import Task, read_tasks, write_tasks
 from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
+from sweeps import slow
 from synthesis_cases import ENVIRONMENT, sides, with_calls
 from verbs import rods
 from worlds import notes_task
@@ -54,11 +55,13 @@ def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     ("mode", "server", "words"),
     [
         ("http_500", {}, "HTTP 500: Internal server error"),
-        ("html", {}, "not what a chat server answers"),
-        pytest.param(*("slow", {"delay": 60.0}, "no answer within 0.7 s"), marks=pytest.mark.slow),
-        ("empty", {"context": 50}, "the context overflows"),
-        ("empty", {}, "the answer is empty"),
-        ("http_429", {}, "HTTP 429: Rate limit reached"),
+        *slow(
+            ("empty", {"context": 50}, "the context overflows"),
+            ("html", {}, "not what a chat server answers"),
+            ("slow", {"delay": 60.0}, "no answer within 0.7 s"),
+            ("empty", {}, "the answer is empty"),
+            ("http_429", {}, "HTTP 429: Rate limit reached"),
+        ),
     ],
 )
 def test_synth_says_why_a_server_fails_and_ends(
@@ -269,6 +272,7 @@ def test_of_two_that_start_at_once_one_makes_the_data_set(
         assert {p: p.stat().st_mtime_ns for p in folder.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -495,13 +499,3 @@ def outcomes(queue: Path) -> int:
     except sqlite3.OperationalError:
         return 0
     return count
-
-
-def test_importing_what_synthesis_needs_imports_no_torch() -> None:
-    code = (
-        "import sys, rods.cli.synth, rods.cli.inspect, rods.synthesis.dataset.collect, "
-        "rods.synthesis.dataset.seeds, rods.synthesis.dataset.exports, "
-        "rods.synthesis.worker.client, rods.envs.originals; "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -17,6 +17,7 @@ from rods.synthesis.pipeline import synthesize
 from rods.synthesis.structure.typed import mistyped
 from rods.task import Task
 from rods.types import ToolSpec
+from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,
     accepted,
@@ -36,7 +37,7 @@ RARE = {"flipped boolean": 5, "told early": 10, "value of no type": 5}
 @functools.cache
 def subjects(many: bool) -> tuple[Subject, ...]:
     """Accepted variants of both writers."""
-    pairs = [*accepted(240 if many else 40), *walked(2 if many else 10)]
+    pairs = [*accepted(240 if many else 30), *walked(2 if many else 14)]
     return tuple(Subject(seed, Facts(ENVIRONMENT, made)) for seed, made in pairs)
 
 
@@ -60,8 +61,8 @@ def missed(name: str, breaks: int, *, many: bool) -> tuple[list[str], int]:
 
 @pytest.mark.parametrize("name", ALTERED)
 def test_what_leaves_no_trace_is_caught(name: str) -> None:
-    passed, total = missed(name, 40, many=False)
-    assert total >= RARE.get(name, 30)
+    passed, total = missed(name, 20, many=False)
+    assert total >= RARE.get(name, 15)
     assert len(passed) <= 0.05 * total, passed
 
 
@@ -73,14 +74,14 @@ def test_what_leaves_no_trace_is_caught_a_thousand_times(name: str) -> None:
     assert len(passed) <= 0.05 * total, passed
 
 
-def test_honest_variants_and_originals_are_not_turned_down() -> None:
-    assert not [s for s in subjects(False) if verdict(s.seed, s.task)]
-    names = ("request", "typed", "asked", "worded")
+@pytest.mark.parametrize("share", [*slow(4), 16])
+def test_no_original_is_turned_down(share: int) -> None:
+    cases = [keeper().case(task, task) for task in sides().train[::share]]
     alarms = [
-        (task.provenance.origin, name)
-        for task in sides().train[::4]
-        for name, problem in keeper().each(task, task)
-        if name in names and problem is not None
+        (case.seed.task.provenance.origin, name)
+        for case in cases
+        for name in ("request", "typed", "asked", "worded")
+        if GATES[name](case) is not None
     ]
     assert not alarms
 

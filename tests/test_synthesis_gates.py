@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import random
 
+import pytest
+
 from rods.synthesis.gates.keeper import GATES, Facts
 from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.profile import Profile
 from rods.task import Task, Turn
 from rods.types import ToolCall, Value
+from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,
     accepted,
@@ -19,6 +22,7 @@ from synthesis_cases import (
     renamed,
     sides,
     verdict,
+    walked,
     with_calls,
     with_turn,
     writer,
@@ -52,7 +56,7 @@ def test_gates_are_asked_in_order() -> None:
 
 
 def test_accepted_variants_pass_again() -> None:
-    for seed, variant in accepted():
+    for seed, variant in (*accepted(), *walked()):
         found = keeper().check(seed, variant)
         assert found.rejection is None and found.distance <= 0.25
 
@@ -134,11 +138,12 @@ def test_a_dropped_call_is_caught() -> None:
     assert total >= 10
 
 
-def test_wrong_values_are_caught() -> None:
+@pytest.mark.parametrize("share", [*slow(1), 3])
+def test_wrong_values_are_caught(share: int) -> None:
     """A value that no text and no result shows."""
     caught = total = 0
     rng = random.Random(3)
-    for seed, variant in renamed():
+    for seed, variant in renamed()[::share]:
         for index, turn in enumerate(variant.turns):
             for place, call in enumerate(turn.ground_truth):
                 for name, value in call.arguments.items():
@@ -146,7 +151,7 @@ def test_wrong_values_are_caught() -> None:
                         wrong = "".join(rng.sample("bcdfghjklm", 8))
                         total += 1
                         caught += bool(verdict(seed, swap(variant, index, place, **{name: wrong})))
-    assert total > 40
+    assert total > 40 // share
     assert caught == total
 
 

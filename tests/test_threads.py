@@ -145,6 +145,7 @@ def test_measurements_that_take_long_become_rare():
     assert len(machine.measured) == 2 * count
 
 
+@pytest.mark.slow
 def test_the_program_does_not_let_threads_spin():
     code = (
         "import os, importlib, rods.cli.main as program; print(os.environ['OMP_WAIT_POLICY']); "

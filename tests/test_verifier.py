@@ -68,54 +68,6 @@ def test_giving_up_is_counted_apart_from_being_wrong() -> None:
         assert done.value == wrong.value and wrong.parts["judge_gave_up"] == 0.0, name
 
 
-FAKE = """
-import os, time
-def parse(text, parsing_timeout):
-    assert parsing_timeout is None
-    if "spin" in text:
-        while True: pass
-    if "sleep" in text: time.sleep(60)
-    if "eat" in text: bytearray(2 << 30)
-    if "exit" in text: os._exit(0)
-    if "crash" in text: os.kill(os.getpid(), 11)
-    if "raise" in text: raise RecursionError
-    print("line 1:0 token recognition error", flush=True)
-    return text
-def verify(gold, answer, timeout_seconds):
-    assert timeout_seconds is None
-    return gold == answer
-"""
-"""Stands in for the package: does at once what it does with some answer."""
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("spin", "time"),
-        ("sleep", "time"),
-        ("eat", "memory"),
-        ("crash", "died"),
-        ("exit", "died"),
-        ("raise", "wrong"),
-        ("else", "wrong"),
-    ],
-)
-def test_time_and_memory_are_bounded(
-    text: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "math_verify.py").write_text(FAKE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(verifier, "SECONDS", 0.1)
-    monkeypatch.setattr(verifier, "WALL_SECONDS", 0.5)
-    verifier.close()
-    try:
-        assert ask("gold", "gold") == "right"
-        assert ask("gold", text) == verdict
-        assert ask("gold", "gold") == "right"
-    finally:
-        verifier.close()
-
-
 def test_long_answers_are_not_read() -> None:
     assert ask("1", "1+" * 500 + "1") == "length"
     assert ask("1+" * 501, "1") == "length"
@@ -176,6 +128,54 @@ def test_a_process_that_forks_starts_its_own() -> None:
         os._exit(0 if not verifier._idle and ask("x^2", "x*x") == "right" else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert ask("x^3", "x*x*x") == "right"
+
+
+FAKE = """
+import os, time
+def parse(text, parsing_timeout):
+    assert parsing_timeout is None
+    if "spin" in text:
+        while True: pass
+    if "sleep" in text: time.sleep(60)
+    if "eat" in text: bytearray(2 << 30)
+    if "exit" in text: os._exit(0)
+    if "crash" in text: os.kill(os.getpid(), 11)
+    if "raise" in text: raise RecursionError
+    print("line 1:0 token recognition error", flush=True)
+    return text
+def verify(gold, answer, timeout_seconds):
+    assert timeout_seconds is None
+    return gold == answer
+"""
+"""Stands in for the package: does at once what it does with some answer."""
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("spin", "time"),
+        ("sleep", "time"),
+        ("eat", "memory"),
+        ("crash", "died"),
+        ("exit", "died"),
+        ("raise", "wrong"),
+        ("else", "wrong"),
+    ],
+)
+def test_time_and_memory_are_bounded(
+    text: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "math_verify.py").write_text(FAKE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(verifier, "SECONDS", 0.1)
+    monkeypatch.setattr(verifier, "WALL_SECONDS", 0.5)
+    verifier.close()
+    try:
+        assert ask("gold", "gold") == "right"
+        assert ask("gold", text) == verdict
+        assert ask("gold", "gold") == "right"
+    finally:
+        verifier.close()
 
 
 def test_a_process_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
