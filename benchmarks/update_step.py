@@ -1,16 +1,30 @@
 """Tokens per second of one update of the local trainer, for the quick profile's shape.
 
 A random Qwen3-shaped model (4 layers of width 256, 3,000 tokens of vocabulary) and groups whose
-members share a prompt. Prints one line for each of the repeats and the median.
+members share a prompt: with common prefixes computed once, padded, and by TRL's GRPOTrainer on the
+same weights and ids (loss, backward and step, `update_trl.py`), one after the other in each round.
+Prints every update and medians; gradients' norms before the first step show that the work is the
+same.
 
     python benchmarks/update_step.py --groups 4 --k 8 --repeats 3
+    python benchmarks/update_step.py --threads 1 --trl /opt/trl/bin/python     # with trl 1.16
+
+`--trl-rows N`: rows of one of TRL's passes (all; fewer accumulate gradients).
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import json
+import os
 import statistics
+import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +38,9 @@ from rods.reward import Score
 from rods.settings.train import LocalSettings
 from rods.task import Task, Turn
 from rods.tokens import Span
-from rods.trainers.local import LocalTrainer, UpdateReport
+from rods.trainers.collect import collect
+from rods.trainers.local import LocalTrainer
+from rods.trainers.reports import UpdateReport
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 
@@ -70,20 +86,122 @@ def make_groups(groups: int, k: int, tokens: int, shared: float, seed: int) -> l
     return made
 
 
-def run(options: argparse.Namespace) -> list[UpdateReport]:
-    """The measured updates, after one to warm up."""
+class Took(NamedTuple):
+    """One update."""
+
+    wall: float
+    cpu: float
+    """Processor seconds: say more than the clock on a machine that is shared."""
+    grad_norm: float
+
+
+class Ours:
+    """The local trainer on the batch, with its common prefixes computed once, or padded."""
+
+    def __init__(self, options: argparse.Namespace, model: Qwen3ForCausalLM, trees: bool) -> None:
+        self._groups = make_groups(options.groups, options.k, options.tokens, options.shared, 0)
+        self._scores = scores_of(options)
+        settings = TrainSettings(
+            kl=options.kl, local=LocalSettings(microbatch_tokens=options.microbatch_tokens)
+        )
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"w": 0})))
+        self._trainer = LocalTrainer(
+            copy.deepcopy(model).to(options.device), tokenizer, settings, ModelSettings(), 100, 0
+        )
+        self._trainer._trees = self._trainer._trees and trees  # pyright: ignore[reportPrivateUsage]
+        self.report: UpdateReport | None = None
+
+    def update(self) -> Took:
+        """Make one."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        self.report = r = self._trainer.update(self._groups, self._scores)
+        return Took(time.perf_counter() - wall, time.process_time() - cpu, r.grad_norm)
+
+
+class Theirs:
+    """TRL's GRPOTrainer in its own interpreter, on the same weights and the same ids."""
+
+    def __init__(self, options: argparse.Namespace, model: Qwen3ForCausalLM, folder: Path) -> None:
+        model.save_pretrained(folder / "model")
+        groups = make_groups(options.groups, options.k, options.tokens, options.shared, 0)
+        samples = collect(groups, scores_of(options), "grpo").samples
+        begins = [int(np.flatnonzero(s.mask)[0]) for s in samples]
+        cut = list(zip(samples, begins, strict=True))
+        batch = {
+            "threads": torch.get_num_threads(),
+            "k": options.k,
+            "prompts": [s.ids[:at].tolist() for s, at in cut],
+            "completions": [s.ids[at:].tolist() for s, at in cut],
+            "masks": [s.mask[at:].astype(int).tolist() for s, at in cut],
+            "logprobs": [s.logprobs[at:].tolist() for s, at in cut],
+            "advantages": [s.advantage for s in samples],
+        }
+        (folder / "batch.json").write_text(json.dumps(batch))
+        command = [options.trl, str(Path(__file__).with_name("update_trl.py")), str(folder)]
+        command += [str(options.trl_rows or len(samples)), str(options.repeats + 1)]
+        own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        quiet = {"TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"}
+        self._log = (folder / "log").open("w+")
+        self._process = subprocess.Popen(
+            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+            env={**own, **quiet},
+        )  # fmt: skip
+
+    def update(self) -> Took:
+        """Ask for one."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            self._log.seek(0)
+            sys.exit(f"TRL ended; its last words:\n{self._log.read()[-3000:]}")
+        return Took(**json.loads(answer))
+
+    def end(self) -> None:
+        """It has made all its updates."""
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+
+
+def scores_of(options: argparse.Namespace) -> list[list[Score]]:
+    """Every second trajectory is right."""
+    return [[Score(float(i % 2)) for i in range(options.k)] for _ in range(options.groups)]
+
+
+def compare(options: argparse.Namespace, folder: Path) -> None:
+    """All of them in turn, once to warm up, then so often; print medians."""
     set_threads(options.threads)
-    groups = make_groups(options.groups, options.k, options.tokens, options.shared, 0)
-    scores = [[Score(float(i % 2)) for i in range(options.k)] for _ in groups]
-    settings = TrainSettings(
-        kl=options.kl, local=LocalSettings(microbatch_tokens=options.microbatch_tokens)
+    model = make_model(options.layers, options.width)
+    ours, plain = Ours(options, model, True), Ours(options, model, False)
+    sides: dict[str, Ours | Theirs] = {"common prefixes once": ours, "padded": plain}
+    if options.trl:
+        sides["TRL"] = Theirs(options, model, folder)
+    took: dict[str, list[Took]] = {name: [] for name in sides}
+    for number in range(options.repeats + 1):
+        for name, side in sides.items():
+            took[name].append(side.update())
+            print(f"{number} {name}: {took[name][-1]}", flush=True)
+    for side in sides.values():
+        if isinstance(side, Theirs):
+            side.end()
+    r = ours.report
+    assert r is not None
+    print(
+        f"{r.tokens} tokens ({r.sampled_tokens} sampled), {torch.get_num_threads()} threads; "
+        f"{r.microbatches} micro-batches, {r.positions} positions computed "
+        f"({1 - r.positions / r.tokens:+.1%} saved)"
     )
-    trainer = LocalTrainer(
-        make_model(options.layers, options.width).to(options.device),
-        PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"w": 0}))),
-        settings, ModelSettings(), 100, 0,
-    )  # fmt: skip
-    return [trainer.update(groups, scores) for _ in range(options.repeats + 1)][1:]
+    rates: dict[str, tuple[float, float]] = {}
+    for name, all_of_them in took.items():
+        wall, cpu = (statistics.median(t[i] for t in all_of_them[1:]) for i in (0, 1))
+        rates[name] = r.tokens / wall, r.tokens / cpu
+        print(f"{name:>22}: {rates[name][0]:,.0f} tokens/s, {rates[name][1]:,.0f} a cpu second")
+    if options.trl:
+        for name in ("common prefixes once", "padded"):
+            wall, cpu = (rates[name][i] / rates["TRL"][i] for i in (0, 1))
+            print(f"{name} against TRL: {wall:.2f} times on the clock, {cpu:.2f} in cpu seconds")
 
 
 def main() -> None:
@@ -91,22 +209,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for name, value in {
         "groups": 4, "k": 8, "tokens": 700, "layers": 4, "width": 256, "repeats": 3,
-        "threads": 0, "microbatch_tokens": 16_384,
+        "threads": 0, "microbatch_tokens": 16_384, "trl_rows": 0,
     }.items():  # fmt: skip
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     parser.add_argument("--shared", type=float, default=0.4)
     parser.add_argument("--kl", type=float, default=0.0)
     parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    reports = run(options)
-    for r in reports:
-        print(
-            f"{r.tokens} tokens ({r.sampled_tokens} sampled) in {r.seconds:.2f} s: "
-            f"{r.tokens / r.seconds:,.0f} tokens/s; {r.microbatches} micro-batches, "
-            f"{r.positions} positions computed ({1 - r.positions / r.tokens:+.1%} saved)"
-        )
-    median = statistics.median(r.tokens / r.seconds for r in reports)
-    print(f"median {median:,.0f} tokens/s on {torch.get_num_threads()} threads")
+    parser.add_argument("--trl", default="", help="python with trl (pip install trl==1.16.0)")
+    with tempfile.TemporaryDirectory() as folder:
+        compare(parser.parse_args(), Path(folder))
 
 
 if __name__ == "__main__":
