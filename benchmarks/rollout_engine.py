@@ -5,10 +5,12 @@ sampled tokens (lengths are forced, so both do the same work) and 48 observation
 turn, with a random 5M-parameter Qwen3. Prints generated tokens per second of both, their ratio, and
 the largest difference between the engine's log-probabilities and those of a fresh forward pass.
 
-    python benchmarks/rollout_engine.py [--threads 2] [--repeats 2] [--skip-generate] [--general]
+    python benchmarks/rollout_engine.py [--threads 2] [--repeats 2] [--generate 1] [--general]
+    python benchmarks/rollout_engine.py --threads 1 --repeats 3 --vllm E/bin/vllm
 
-`--general` also plays a small part of the load by the path of architectures that the fast one does
-not know, batched and row by row.
+`--vllm` plays it by a warm vLLM server, too, one after the other in each round (`vllm_server.py`
+says where a CPU build is had); medians of all. `--general` also plays a small part of the load by
+the path of architectures that the fast one does not know, batched and row by row.
 """
 
 from __future__ import annotations
@@ -17,10 +19,14 @@ import argparse
 import asyncio
 import json
 import random
+import shlex
+import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -28,6 +34,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from rods.engines.fallback import SingleCache
 from rods.engines.hf import HFPolicy
 from rods.engines.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from vllm_server import Server
 
 TASKS, ROLLOUTS, PROMPT, TURNS, OBSERVATION = 8, 8, 512, 6, 48
 SHORTEST, LONGEST, VOCABULARY = 8, 64, 2048
@@ -93,7 +102,7 @@ def make_model() -> Qwen3ForCausalLM:
     return Qwen3ForCausalLM(config).eval()
 
 
-async def play(policy: HFPolicy, work: Workload, number: int) -> Rollout:
+async def play(policy: HFPolicy | Server, work: Workload, number: int) -> Rollout:
     """One trajectory."""
     prompt = work.prompts[number // ROLLOUTS]
     session = policy.open(number, prompt)
@@ -110,7 +119,7 @@ async def play(policy: HFPolicy, work: Workload, number: int) -> Rollout:
     return rollout
 
 
-async def play_all(policy: HFPolicy, work: Workload) -> list[Rollout]:
+async def play_all(policy: HFPolicy | Server, work: Workload) -> list[Rollout]:
     """All trajectories at once."""
     return await asyncio.gather(*(play(policy, work, i) for i in range(TASKS * ROLLOUTS)))
 
@@ -173,7 +182,7 @@ def compare_paths(count: int = 8) -> None:
     single = HFPolicy(model, (), count, CONTEXT, fast=False)
     single._scheduler = Scheduler(SingleCache(model, count), ())
     for name, policy in (("fast", fast), ("batched", general), ("row by row", single)):
-        cost = cheapest(lambda policy=policy: asyncio.run(turn(policy)), 2)
+        cost = cheapest(lambda policy=policy: turn(policy), 2)
         print(f"path {name}: {cost.rate(32 * count)}", flush=True)
 
 
@@ -187,18 +196,92 @@ class Cost(NamedTuple):
     def rate(self, tokens: int) -> str:
         """Tokens per second, for people."""
         return (
-            f"{tokens / self.wall:.0f} generated tokens/s ({self.wall:.1f} s, {self.cpu:.1f} cpu s)"
+            f"{tokens / self.wall:.0f} generated tokens/s ({self.wall:.1f} s), "
+            f"{tokens / self.cpu:.0f} a cpu second ({self.cpu:.1f})"
         )
 
 
-def cheapest(run: Callable[[], object], repeats: int) -> Cost:
+async def cost_of(run: Awaitable[object]) -> Cost:
+    """What it takes in this process."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    await run
+    return Cost(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def cheapest(run: Callable[[], Awaitable[object]], repeats: int) -> Cost:
     """The shortest of some runs."""
-    costs: list[Cost] = []
-    for _ in range(repeats):
-        wall, cpu = time.perf_counter(), time.process_time()
-        run()
-        costs.append(Cost(time.perf_counter() - wall, time.process_time() - cpu))
-    return min(costs)
+    return min(asyncio.run(cost_of(run())) for _ in range(repeats))
+
+
+def median(costs: Sequence[Cost]) -> Cost:
+    """Of each figure its own."""
+    return Cost(statistics.median(c.wall for c in costs), statistics.median(c.cpu for c in costs))
+
+
+async def play_vllm(server: Server, work: Workload) -> tuple[Cost, float]:
+    """What the load takes by a server, and processor seconds of its busiest process alone."""
+    before, wall = server.seconds(), time.perf_counter()
+    await play_all(server, work)
+    took, now = time.perf_counter() - wall, server.seconds()
+    return Cost(took, sum(now) - sum(before)), now[0] - before[0]
+
+
+async def compare(
+    options: argparse.Namespace, policy: HFPolicy, model: Any, work: Workload, server: Server | None
+) -> None:
+    """All sides in turn, so often; print medians and ratios."""
+    tokens = work.generated
+    engine: list[Cost] = []
+    plain: list[Cost] = []
+    vllm: list[Cost] = []
+    core: list[float] = []
+    if server is not None:
+        await play_all(server, work)  # warm: its prompts are cached from here on
+    for number in range(options.repeats):
+        engine.append(await cost_of(play_all(policy, work)))
+        print(f"engine ({policy.engine_name}): {engine[-1].rate(tokens)}", flush=True)
+        if server is not None:
+            took, busiest = await play_vllm(server, work)
+            vllm.append(took)
+            core.append(busiest)
+            print(f"vLLM, warm: {took.rate(tokens)}; busiest process {busiest:.1f}", flush=True)
+        if number < options.generate:
+            plain.append(await cost_of(asyncio.to_thread(generate_padded, model, work)))
+            print(f"padded generate: {plain[-1].rate(tokens)}", flush=True)
+    mine = median(engine)
+    print(f"\nmedians: engine {mine.rate(tokens)}")
+    for name, costs in (("vLLM", vllm), ("padded generate", plain)):
+        if costs:
+            other = median(costs)
+            print(f"{name} {other.rate(tokens)}")
+            wall, cpu = other.wall / mine.wall, other.cpu / mine.cpu
+            print(f"  engine against it: {wall:.1f} times on the clock, {cpu:.1f} in cpu seconds")
+    if core:
+        ratio = statistics.median(core) / mine.cpu
+        print(f"  {ratio:.1f} in cpu seconds of its busiest process alone")
+
+
+async def measure(options: argparse.Namespace) -> None:
+    """Check the engine, then compare."""
+    work, model = make_workload(), make_model()
+    print(f"{TASKS * ROLLOUTS} trajectories, {work.generated} sampled tokens, ", end="")
+    print(f"{torch.get_num_threads()} threads", flush=True)
+    policy = HFPolicy(model, (), rows=TASKS * ROLLOUTS, max_context=CONTEXT)
+    rollouts = await play_all(policy, work)
+    print(f"log-probs: largest difference {largest_difference(model, rollouts):.1e}", flush=True)
+    if not options.vllm:
+        await compare(options, policy, model, work, None)
+    else:
+        from vllm_server import serving
+
+        extra = shlex.split(options.vllm_options)
+        with tempfile.TemporaryDirectory() as folder:
+            async with serving(
+                options.vllm, model, Path(folder), CONTEXT + 1, options.threads, extra
+            ) as server:
+                await compare(options, policy, model, work, server)
+    stats = {key: round(value, 2) for key, value in asdict(policy.stats).items()}
+    print(f"engine over all runs: {json.dumps(stats)}")
 
 
 def main() -> None:
@@ -206,26 +289,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--skip-generate", action="store_true")
+    parser.add_argument("--generate", type=int, default=1, help="repeats of padded generate")
+    parser.add_argument("--vllm", default="", help="executable of a CPU build of vLLM")
+    parser.add_argument("--vllm-options", default="", help="more options of vllm serve")
     parser.add_argument("--general", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    if arguments.general:
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.general:
         compare_paths()
-    work, model = make_workload(), make_model()
-    print(f"{TASKS * ROLLOUTS} trajectories, {work.generated} sampled tokens", flush=True)
-
-    policy = HFPolicy(model, (), rows=TASKS * ROLLOUTS, max_context=CONTEXT)
-    rollouts: list[Rollout] = asyncio.run(play_all(policy, work))
-    print(f"log-probs: largest difference {largest_difference(model, rollouts):.1e}", flush=True)
-    engine = cheapest(lambda: asyncio.run(play_all(policy, work)), arguments.repeats)
-    stats = {key: round(value, 2) for key, value in asdict(policy.stats).items()}
-    print(f"engine ({policy.engine_name}): {engine.rate(work.generated)}")
-    print(f"  over all runs: {json.dumps(stats)}", flush=True)
-    if not arguments.skip_generate:
-        plain = cheapest(lambda: generate_padded(model, work), 1)
-        print(f"padded generate: {plain.rate(work.generated)}")
-        print(f"ratio {plain.wall / engine.wall:.1f} (cpu {plain.cpu / engine.cpu:.1f})")
+    asyncio.run(measure(options))
 
 
 if __name__ == "__main__":
