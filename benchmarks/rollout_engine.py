@@ -291,7 +291,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--generate", type=int, default=1, help="repeats of padded generate")
     parser.add_argument("--vllm", default="", help="executable of a CPU build of vLLM")
-    parser.add_argument("--vllm-options", default="", help="more options of vllm serve")
+    parser.add_argument("--vllm-options", default="", help="more options of vllm serve, with =")
     parser.add_argument("--general", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -2,20 +2,22 @@
 
 Episodes, schedules and owners of worlds are the real ones; the policy is scripted, and only time is
 played: decode steps, tools, updates and hand-overs take what is written here, Python's own seconds
-do not count. So the figures are those of the schedules alone, and the same on every machine. With
-`--real` the bundled policy plays the benchmark's tasks with slow tools on the clock of the wall.
+do not count. So the figures are those of the schedules alone, and the same on every machine.
+`schedules_real.py` has the bundled policy, BFCL and slow tools on the clock of the wall.
 
 Tools take log-normal times, 50 ms at the median and 2 s at the 99th percentile; a decode step takes
 10 ms and 0.02 ms more for each context in the batch.
 
-`max(G, T) + W`: G is how long the groups of one update take alone, T the update, W the hand-over of
-the weights; the mean over updates, since G differs from one to the next as its slowest tool does.
-`recursion` knows the bound on staleness too: update u starts when u - 1 has been handed over and
-its groups, begun after update u - 1 - staleness, have been played. Where few groups pass, G is
-divided by their share q in both.
+`max(G / q, T) + W`: G is how long the groups of one update take alone, T the update, W the
+hand-over of the weights, q the share of groups that pass; the mean over updates, since G differs
+from one to the next as its slowest tool does.
 
-    python benchmarks/schedules.py                      # half a minute of processor time
-    python benchmarks/schedules.py --real --episodes 64
+`recursion` follows the groups one by one, by the seconds that each takes alone where as many are
+out: a group is begun when the one that stands so many places before it was taken, and no earlier
+than after update u - 1 - staleness; groups are taken in order; update u starts when its groups are
+taken and u - 1 is handed over. How many groups an update took is what it did take.
+
+    python benchmarks/schedules.py                      # three minutes of processor time
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import heapq
+import itertools
 import math
 import random
 import selectors
@@ -47,6 +50,7 @@ from rods.rollout.groups import Player
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.schedule import Drawn, Plan, Schedule
 from rods.rollout.template import ChatTemplate
+from rods.task import Task
 from rods.trajectory import Group
 from rods.types import FinishReason, ToolCall
 from worlds import NotesEnvironment, notes_task
@@ -230,6 +234,13 @@ class Timed:
     period: float
     rollouts: list[float]
     """Waiting for a batch."""
+    members: list[float]
+    """Of each group, from its start to its end."""
+    groups: float
+    """Groups that an update took."""
+    whole: float
+    """Those that passed, in groups that were asked for: more than 1 where what is beyond them is
+    trained on too. `period` is divided by it."""
 
     @property
     def rollout(self) -> float:
@@ -241,12 +252,47 @@ def simple(rollouts: Sequence[float], t: float, w: float) -> float:
     return statistics.fmean(max(g, t) for g in rollouts) + w
 
 
-def recursion(rollouts: Sequence[float], t: float, w: float, staleness: int = 1) -> float:
-    """Seconds of an update whose groups are begun so many updates earlier."""
-    handed = [0.0] * (staleness + 1)
-    for g in [*rollouts] * 8:
-        handed.append(max(handed[-1], handed[-1 - staleness] + g) + t + w)
-    return (handed[-1] - handed[len(handed) // 2]) / (len(handed) - 1 - len(handed) // 2)
+def recursion(
+    alone: Timed, t: float, w: float, staleness: int = 1, groups: float = 0.0, out: int = 0
+) -> float:
+    """Seconds of an update, group by group.
+
+    Args:
+        alone: groups played alone.
+        t: seconds of an update.
+        w: seconds of a hand-over.
+        staleness: updates between a group's start and its own, at most.
+        groups: that an update takes; 0: those of `alone`.
+        out: groups that may be out at once; 0: those of 1 + staleness updates.
+    """
+    groups = groups or alone.groups
+    out = out or int((1 + staleness) * groups)
+    endless = itertools.cycle(alone.members)
+    handed, taken = [0.0] * (staleness + 1), [0.0]
+    for number in range(1, 1 + int(8 * len(alone.members) / groups)):
+        while len(taken) <= int(number * groups):
+            free = taken[-out] if len(taken) > out else 0.0
+            begun = max(handed[-1 - staleness], free)
+            taken.append(max(taken[-1], begun + next(endless)))
+        handed.append(max(handed[-1], taken[-1]) + t + w)
+    half = len(handed) // 2
+    return (handed[-1] - handed[half]) / (len(handed) - 1 - half)
+
+
+class Watched(Player):
+    """Notes how long each group takes."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.took: list[float] = []
+
+    async def group(self, task: Task, visit: int = 0) -> Group:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            return await super().group(task, visit)
+        finally:
+            self.took.append(loop.time() - began)
 
 
 def run(
@@ -281,10 +327,11 @@ def run(
             slow_environment(), engine, get_dialect("pythonic"), template, settings, 0, 1.0,
             lockstep=Lockstep() if mode == "synchronous" else None,
         )  # fmt: skip
-        schedule = Schedule[None](source, Player(context, K, episodes), plan)
+        player = Watched(context, K, episodes)
+        schedule = Schedule[None](source, player, plan)
         marks: list[float] = []
         waits: list[float] = []
-        passed = 0
+        passed = taken = 0
         for number in range(WARM + updates):
             asked = loop.time()
             batch = await schedule.batch()
@@ -292,6 +339,7 @@ def run(
             waits.append(loop.time() - asked)
             if number >= WARM:
                 passed += sum(p.trains for p in batch.played)
+                taken += len(batch.played)
             await schedule.update(
                 lambda: loop.spend(update),
                 lambda number=number: engine.sync(None, number + 1),  # type: ignore[arg-type, misc]
@@ -302,7 +350,7 @@ def run(
         # What is beyond the groups that were asked for is trained on too: seconds of a whole batch.
         whole = passed / (updates * groups)
         period = (marks[-1] - marks[WARM - 1]) / updates / whole
-        return Timed(period, waits[WARM:])
+        return Timed(period, waits[WARM:], player.took, taken / updates, whole)
 
     loop = JumpingLoop()
     try:
@@ -331,7 +379,7 @@ def sizes(every: Sequence[int]) -> None:
             f"{three.period:12.2f} {sync.rollout / g:9.1f}x {sync.period / one.period:17.1f}x "
             f"{one.period / two.period:11.2f}x {one.period / three.period:7.2f}x "
             f"{two.period / simple(alone.rollouts, t, w) - 1:+10.1%} "
-            f"{two.period / recursion(alone.rollouts, t, w) - 1:+10.1%}",
+            f"{two.period / recursion(alone, t, w) - 1:+10.1%}",
             flush=True,
         )
 
@@ -358,25 +406,29 @@ def ratios(size: int) -> None:
         print(
             f"{ratio:8} {one:13.2f} {two:10.2f} {one / two:11.2f}x "
             f"{two / simple(alone.rollouts, t, w) - 1:+10.1%} "
-            f"{two / recursion(alone.rollouts, t, w) - 1:+10.1%}",
+            f"{two / recursion(alone, t, w) - 1:+10.1%}",
             flush=True,
         )
 
 
 def acceptance(size: int) -> None:
     alone = run("asynchronous", size, updates=20)
+    wide = run("asynchronous", 2 * size, updates=10)
     g = alone.rollout
     print(f"\nThe share of groups that pass falls, T = G, {size} episodes")
-    print("       q  asynchronous  fixed depth  adaptive  fixed:async  adaptive:async  G/q model")
+    print("       q  asynchronous  fixed depth  adaptive  fixed:async  adaptive:async", end="")
+    print("  max(G/q,T)+W  recursion")
     for share in (1.0, 0.5, 0.2, 0.1):
         t, w = g, 0.05 * g
-        one = run("asynchronous", size, t, w, share, updates=6).period
-        two = run("pipelined", size, t, w, share, adaptive=False, updates=6).period
-        three = run("pipelined", size, t, w, share, updates=6).period
-        model = simple([x / share for x in alone.rollouts], t, w)
+        one = run("asynchronous", size, t, w, share).period
+        two = run("pipelined", size, t, w, share, adaptive=False).period
+        deep = run("pipelined", size, t, w, share)
+        plain = simple([x / share for x in alone.rollouts], t, w)
+        known = recursion(wide, t, w, 1, deep.groups, 2 * size // K) / deep.whole
         print(
-            f"{share:8} {one:13.2f} {two:12.2f} {three:9.2f} {one / two:11.2f}x "
-            f"{one / three:14.2f}x {three / model - 1:+9.1%}",
+            f"{share:8} {one:13.2f} {two:12.2f} {deep.period:9.2f} {one / two:11.2f}x "
+            f"{one / deep.period:14.2f}x {deep.period / plain - 1:+12.1%} "
+            f"{deep.period / known - 1:+10.1%}",
             flush=True,
         )
 
