@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -241,6 +242,7 @@ def test_nothing_stays(rooms: Rooms, program: str) -> None:
     assert alive(mark) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_takes_too_much_is_ended(kind: str, tmp_path: Path) -> None:
     made = environment_as(kind, tmp_path)
@@ -388,7 +390,7 @@ def test_a_killed_trainer_leaves_nothing(kind: str, tmp_path: Path) -> None:
     pid = os.fork()
     if pid == 0:  # a trainer that dies while a command runs
         shell = made.shell()
-        threading.Timer(1.0, lambda: os.kill(os.getpid(), 9)).start()
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), 9)).start()
         shell.run(["bash", "-c", f"sleep {mark} & sleep {mark}"], seconds=60)
         os._exit(1)
     os.waitpid(pid, 0)
@@ -396,3 +398,27 @@ def test_a_killed_trainer_leaves_nothing(kind: str, tmp_path: Path) -> None:
     while time.monotonic() < deadline and (alive(mark) or traces()[0] != before):
         time.sleep(0.05)
     assert alive(mark) == [] and traces()[0] == before
+
+
+SYSTEM = "/usr/bin/python3"
+"""An interpreter that every user can reach; the one that runs the tests may lie in root's home."""
+
+
+def can_change_user() -> bool:
+    if os.geteuid() != 0 or not Path(SYSTEM).exists():
+        return False
+    asked = [SYSTEM, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+    return subprocess.run(asked, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_change_user(), reason="not root, or no interpreter for all users")
+def test_as_root_each_workplace_is_a_user_that_nobody_else_is() -> None:
+    with (
+        Shell(wrap="off", python=SYSTEM, interpreter=SYSTEM) as first,
+        Shell(wrap="off", python=SYSTEM, interpreter=SYSTEM) as second,
+    ):
+        users = {shell.run(["id", "-u"]).output.strip() for shell in (first, second)}
+        assert len(users) == 2 and all(int(user) > 65536 for user in users)
+        first.run(["bash", "-c", "kill -9 -1; f() { f & f & }; f"], seconds=2)
+        assert second.run(["bash", "-c", "git init -q && echo fine"]).output == "fine\n"
+        assert first.run(["python", "-c", "print(6 * 7)"]).output == "42\n"

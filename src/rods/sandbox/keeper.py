@@ -87,7 +87,7 @@ class Keeper:
         library = [*standard_library(), *libraries(), "/etc/ld.so.cache", "/etc/localtime"]
         library += ["/usr/lib/locale"]
         tools = [*(os.path.realpath(tool) for tool in TOOLS), os.path.realpath(config["python"])]
-        outer = [*coarse(library), *dict.fromkeys(tools)]
+        outer = [path for path in [*coarse(library), *dict.fromkeys(tools)] if os.path.exists(path)]
         place = mounts.PLACE if sized else config["parent"]
         for secret in (place, config["source"]):
             if lies_in(secret, [path.removeprefix(lockdown.LISTED) for path in library + tools]):
@@ -95,7 +95,7 @@ class Keeper:
         user = self._user(outer)
         owner = os.geteuid() if user is None else user
         self._boxes = Boxes(place, 1, config["disk"], config["entries"], sized, owner)
-        self._outer = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in outer if _is_there(path)]
+        self._outer = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in outer]
         lockdown.adopt_orphans()
         lockdown.give_up_privileges(user)
         self._number = self._boxes.take() or 0
@@ -357,10 +357,6 @@ def _write_result(arguments: dict[str, object]) -> None:
     while data:
         data = data[os.write(1, data) :]
     os._exit(0)
-
-
-def _is_there(path: str) -> bool:
-    return os.path.exists(path)
 
 
 def _is_scoped() -> bool:
