@@ -2,7 +2,7 @@
 
 Episodes, schedules and owners of worlds are the real ones; the policy is scripted, and only time is
 played: decode steps, tools, updates and hand-overs take what is written here, Python's own seconds
-do not count. So the figures are those of the schedules alone, and the same on every machine.
+do not count. So the figures are those of the schedules alone, and nearly the same on every machine.
 `schedules_real.py` has the bundled policy, BFCL and slow tools on the clock of the wall.
 
 Tools take log-normal times, 50 ms at the median and 2 s at the 99th percentile; a decode step takes
