@@ -46,6 +46,7 @@ def disagreements(cases: list[tuple[str, Task, Calls]]) -> tuple[list[str], Coun
     return wrong, counts
 
 
+@pytest.mark.slow
 def test_parity_on_a_sample_of_mutants():
     wrong, counts = disagreements(mutants(load_tasks()[::32], 1))
     assert wrong == []

@@ -195,6 +195,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     return RunDirectory.create(new_run_dir(tmp_path, "mine"), load_config(*start), start=start)
 
 
+@pytest.mark.slow
 def test_resume_takes_the_runs_own_settings_and_names_what_differs(
     started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

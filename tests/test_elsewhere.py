@@ -225,6 +225,7 @@ def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
         let_go.set()
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_or_dies_is_replaced() -> None:
     inner = make_environment("elsewhere_worlds:Moody")
     elsewhere = ProcessEnvironment(inner, "elsewhere_worlds:Moody", {}, processes=2, seconds=1.0)

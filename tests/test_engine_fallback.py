@@ -83,6 +83,7 @@ def test_a_batched_cache_that_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatc
     assert isinstance(found, SingleCache) and "differ from single ones" in found.cost
 
 
+@pytest.mark.slow
 def test_a_budget_bounds_the_rows_of_any_family(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.engines.storage.FIRST", 16)
     model = odd("gemma3")

@@ -54,6 +54,7 @@ async def many(engine: Any, temperature: float) -> list[Any]:
 
 
 @pytest.mark.parametrize("temperature", [0.0, *slow(1.0), 0.7])
+@pytest.mark.slow
 def test_samples_are_those_of_the_engine_in_process(server: str, temperature: float) -> None:
     mine = run(local(build("qwen3")), lambda e: many(e, temperature))
     theirs = run(remote(server, temperature), lambda e: many(e, temperature))
@@ -142,6 +143,7 @@ def test_a_generation_in_flight_goes_on_under_the_new_weights(tmp_path: Path) ->
         assert done.ids == free.ids  # the weights were equal
 
 
+@pytest.mark.slow
 def test_a_server_that_breaks_off_is_gone_on_with() -> None:
     model, seed = build("qwen3"), 0
     while True:  # a sample that is long enough

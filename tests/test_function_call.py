@@ -360,6 +360,7 @@ def steps() -> list[Task]:
     return original_tasks(EnvSettings(name="function_call"))
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_benchmark_are_its_ground_truth(steps: list[Task]) -> None:
     source = make_environment("bfcl")
     wanted = {task.provenance.origin: task for task in source.tasks(0.0)}
@@ -389,6 +390,7 @@ def test_no_step_shows_its_own_ground_truth(steps: list[Task]) -> None:
             assert all(dialect.write([call]) not in m.content for m in told for call in truth)
 
 
+@pytest.mark.slow
 def test_every_step_solves_its_own_ground_truth_and_no_other(steps: list[Task]) -> None:
     report = check_tasks(steps[::5], HERE)
     assert report.ok and report.tasks > 600
@@ -428,6 +430,7 @@ def test_a_file_of_conversations_is_split_one_of_steps_is_not(
 # -- masked names --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_masking_renames_tools_and_parameters_everywhere(steps: list[Task]) -> None:
     for step in [s for s in steps[::40] if s.dialogue and s.turns[0].ground_truth]:
         hidden = masked(step, random.Random(0))

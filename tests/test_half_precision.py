@@ -36,6 +36,7 @@ def halved(model):
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.slow
 def test_the_reference_says_what_the_start_says(kind):
     model = halved(build(kind))
     with torch.no_grad():  # sharp attention, so that a turned position shows

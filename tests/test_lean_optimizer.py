@@ -88,6 +88,7 @@ def test_float32_equals_torch() -> None:
     assert torch.allclose(ours[1], theirs[1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_small_steps_add_up_in_bfloat16_weights() -> None:
     """Weights of about 1 move by 1e-3: below half a unit of the last place of bfloat16."""
     alone = regression(None, torch.bfloat16, 700)[0]
@@ -142,6 +143,7 @@ def test_gradients_are_summed_in_float32_over_micro_batches() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("rank", [0, *slow(2)])
+@pytest.mark.slow
 def test_a_resumed_run_equals_one_that_was_not_killed(tmp_path: Any, mode: str, rank: int) -> None:
     settings = HALF.model_copy(update={"lora_rank": rank})
     groups = make_groups(make_model())

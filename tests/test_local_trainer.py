@@ -318,6 +318,7 @@ def test_not_a_number_stops_with_weights_untouched(where, monkeypatch):
 
 @pytest.mark.parametrize("changes", [*slow({}), {"minibatch": 3, "epochs": 2, "kl": 0.1}])
 @pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.slow
 def test_resumed_training_is_bit_equal(tmp_path, changes, rank):
     settings = CPU.model_copy(update={"lora_rank": rank})
     options = {"schedule": "cosine", "warmup": 1, "model_settings": settings, **changes}

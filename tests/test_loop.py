@@ -308,6 +308,7 @@ def test_spans_know_the_version_that_sampled_them(whole: Whole) -> None:
 
 
 @pytest.mark.parametrize("patience", [0.0, 0.2])
+@pytest.mark.slow
 def test_waiting_for_synthesis_is_asked_for_and_told(tmp_path: Path, patience: float) -> None:
     class Late(Queue):
         """Nothing is ever ready."""
@@ -330,6 +331,7 @@ def test_waiting_for_synthesis_is_asked_for_and_told(tmp_path: Path, patience: f
     assert all("synthesis.drain_seconds (0.2)" in text for text in told)
 
 
+@pytest.mark.slow
 def test_a_fixed_pool_gets_the_same_budget_and_no_variants(tmp_path: Path) -> None:
     for curriculum in ("rods", "static"):
         run(tmp_path / curriculum, settings(curriculum=curriculum, updates=8))
@@ -376,6 +378,7 @@ def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path
 
 
 @pytest.mark.parametrize("step", [*slow(2), 7])
+@pytest.mark.slow
 def test_invariant_8_a_kill_and_a_resume_change_nothing(
     whole: Whole, tmp_path: Path, step: int
 ) -> None:
@@ -396,6 +399,7 @@ def test_invariant_8_many_kills(whole: Whole, tmp_path: Path) -> None:
     assert played(tmp_path / "killed") == played(whole.path)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(whole: Whole, tmp_path: Path) -> None:
     config, before = settings(), signal.getsignal(signal.SIGINT)
     press = Screen(4, lambda: os.kill(os.getpid(), signal.SIGINT))

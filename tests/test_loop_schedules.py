@@ -60,6 +60,7 @@ def steps_of(path: Path) -> list[dict[str, Any]]:
     return [r for r in RunDirectory.open(path).metrics() if r["kind"] == "step"]
 
 
+@pytest.mark.slow
 def test_invariant_9_schedules_that_are_on_policy_make_the_same_run(tmp_path: Path) -> None:
     for mode in ("asynchronous", "synchronous", "on-policy"):
         go(tmp_path / mode, config_of(mode, updates=8), parts("rods"))
@@ -111,6 +112,7 @@ def lasting(curriculum: str) -> Parts:
 
 
 @pytest.mark.parametrize("mode", ["pipelined", "stale"])
+@pytest.mark.slow
 def test_a_pipelined_run_plays_every_task_of_every_epoch_once(mode: str, tmp_path: Path) -> None:
     config = config_of(mode)
     go(tmp_path / "run", config, lasting("rods"))
@@ -137,6 +139,7 @@ def done(path: Path) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("mode", [*slow("pipelined"), "stale"])
+@pytest.mark.slow
 def test_invariant_8_what_was_in_flight_at_a_kill_is_drawn_again(mode: str, tmp_path: Path) -> None:
     """All tasks of an epoch, none twice; which policy version plays them may differ."""
     config = config_of(mode, curriculum="static", updates=6)
@@ -161,6 +164,7 @@ def results(path: Path) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow
 def test_greedy_results_are_those_of_the_synchronous_schedule(tmp_path: Path) -> None:
     for mode in MODES:
         made = parts("static")

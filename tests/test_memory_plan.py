@@ -158,6 +158,7 @@ def test_large_models_get_vllm_where_it_is(tmp_path: Path, monkeypatch: pytest.M
     assert chosen(paper("engine.name=hf", "model.lora_rank=32")) == ("hf", "")
 
 
+@pytest.mark.slow
 def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

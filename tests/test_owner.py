@@ -140,6 +140,7 @@ def test_too_many_that_hang_stop_the_run(monkeypatch: Any) -> None:
     environment.let_go.set()
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_does_not_hold_up_the_end_of_the_program() -> None:
     code = """
 import asyncio, time

@@ -136,6 +136,7 @@ def test_habits_are_taken_as_often_as_they_say() -> None:
     assert said.count("[touch(), ls()]") + said.count("[touch()]") == 400
 
 
+@pytest.mark.slow
 def test_variants_are_functions_of_seed_and_number() -> None:
     tasks = split(load_tasks()).train[:60]
     one, other, apart = (
@@ -148,6 +149,7 @@ def test_variants_are_functions_of_seed_and_number() -> None:
     assert made.provenance.scenario in {t.provenance.scenario for t in tasks}
 
 
+@pytest.mark.slow
 def test_a_roaming_walk_takes_tools_that_its_seed_does_not_know() -> None:
     tasks = split(load_tasks()).train
     environment = BfclEnvironment()

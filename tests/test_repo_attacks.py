@@ -108,6 +108,7 @@ READING = [
 
 
 @pytest.mark.parametrize("program", READING)
+@pytest.mark.slow
 def test_reading(rooms: Rooms, program: str) -> None:
     rooms.attack(program)
 
@@ -199,6 +200,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("program", REACHING)
+@pytest.mark.slow
 def test_reaching_others(rooms: Rooms, program: str) -> None:
     rooms.attack(program)
 

@@ -116,6 +116,7 @@ def test_a_broken_row_is_named(tmp_path: Path, row: object, said: str) -> None:
     ("new", "solved"),
     [("n // 2", True), ("n // 4", False), (None, False)],
 )
+@pytest.mark.slow
 def test_a_patch_is_judged_in_a_fresh_container(
     environment: RepoEnvironment, tmp_path: Path, new: str | None, solved: bool
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_patch_is_judged_in_a_fresh_container(
     assert not list(tmp_path.glob("c[0-9]*"))
 
 
+@pytest.mark.slow
 def test_tests_that_the_agent_planted_are_not_asked(
     environment: RepoEnvironment, tmp_path: Path
 ) -> None:
@@ -142,6 +144,7 @@ def test_tests_that_the_agent_planted_are_not_asked(
     world.close()
 
 
+@pytest.mark.slow
 def test_an_image_that_is_not_here_is_a_failure_of_infrastructure(
     environment: RepoEnvironment, tmp_path: Path
 ) -> None:
@@ -153,6 +156,7 @@ def test_an_image_that_is_not_here_is_a_failure_of_infrastructure(
         Container("x", 100, "no-such-command")
 
 
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_is_said(
     environment: RepoEnvironment, tmp_path: Path
 ) -> None:
@@ -176,6 +180,7 @@ def test_the_recipe_has_the_papers_runs() -> None:
     assert not (planted.env.tasks or planted.evaluation.files) and planted.env.held_out == 0.25
 
 
+@pytest.mark.slow
 def test_meters_say_how_turns_ended(environment: RepoEnvironment, tmp_path: Path) -> None:
     def ends(*said: str, steps: int = 5) -> Trajectory:
         return play(task(tmp_path), script(*said), environment, seconds=300, steps_per_turn=steps)

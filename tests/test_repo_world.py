@@ -54,6 +54,7 @@ def test_the_repair_is_solved(kind: str, tmp_path: Path) -> None:
     world.close()
 
 
+@pytest.mark.slow
 def test_half_a_repair_is_not_solved(environment: RepoEnvironment) -> None:
     task = tasks()[4]
     assert len(repairs(task)) == 3

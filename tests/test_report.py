@@ -76,6 +76,7 @@ def note_lines(path: Path, lines: list[str]) -> None:
 # -- the page ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path: Path) -> None:
     page = read(build_report(finished, tmp_path / "report.html"))
     words = " ".join(page.words)
@@ -436,6 +437,7 @@ def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
         compare_runs([finished])
 
 
+@pytest.mark.slow
 def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other")
     text = (other / "metrics.jsonl").read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ from sandbox_cases import KINDS, LACKS, LIMITS, children, opened, opened_as, poo
 pool = pool_of(KINDS)
 
 
+@pytest.mark.slow
 def test_program_output_and_input(pool: SandboxPool) -> None:
     done = pool.execute("import sys\nprint(input())\nprint(sys.stdin.read(), end='')", "a\nb\nü")
     assert (done.stdout, done.stderr, done.status, done.attempts) == ("a\nb\nü", "", "ok", 1)

@@ -354,6 +354,7 @@ LOOPS = [
 ]
 
 
+@pytest.mark.slow
 def test_long_loops() -> None:
     """Each burns a processor until its time is up, so there is little of it."""
     size = len(LOOPS)

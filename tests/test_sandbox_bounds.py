@@ -116,6 +116,7 @@ print(found, [repr(x)[:99] for x in gc.get_objects() if place in repr(x)[::-1]])
 
 
 @pytest.mark.parametrize("kind", EACH_KIND)
+@pytest.mark.slow
 def test_sessions_at_rest_are_bounded_together(kind: str, tmp_path: Path) -> None:
     with opened_as(kind, tmp_path) as pool:
         sessions = [pool.session() for _ in range(8)]
@@ -223,6 +224,7 @@ def test_a_killed_trainer_leaves_nothing(kind: str, zygote_too: bool, tmp_path: 
     assert not new or kind == "watched"  # of pools that run beside this test
 
 
+@pytest.mark.slow
 def test_a_root_in_use_is_not_swept(tmp_path: Path) -> None:
     with opened_as("watched", tmp_path) as one:
         with opened_as("watched", tmp_path):
@@ -246,6 +248,7 @@ def test_a_path_with_so_in_it_opens_no_packages(
 
 
 @pytest.mark.parametrize("kind", EACH_KIND)
+@pytest.mark.slow
 def test_the_zygotes_own_process_is_known(kind: str, tmp_path: Path) -> None:
     """And not that of what is wrapped around it, which the benchmark measured."""
     with opened_as(kind, tmp_path) as pool:

@@ -219,6 +219,7 @@ def test_the_trainers_process(pool: SandboxPool, name: str) -> None:
     blocked(pool, f"import os; {read}", "PermissionError", "FileNotFoundError")
 
 
+@pytest.mark.slow
 def test_nothing_of_the_trainer_is_in_the_interpreter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

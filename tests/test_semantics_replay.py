@@ -285,6 +285,7 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
     assert sum(e.injected for e in reports(again.buffer)) > 0
 
 
+@pytest.mark.slow
 def test_11_invariant_8_the_live_file_alone_goes_on_too(curriculum_of, tmp_path):
     expected = uninterrupted(curriculum_of(name="whole.sqlite"))
     queue, path = FakeQueue(), tmp_path / "life0.sqlite"

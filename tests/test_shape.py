@@ -212,6 +212,7 @@ def test_public_names() -> None:
         _ = rods.nothing
 
 
+@pytest.mark.slow
 def test_import_is_light() -> None:
     code = (
         "import sys, time; start = time.process_time(); import rods, rods.config, rods.task;"

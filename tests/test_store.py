@@ -379,6 +379,7 @@ def _try_resume(path, answers):
         answers.put(str(error))
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_share_a_run(run):
     with pytest.raises(StoreError, match="exists already"):
         RunDirectory.create(run.path, RunConfig())  # in vain, and the claim is still held

@@ -64,6 +64,7 @@ def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
+@pytest.mark.slow
 def test_synth_says_why_a_server_fails_and_ends(
     mode: str,
     server: dict[str, Any],
@@ -199,6 +200,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker_thread: None)
     return tmp_path
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -310,6 +312,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     assert max(map(len, beside.values())) > 2, "no seed was ordered twice"
 
 
+@pytest.mark.slow
 def test_mistakes_of_synth_are_one_message_and_leave_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -388,6 +391,7 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     assert "no such folder" in row["detail"]
 
 
+@pytest.mark.slow
 def test_inspect_shows_variants_and_flags_a_broken_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,7 @@ def test_gates_are_asked_in_order() -> None:
     assert " ".join(GATES) == ORDER
 
 
+@pytest.mark.slow
 def test_accepted_variants_pass_again() -> None:
     for seed, variant in (*accepted(), *walked()):
         found = keeper().check(seed, variant)

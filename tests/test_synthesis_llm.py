@@ -53,6 +53,7 @@ def accepted(outcomes: Sequence[Outcome]) -> list[Task]:
     return [o.variant for o in outcomes if o.variant is not None]
 
 
+@pytest.mark.slow
 def test_all_stages_make_variants_that_pass_the_gates() -> None:
     chat = Chat()
     found = accepted(made(chat, 10))
@@ -69,12 +70,14 @@ def on_the_graph() -> tuple[Chat, list[Task]]:
     return chat, accepted(made(chat, 12, planner="graph"))
 
 
+@pytest.mark.slow
 def test_planned_on_the_graph_the_model_writes_messages_alone() -> None:
     chat, found = on_the_graph()
     assert len(found) >= 6
     assert not {"plan", "execute", "critic"} & chat.stages.keys()
 
 
+@pytest.mark.slow
 def test_ablations_leave_their_stage_out() -> None:
     chat = Chat()
     made(chat, 6, coherence=False, feedback=False, narrative=False)

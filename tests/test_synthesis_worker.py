@@ -62,6 +62,7 @@ def test_verified_variants_come_in_order(tmp_path: Path) -> None:
 
 
 @THREAD
+@pytest.mark.slow
 def test_a_seed_has_one_sequence_of_variants_however_it_is_ordered(tmp_path: Path) -> None:
     with SynthesisWorker(tmp_path / "a.sqlite", SETTINGS) as one:
         first = drained(one, ordered(one, n=4))

@@ -140,6 +140,7 @@ MORE = st.one_of(
 
 @settings(max_examples=60, deadline=None)
 @given(turns=st.lists(st.tuples(ASSISTANT, st.booleans(), MORE), max_size=4))
+@pytest.mark.slow
 def test_increments_equal_the_whole_rendering_and_sampled_ids_survive(
     turns: list[tuple[list[int], bool, list[Message]]],
 ) -> None:

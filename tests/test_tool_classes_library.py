@@ -80,6 +80,7 @@ def test_scenarios_are_parted_by_a_seeded_rule() -> None:
     assert (len(half.train), len(half.held_out)) == (4, 4)
 
 
+@pytest.mark.slow
 def test_few_words_for_many_calls_make_no_message_a_rework(
     library: Environment, seeds: list[Task]
 ) -> None:
@@ -96,6 +97,7 @@ def test_few_words_for_many_calls_make_no_message_a_rework(
 
 
 @pytest.mark.parametrize("name", ["graph", "resample"])
+@pytest.mark.slow
 def test_eight_seeds_yield_variants_without_a_model(
     name: str, library: Environment, seeds: list[Task]
 ) -> None:

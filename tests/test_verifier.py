@@ -162,6 +162,7 @@ def verify(gold, answer, timeout_seconds):
         ("else", "wrong"),
     ],
 )
+@pytest.mark.slow
 def test_time_and_memory_are_bounded(
     text: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
