@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.sandbox import readable
+from rods.sandbox import readable, scratch
 from rods.sandbox.execution import MIB
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.scratch import PREFIX, private
@@ -230,6 +230,23 @@ def test_a_root_in_use_is_not_swept(tmp_path: Path) -> None:
         with opened_as("watched", tmp_path):
             assert Path(str(one._current().root)).exists()
         assert one.execute("open('a', 'w').write('x')").ok
+
+
+def test_a_root_that_is_swept_before_it_is_claimed_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, make = list[str](), os.mkdir
+
+    def swept(path: str, mode: int) -> None:
+        make(path, mode)
+        made.append(path)
+        if len(made) == 1:
+            os.rmdir(path)
+
+    monkeypatch.setattr("os.mkdir", swept)
+    root, claim = scratch._claimed(str(tmp_path))
+    os.close(claim)
+    assert [root] == made[1:] and os.listdir(tmp_path) == [os.path.basename(root)]
 
 
 def test_a_path_with_so_in_it_opens_no_packages(

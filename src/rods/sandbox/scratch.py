@@ -102,7 +102,10 @@ def _claimed(parent: str) -> tuple[str, int]:
     while True:
         path = f"{os.path.realpath(parent)}/{PREFIX}{os.urandom(8).hex()}"
         os.mkdir(path, 0o700)
-        claim = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            claim = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # swept before it could be claimed
         fcntl.flock(claim, fcntl.LOCK_EX)
         if os.fstat(claim).st_nlink:
             return path, claim
