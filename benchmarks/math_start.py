@@ -15,7 +15,7 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from rods.assemble import engine_of
+from rods.assemble.engines import engine_of
 from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads

@@ -13,7 +13,8 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from rods.assemble import engine_of, environment_of, held_out_tasks, sides_of
+from rods.assemble.engines import engine_of
+from rods.assemble.tasks import environment_of, held_out_tasks, sides_of
 from rods.config import RunConfig, load_config
 from rods.curriculum.boundary import Judgement, judge
 from rods.dialects import get_dialect

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rods.assemble import engine_of, template_of
+from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config, with_overrides
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from fake_tokenizer import FakeTokenizer
-from rods.assemble import engine_of, template_of, total_steps
+from rods.assemble import total_steps
+from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, StageSettings
 from rods.task import Task, Turn
 from rods.types import FinishReason

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from policy_server import TEMPLATE, Scripted, letters, local, policy_server, remote, serving
-from rods.assemble import _require_trainable
+from rods.assemble.refusals import require_trainable
 from rods.cli.serve_policy import serve_policy
 from rods.config import parse_config
 from rods.engines.hf import HFPolicy
@@ -387,7 +387,7 @@ def test_training_is_refused_where_nothing_can_be_learned() -> None:
         if engine["weights"]:
             engine["folder"] = "somewhere"
         config = parse_config({"engine": engine, "rollout": rollout}, "here")
-        _require_trainable(config, OpenAIEngine(config.engine, TEMPLATE, config.rollout))
+        require_trainable(config, OpenAIEngine(config.engine, TEMPLATE, config.rollout))
 
     with pytest.raises(ConfigError, match=r"can only be evaluated \(rods eval\)"):
         require()

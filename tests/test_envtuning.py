@@ -11,7 +11,7 @@ import pytest
 
 from pool_cases import config as small_config
 from pool_cases import originals
-from rods.assemble import require_named
+from rods.assemble.refusals import require_named
 from rods.config import load_config
 from rods.curriculum.stages import Stages
 from rods.dialects import get_dialect

@@ -259,7 +259,7 @@ def questions(*overrides: str) -> RunConfig:
 def test_a_fixed_pool_holds_variants_made_before_but_none_of_held_out_scenarios(
     tmp_path: Path,
 ) -> None:
-    from rods.assemble import sides_of
+    from rods.assemble.tasks import sides_of
 
     sides = sides_of(questions())
     parent = sides.originals[0]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rods.assemble import require_named
+from rods.assemble.refusals import require_named
 from rods.config import EnvSettings, load_config
 from rods.dialects import get_dialect
 from rods.env import Environment

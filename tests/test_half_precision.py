@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rods import assemble
+from rods.assemble import evaluated
 from rods.config import ModelSettings, RunConfig
 from rods.engines.kv import RowCache
 from rods.engines.weights import Weights
@@ -139,15 +139,15 @@ def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
         async def run(self, environment, policy, *_):
             seen.append(await policy.open(1).generate([1, 2, 3], 6, 0.0))
 
-    monkeypatch.setattr(assemble, "environment_of", lambda _: None)
-    monkeypatch.setattr(assemble, "sides_of", lambda *_: None)
-    monkeypatch.setattr(assemble, "held_out_tasks", lambda *_: [])
-    monkeypatch.setattr(assemble, "Suite", Suite)
+    monkeypatch.setattr(evaluated, "environment_of", lambda _: None)
+    monkeypatch.setattr(evaluated, "sides_of", lambda *_: None)
+    monkeypatch.setattr(evaluated, "held_out_tasks", lambda *_: [])
+    monkeypatch.setattr(evaluated, "Suite", Suite)
     monkeypatch.setattr(
-        assemble, "template_of",
+        evaluated, "template_of",
         lambda *_: SimpleNamespace(stop_ids=(), raw_decode=None),
     )  # fmt: skip
-    asyncio.run(assemble.evaluation_of(config, run.path)(lambda *_: None))
+    asyncio.run(evaluated.evaluation_of(config, run.path)(lambda *_: None))
     ids = [1, 2, 3]
     for token, logprob in zip(seen[0].ids, seen[0].logprobs, strict=True):
         with torch.no_grad():

@@ -132,7 +132,7 @@ def test_it_is_small_and_its_card_is_complete() -> None:
 
 
 def play(dialect: str, difficulty: int, count: int, temperature: float) -> list[Group]:
-    from rods.assemble import engine_of
+    from rods.assemble.engines import engine_of
 
     config = load_config(
         "rods",

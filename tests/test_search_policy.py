@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.assemble import engine_of
+from rods.assemble.engines import engine_of
 from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.envs.search import SearchEnvironment

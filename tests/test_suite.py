@@ -121,7 +121,7 @@ def test_samples_at_temperature_0_are_refused() -> None:
 
 @pytest.mark.slow
 def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -> None:
-    from rods.assemble import environment_of, held_out_tasks, sides_of
+    from rods.assemble.tasks import environment_of, held_out_tasks, sides_of
 
     told = ["evaluation.tasks=1", "evaluation.variants=6"]
     config = load_config("rods", "quick", told)
@@ -134,7 +134,7 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
 
 
 def test_the_tuning_side_is_cut_out_of_the_training_side() -> None:
-    from rods.assemble import sides_of
+    from rods.assemble.tasks import sides_of
 
     whole = sides_of(load_config("rods", "quick"))
     cut = sides_of(load_config("rods", "quick", ["env.bfcl.split=tuning"]))

@@ -278,7 +278,8 @@ def test_of_two_that_start_at_once_one_makes_the_data_set(
 def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rods.assemble import _worker, sides_of  # pyright: ignore
+    from rods.assemble import _worker  # pyright: ignore
+    from rods.assemble.tasks import sides_of
 
     made_with = ["env.tasks=pool.jsonl", "synthesis.writer=graph", "synthesis.resample.share=0.3"]
     asked = ["seed=7", "rollout.k=4", "boundary.seeds=6", "synthesis.drain_seconds=100"]
@@ -362,7 +363,8 @@ def test_tasks_that_do_not_replay_are_skipped_counted_and_named(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    from rods.assemble import assemble, sides_of, start_run
+    from rods.assemble import assemble, start_run
+    from rods.assemble.tasks import sides_of
 
     good = list(read_tasks(folder / SEED_FILE))
     broken = with_calls(good[0], 0, (ToolCall("cd", {"folder": "no such folder"}),))

@@ -22,7 +22,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a row a task.")] = False,
 ) -> None:
     """Evaluate a policy on held-out originals and variants. Any setting: --section.key VALUE."""
-    from rods.assemble import evaluation_of
+    from rods.assemble.evaluated import evaluation_of
     from rods.report.results import evaluation_table
     from rods.report.run_data import evaluation_of as evaluation_from
     from rods.store import RunDirectory

@@ -123,7 +123,7 @@ def _one(grid: Grid, cell: Cell, where: Path, alone: bool) -> int:
 
 def _synthesise(grid: Grid, cell: Cell, where: Path, rods: Callable[..., int]) -> int:
     """Variants of the run's original tasks, made once by `rods synth`."""
-    from rods.assemble import sides_of
+    from rods.assemble.tasks import sides_of
     from rods.task import write_tasks
 
     target, seeds = _variants(cell, where), where / f"{cell.name}.originals.jsonl"

@@ -83,7 +83,7 @@ def train(
         start = Start(recipe, profile_name(recipe, profile or (FULL if model else SMALL)), asked)
         config = load_config(*start)
     if dry_run:
-        from rods.assemble import require_named
+        from rods.assemble.refusals import require_named
 
         require_named(config)
         out().print_json(config.model_dump_json())

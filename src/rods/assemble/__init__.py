@@ -1,0 +1,186 @@
+"""From settings to parts: the one place where names become objects.
+
+Owns which environment, tasks, policy, trainer, worker and evaluation a configuration means. Nothing
+here decides anything during training.
+
+    run = rods.train(load_config("rods", "quick"))           # all of it, as `rods train` does
+    with assemble(config, start_run(config, folder="")) as parts: ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rods.assemble.engines import engine_within, template_of
+from rods.assemble.refusals import grows, require_named, require_trainable
+from rods.assemble.tasks import Sides, environment_of, held_out_tasks, sides_of
+from rods.config import RunConfig, Start
+from rods.curriculum.stages import stage_tasks
+from rods.dialects import get_dialect
+from rods.engines.threads import set_threads
+from rods.envs import ENVIRONMENTS
+from rods.envs.hints import hinted
+from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
+from rods.evaluation.suite import Suite
+from rods.evaluation.tool_metrics import meters
+from rods.loop import train as play
+from rods.parts import Parts, every_group
+from rods.policy import Policy
+from rods.report.build import build_report
+from rods.report.live import TrainDisplay
+from rods.report.trackers import tracking
+from rods.reward import Score
+from rods.rewards import rewards_of
+from rods.rewards.filters import group_fault, has_variance
+from rods.rollout.template import ChatTemplate
+from rods.store import RunDirectory, new_run_dir
+from rods.synthesis.worker.client import SynthesisWorker
+from rods.synthesis.worker.settings import WorkerSettings
+from rods.task import Task
+from rods.trainers.loading import (
+    load_model,
+    load_tokenizer,
+)
+from rods.trainers.local import LocalTrainer
+from rods.trainers.memory.settled import settle
+
+
+def train(
+    config: RunConfig, folder: str = "", resume: Path | None = None, start: Start | None = None
+) -> RunDirectory:
+    """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
+
+    Args:
+        config: settings.
+        folder: where the run goes; empty: a new folder under `runs`.
+        resume: a run to go on with; settings that decide what it does must be its own.
+        start: what the settings were read from.
+
+    Raises:
+        Interrupted: Ctrl-C; the message says how to go on.
+    """
+    require_named(config)
+    run = RunDirectory.resume(resume, config, start) if resume else start_run(config, folder, start)
+    try:
+        with assemble(run.config, run) as parts, TrainDisplay() as display:
+            display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
+            with tracking(run, display.message):
+                play(parts, run, display)
+    except Interrupted as stop:
+        build_report(run.path)
+        raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
+    except BaseException as error:
+        if resume is None:  # a start that failed must not block the next one
+            run.abandon(refused=isinstance(error, ConfigError | PolicyError | RewardError))
+        raise
+    build_report(run.path)
+    return run
+
+
+def start_run(config: RunConfig, folder: str, start: Start | None = None) -> RunDirectory:
+    """A new run directory with its manifest.
+
+    Args:
+        config: settings.
+        folder: where; empty: a new one under `runs`.
+        start: what the settings were read from.
+    """
+    template = ChatTemplate(load_tokenizer(config.model))
+    sides = sides_of(config)
+    where = Path(folder)
+    path = new_run_dir(where.parent, where.name) if folder else new_run_dir()
+    return RunDirectory.create(
+        path, config, template_hash=template.digest(), split_hash=sides.digest, start=start
+    )
+
+
+@contextmanager
+def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
+    """Everything that the loop drives; the worker is stopped at the end."""
+    set_threads(config.model.threads)
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
+    run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
+    config, cache = settle(config, run)
+    model, tokenizer = load_model(config.model)
+    dialect, template = get_dialect(config.model.dialect), template_of(model, tokenizer)
+    trainer = LocalTrainer(
+        model,
+        tokenizer,
+        config.train,
+        config.model,
+        total_steps(config, sides.originals),
+        config.seed,
+        config.rollout.generated_tokens,
+    )
+    policy = engine_within(config, trainer.model, template, cache)
+    require_trainable(config, policy)
+    suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
+
+    async def evaluate(
+        policy: Policy, progress: Callable[[int, int], None]
+    ) -> list[dict[str, Any]]:
+        return await suite.run(environment, policy, dialect, template, config.rollout, progress)
+
+    with _worker(config, run, sides) as synthesis:
+        yield Parts(
+            environment=environment,
+            originals=sides.originals,
+            policy=policy,
+            trainer=trainer,
+            dialect=dialect,
+            template=template,
+            synthesis=synthesis,
+            evaluate=evaluate,
+            rewards=rewards_of(config.rewards.model_dump()),
+            hints=hinted,
+            meters=partial(meters, needed=environment.calls_needed),
+            trains=_filter(config),
+        )
+
+
+def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
+    """Updates of the whole run, for the learning rate's schedule; 0 if nothing says.
+
+    A pool that stays as it is says by its size how many updates the stages have; one that grows
+    does not.
+    """
+    if grows(config):
+        return config.updates
+    pools = [len(stage_tasks(s, originals, config.seed)) for s in config.stages]
+    epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
+    steps = sum(s.epochs * n for s, n in zip(config.stages, epochs, strict=True))
+    return min(steps, config.updates or steps)
+
+
+def _filter(config: RunConfig) -> Callable[[Sequence[Score]], bool]:
+    """Whether a group trains under the run's filter."""
+    if config.train.filter == "none":
+        return every_group
+    if config.train.filter == "dapo":
+        return has_variance
+    return lambda scores: group_fault(scores, config.train.filtering.window) is None
+
+
+@contextmanager
+def _worker(
+    config: RunConfig, run: RunDirectory, sides: Sides
+) -> Generator[SynthesisWorker | None]:
+    if not grows(config):
+        yield None
+        return
+    worker = SynthesisWorker(
+        run.path / "synthesis.sqlite",
+        WorkerSettings.of(
+            config, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
+        ),
+    )
+    try:
+        yield worker
+    finally:
+        worker.stop()

@@ -1,0 +1,126 @@
+"""Tasks of both sides, and the environment that plays them.
+
+Owns which tasks a configuration trains on and is evaluated on. Never plays one, save to leave out
+those whose ground truth does not replay.
+
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from rods.config import RunConfig, SynthesisSettings
+from rods.envs import make_environment
+from rods.envs.elsewhere.processes import ProcessEnvironment
+from rods.envs.originals import parted_tasks, tasks_of_files
+from rods.errors import ConfigError
+from rods.evaluation.check import CheckRow, without_broken
+from rods.evaluation.suite import stratified
+from rods.settings.synthesis import ResampleSettings
+from rods.synthesis.pipeline import Pipeline
+from rods.task import Task
+
+EVALUATION_SEED = 0
+"""Chooses the held-out tasks; the same for every run, so that runs can be compared."""
+
+
+EVALUATION_SHARE = 0.25
+"""Held-out variants that `resample` proposes beside `graph`, whatever this run's own writer is."""
+
+
+class Sides(NamedTuple):
+    """Original tasks of both sides of the split."""
+
+    train: Sequence[Task]
+    """All of the training side: words and turns of variants may come from here."""
+    originals: Sequence[Task]
+    """Those of them that this run trains on."""
+    held_out: Sequence[Task]
+    digest: str
+    skipped: Sequence[CheckRow] = ()
+    """Tasks of `env.tasks` that are on no side: their ground truth does not replay."""
+
+
+def environment_of(config: RunConfig) -> Any:
+    """The environment that `env.name` means, warmed up where that takes long.
+
+    Raises:
+        ConfigError: it is not a bundled environment and cannot be imported.
+    """
+    environment = make_environment(config.env.name, config.env.arguments)
+    worlds = config.rollout.worlds
+    if worlds.processes:
+        environment = ProcessEnvironment(
+            environment,
+            config.env.name,
+            config.env.arguments,
+            worlds.processes,
+            worlds.call_seconds or config.rollout.seconds,
+        )
+    environment.warm_up()  # here, not within a trajectory's deadline
+    return environment
+
+
+def sides_of(config: RunConfig, environment: Any = None) -> Sides:
+    """The original tasks, parted.
+
+    Args:
+        config: settings.
+        environment: replays the tasks of `env.tasks`; those that do not are left out, counted.
+    """
+    parted = parted_tasks(config.env, config.evaluation.files)
+    train, held_out = parted.train, parted.held_out
+    skipped: list[CheckRow] = []
+    if environment is not None and config.env.tasks:
+        train, broken = without_broken(train, environment, "env.tasks, training side")
+        held_out, others = without_broken(held_out, environment, "env.tasks, held-out side")
+        skipped = [*broken, *others]
+    originals = stratified(train, config.env.train_tasks, config.seed)
+    if config.static.variants:
+        originals = [*originals, *_made_before(config, held_out)]
+    return Sides(train, originals, held_out, parted.digest, skipped)
+
+
+def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
+    """The variants of `static.variants`.
+
+    Raises:
+        ConfigError: one of them is of a held-out scenario.
+    """
+    variants = tasks_of_files(config.env, config.static.variants, "static.variants")
+    theirs = {task.provenance.scenario for task in held_out}
+    for task in variants:
+        if task.provenance.scenario in theirs:
+            raise ConfigError(
+                f"static.variants: task {task.id} is of scenario {task.provenance.scenario}, which "
+                "is held out. Make variants of the training side: rods synth."
+            )
+    return variants
+
+
+def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Task]:
+    """Original held-out tasks and variants of them, the same for every run."""
+    settings = config.evaluation
+    originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
+    if not settings.variants:
+        return originals
+    # Without a model, so that every run is evaluated on the same tasks.
+    made_with = SynthesisSettings(
+        writer="resample" if config.synthesis.writer == "resample" else "graph",
+        resample=ResampleSettings(share=EVALUATION_SHARE),
+        max_distance=config.synthesis.max_distance,
+    )
+    pipeline = Pipeline.of(made_with, environment, sides.held_out, sides.train)
+    seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
+    variants: list[Task] = []
+    for number in range(4 * settings.variants):
+        if len(variants) == settings.variants:
+            break
+        seed = seeds[number % len(seeds)]
+        made = pipeline.make(seed, EVALUATION_SEED + number).variant
+        if made is not None and made not in variants:
+            variants.append(made)
+    return [*originals, *variants]
