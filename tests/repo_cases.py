@@ -12,8 +12,6 @@ from rods.task import Task
 from rods.types import ToolCall
 from sandbox_cases import MOUNT, UNSHARE, refusing, require_bubblewrap
 
-KINDS = ("sized", "watched", "bubblewrap")
-
 
 @functools.cache
 def tasks() -> tuple[Task, ...]:

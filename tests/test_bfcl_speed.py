@@ -105,6 +105,7 @@ FILLERS = st.lists(st.sampled_from([1, 1.0, True, -0.0, 0.0, False, 0, "1", None
 LONG = st.builds(lambda some, n: (some * n)[:n], FILLERS, st.sampled_from([199, 200, 201]))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(max_size=3) | st.integers(), PLAIN | LONG, max_size=4))
 def test_text_is_what_json_writes(value: dict[Any, Any]):

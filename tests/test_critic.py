@@ -266,6 +266,7 @@ def test_the_log_has_its_figures_in_one_flat_row():
     assert not names & plain.keys()
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_changes_nothing():
     groups = make_groups(make_model())
     saving, plain = ppo(make_model(), gradient_checkpointing=True), ppo(make_model())

@@ -130,6 +130,7 @@ def test_python_tool_elsewhere_is_python_tool_here() -> None:
     here.close()
 
 
+@pytest.mark.slow
 def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(url: str, body: Any, token: str = "") -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -179,6 +180,7 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         assert all(t.solved for t in played([TASK], RemoteEnvironment(url), policy, k=1))
 
 
+@pytest.mark.slow
 def test_what_breaks_there_is_a_failure_here() -> None:
     def broken(task: object, number: int) -> None:
         raise EnvError("the tool server is away")
@@ -209,6 +211,7 @@ def test_a_bug_of_a_world_is_said_once_and_not_played_again() -> None:
     assert called == [0, 1], "once, and once more in a fresh world"
 
 
+@pytest.mark.slow
 def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
     let_go = threading.Event()
 

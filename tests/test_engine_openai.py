@@ -212,6 +212,7 @@ def test_a_server_that_is_no_engine_is_refused_at_the_start(
         run(remote(url, temperature=0.7), nothing)
 
 
+@pytest.mark.slow
 def test_what_it_serves_must_be_what_is_asked_for(server: str) -> None:
     async def nothing(engine: Engine) -> str:
         return engine.model  # type: ignore[attr-defined]
@@ -339,6 +340,7 @@ def test_the_served_policy_wants_its_key_and_keeps_its_limits(
         assert state(model="other") == 404
 
 
+@pytest.mark.slow
 def test_too_many_requests_are_repeated_later() -> None:
     with policy_server(build("qwen3"), requests=1) as (url, _):
 

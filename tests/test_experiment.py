@@ -114,6 +114,7 @@ def test_bundled_experiments_are_valid(path: Path) -> None:
 # -- running -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_finished_runs_are_kept_and_others_are_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

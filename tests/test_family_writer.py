@@ -194,6 +194,7 @@ SETTINGS = WorkerSettings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("worker_thread")
 def test_the_worker_makes_them(tmp_path: Path) -> None:
     with SynthesisWorker(tmp_path / "queue.sqlite", SETTINGS) as worker:

@@ -378,6 +378,7 @@ def test_the_steps_of_the_benchmark_are_its_ground_truth(steps: list[Task]) -> N
         assert set(map(key_of, calls)) <= set(map(key_of, truth))
 
 
+@pytest.mark.slow
 def test_no_step_shows_its_own_ground_truth(steps: list[Task]) -> None:
     """What is told before a step are earlier calls; its own are in no message and no tool."""
     dialect: Any = get_dialect("hermes")
@@ -402,6 +403,7 @@ def test_every_step_solves_its_own_ground_truth_and_no_other(steps: list[Task]) 
         assert world.end_turn().solved is not bool(step.turns[0].ground_truth)
 
 
+@pytest.mark.slow
 def test_sides_are_those_of_the_source(steps: list[Task]) -> None:
     parted = parted_tasks(EnvSettings(name="function_call"))
     sides = [
@@ -413,6 +415,7 @@ def test_sides_are_those_of_the_source(steps: list[Task]) -> None:
     assert len(parted.train) + len(parted.held_out) == len(steps)
 
 
+@pytest.mark.slow
 def test_a_file_of_conversations_is_split_one_of_steps_is_not(
     tmp_path: Path, steps: list[Task]
 ) -> None:

@@ -127,6 +127,7 @@ def saved_run(tmp_path, rank):
     return config, run, trainer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_run_is_evaluated_with_what_it_learned(tmp_path, monkeypatch, rank):
     config, run, trainer = saved_run(tmp_path, rank)

@@ -218,6 +218,7 @@ def test_the_settings_sampling_reaches_the_policy() -> None:
     assert asked == [0.7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocking", [True, False])
 def test_a_judge_that_takes_its_time_does_not_make_a_trajectory_invalid(blocking: bool) -> None:
     class Slow(CalculatorWorld):

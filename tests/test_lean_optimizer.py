@@ -97,6 +97,7 @@ def test_small_steps_add_up_in_bfloat16_weights() -> None:
     assert kept < 2 * exact + 1e-3 < 0.2 * alone
 
 
+@pytest.mark.slow
 def test_eight_bits_learn_as_well() -> None:
     small, full = regression("8bit", torch.float32), regression("float32", torch.float32)
     assert small[0] < 1.5 * full[0] + 1e-3
@@ -113,6 +114,7 @@ def updated(mode: str, settings: ModelSettings, updates: int) -> tuple[Any, Any]
     return model, trainer
 
 
+@pytest.mark.slow
 def test_states_in_the_hosts_memory_change_nothing() -> None:
     for settings in (HALF, ModelSettings(device="cpu", dtype="float32")):
         a, b = updated("offload", settings, 3)[0], updated("full", settings, 3)[0]

@@ -184,6 +184,7 @@ def test_an_engine_that_shares_its_weights_is_not_pipelined_beside_updates(tmp_p
     go(tmp_path / "other", config_of("on-policy", curriculum="static", updates=2), made)
 
 
+@pytest.mark.slow
 def test_evaluations_on_the_way_are_in_no_steps_seconds(tmp_path: Path) -> None:
     made = lasting("rods")
 

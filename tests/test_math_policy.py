@@ -74,6 +74,7 @@ def test_programs_in_demonstrations_print_what_is_inserted(name: str) -> None:
         assert parts[-1][1]
 
 
+@pytest.mark.slow
 def test_our_own_results_are_those_of_the_sandbox() -> None:
     programs = [fault.format("3 * 4") for fault in FAULTS]
     with SandboxPool(1, preload=()) as pool:

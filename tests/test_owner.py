@@ -222,6 +222,7 @@ class Slow:
         return session
 
 
+@pytest.mark.slow
 def test_an_evaluation_beside_groups_in_flight_takes_no_worlds_seconds() -> None:
     """16 episodes of 0.2 s want two worlds: to wait for one is not a world's time."""
     environment, policy = Few(), Slow()

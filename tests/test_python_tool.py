@@ -163,6 +163,7 @@ def test_variables_are_kept_by_switch_within_one_world() -> None:
     keeping.close()
 
 
+@pytest.mark.slow
 def test_seconds_and_memory_of_a_program_are_settings() -> None:
     asked = ["env.name=python_tool", "env.python_tool.seconds=0.7", "env.python_tool.memory_mb=64"]
     environment = make_environment("python_tool", load_config("torl", "", asked).env.arguments)
@@ -204,6 +205,7 @@ def test_a_remote_sandbox_keeps_no_variables() -> None:
         make_environment("python_tool", settings.arguments)
 
 
+@pytest.mark.slow
 def test_the_pool_is_shared_and_comes_back_after_close() -> None:
     environment = PythonToolEnvironment(size=1, preload=())
     environment.warm_up()
@@ -252,6 +254,7 @@ def test_replay_runs_the_program(
     assert environment.replay(TASK) == "its program gives '7', its answer is '23142'"
 
 
+@pytest.mark.slow
 def test_check_replays_questions(environment: PythonToolEnvironment) -> None:
     good = [question_task("shopping", 2, seed) for seed in range(3)]
     odd = "}" + 200 * "5" + "{"  # no box can hold it

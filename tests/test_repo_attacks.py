@@ -18,11 +18,11 @@ from typing import NamedTuple
 import pytest
 
 import rods
-from repo_cases import KINDS, bash, environment_as, repairs, tasks
+from repo_cases import bash, environment_as, repairs, tasks
 from rods.envs.repo.environment import RepoEnvironment
 from rods.sandbox.shell import Done, Shell, ShellLimits
 from rods.types import ToolCall
-from sandbox_cases import LACKS, SECRET
+from sandbox_cases import EACH_KIND, KINDS, LACKS, SECRET
 
 pytestmark = pytest.mark.xfail(bool(LACKS), reason=f"nothing can be locked: {LACKS}", strict=True)
 SOURCE = Path(rods.__file__).parent
@@ -54,7 +54,7 @@ class Rooms(NamedTuple):
         return done
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=EACH_KIND)
 def rooms(request: pytest.FixtureRequest, tmp_path_factory) -> Iterator[Rooms]:
     os.environ["RODS_TEST_SECRET"] = SECRET
     folder = tmp_path_factory.mktemp("interpreter")
@@ -384,6 +384,7 @@ def test_two_hundred_episodes_leave_nothing(kind: str, tmp_path: Path) -> None:
     assert traces() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_trainer_leaves_nothing(kind: str, tmp_path: Path) -> None:
     made = environment_as(kind, tmp_path)

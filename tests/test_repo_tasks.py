@@ -32,6 +32,7 @@ def repaired(task: Task, folder) -> dict[str, str]:
     return {path: (folder / path).read_text() for path in task.world["files"]}
 
 
+@pytest.mark.slow
 def test_each_bug_fails_hidden_checks_and_its_undoing_passes_all(tmp_path) -> None:
     jobs: list[Job] = []
     for number, task in enumerate(tasks()):
@@ -67,6 +68,7 @@ def test_no_hidden_check_is_shown() -> None:
             assert json.dumps(call)[1:-1] not in shown
 
 
+@pytest.mark.slow
 def test_visible_tests_pass_where_the_difficulty_says_so() -> None:
     with Shell() as shell:
         for task in tasks():
@@ -77,6 +79,7 @@ def test_visible_tests_pass_where_the_difficulty_says_so() -> None:
             assert done.ok and "OK" in done.output, done
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_tasks() -> None:
     plain = plant.__wrapped__
     first, again = plain(4, (1, 4), 7, ("shelf",)), plain(4, (1, 4), 7, ("shelf",))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repo_cases import KINDS, bash, environment_as, repairs, tasks
+from repo_cases import bash, environment_as, repairs, tasks
 from rods.env import Ending
 from rods.envs.elsewhere.messages import Hosted, remote_world
 from rods.envs.hints import hinted
@@ -22,6 +22,7 @@ from rods.task import Task
 from rods.trajectory_codec import from_json, to_json
 from rods.types import ToolCall
 from rollout_cases import play, script
+from sandbox_cases import EACH_KIND
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def world(environment: RepoEnvironment) -> Iterator[RepoWorld]:
     world.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_the_repair_is_solved(kind: str, tmp_path: Path) -> None:
     environment = environment_as(kind, tmp_path)
     with environment.shell() as shell:
@@ -187,6 +188,7 @@ def test_the_editor_says_what_is_wrong(
 # -- the workplace --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_limits_end_a_command(tmp_path: Path) -> None:
     limits = ShellLimits(seconds=5, output=1000, disk=1 << 20, processes=16)
     with Shell(limits, "off") as shell:
@@ -228,6 +230,7 @@ def test_elsewhere_a_world_ends_as_here(environment: RepoEnvironment) -> None:
     layer.close()
 
 
+@pytest.mark.slow
 def test_an_episode_ends_where_the_world_says_so(environment: RepoEnvironment) -> None:
     repair = str(repairs(tasks()[0])[0])
     said = [f"[{repair}]", "[bash(command='ls'), finish(), bash(command='rm -r *')]", "[finish()]"]

@@ -21,9 +21,19 @@ from rods.sandbox.execution import Execution, SandboxLimits, last_line
 from rods.sandbox.handle import ZygoteHandle, plain_parent, wrapping
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.scratch import measure, remove_tree
-from sandbox_cases import KINDS, LACKS, LIMITS, children, opened, opened_as, pool_of, refusing
+from sandbox_cases import (
+    EACH_KIND,
+    KINDS,
+    LACKS,
+    LIMITS,
+    children,
+    opened,
+    opened_as,
+    pool_of,
+    refusing,
+)
 
-pool = pool_of(KINDS)
+pool = pool_of(EACH_KIND)
 
 
 @pytest.mark.slow
@@ -122,6 +132,7 @@ def test_limits(pool: SandboxPool, code: str, limit: str) -> None:
     assert done.seconds < LIMITS.seconds
 
 
+@pytest.mark.slow
 def test_time_limits() -> None:
     with opened(replace(LIMITS, seconds=0.3)) as pool, pool.session() as session:
         for code in ("while True: pass", "import time; time.sleep(60)"):
@@ -163,6 +174,7 @@ def test_threads_wait_their_turn(pool: SandboxPool) -> None:
     assert len(spans) == 5 and max(together) <= pool.size
 
 
+@pytest.mark.slow
 def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
     with opened() as pool:
         first = pool._current().pid
@@ -174,6 +186,7 @@ def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
         assert pool.execute("print(2)").attempts == 1
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_keeps_failing_is_invalid_and_not_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -251,6 +264,7 @@ def test_the_zygote_ends_with_its_maker() -> None:
         assert handle.process.wait(5) == 0
 
 
+@pytest.mark.slow
 def test_closing_while_programs_run() -> None:
     done: list[str] = []
 
@@ -271,6 +285,7 @@ def test_closing_while_programs_run() -> None:
     assert done == ["the sandbox pool is closed; make another"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", ["landlock", "seccomp"])
 def test_fails_closed_where_a_lock_is_refused(refused: str, tmp_path: Path) -> None:
     """An interpreter behind a filter of its own, which refuses one of the locks."""

@@ -133,6 +133,7 @@ def test_sessions_at_rest_are_bounded_together(kind: str, tmp_path: Path) -> Non
             session.close()
 
 
+@pytest.mark.slow
 def test_files_of_sessions_at_rest_count_with_them(tmp_path: Path) -> None:
     code = f"for n in range(3): open(str(n), 'wb').write(bytes({LIMITS.file}))"
     limits = replace(LIMITS, memory=10 * MIB)
@@ -145,6 +146,7 @@ def test_files_of_sessions_at_rest_count_with_them(tmp_path: Path) -> None:
             session.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EACH_KIND)
 def test_sessions_at_rest_are_numbered(kind: str, tmp_path: Path) -> None:
     with opened_as(kind, tmp_path, sessions=3) as pool:

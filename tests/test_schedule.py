@@ -169,6 +169,7 @@ def test_no_group_is_older_than_allowed_nor_overtaken_nor_lost(
         assert [len(batch) for batch in batches] == [3] * 9 and acted.unused == 0
 
 
+@pytest.mark.slow
 def test_groups_are_played_while_an_update_runs_only_with_staleness() -> None:
     for staleness in (0, 1):
         plan = Plan(4, rounds=False, staleness=staleness, last=6)
@@ -235,6 +236,7 @@ def test_an_error_of_the_update_is_raised_and_nothing_hangs() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_the_meters_say_who_waits() -> None:
     def shares(takes: float, update: float) -> tuple[float, float]:
         plan = Plan(4, rounds=False, staleness=1, last=5)
@@ -249,6 +251,7 @@ def test_the_meters_say_who_waits() -> None:
     assert rollout < 0.3 and update > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("staleness", [0, 1])
 def test_an_evaluation_between_updates_is_in_no_meter(staleness: int) -> None:
     plan = Plan(4, rounds=False, staleness=staleness, last=2)

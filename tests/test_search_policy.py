@@ -67,6 +67,7 @@ def test_demonstrations_are_functions_of_seed_and_number(bundled: BundledWorld) 
     assert made(3, range(5, 9)) != made(4, range(5, 9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_out", [False, True])
 def test_each_side_asks_its_own_questions(held_out: bool) -> None:
     world = BundledWorld(held_out=held_out)
@@ -134,6 +135,7 @@ def test_only_what_can_be_known_is_taught(other: OtherWorld) -> None:
     assert len(tokenizer.encode("<search>")) == 1
 
 
+@pytest.mark.slow
 def test_demonstrate_writes_what_sft_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

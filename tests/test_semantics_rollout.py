@@ -218,6 +218,7 @@ class SlowPolicy(ScriptedPolicy):
         return session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocking", [False, True])
 def test_s17_the_slowness_of_the_policy_does_not_count(blocking: bool) -> None:
     environment = NotesEnvironment(delay=0.001, blocking=blocking)
@@ -227,6 +228,7 @@ def test_s17_the_slowness_of_the_policy_does_not_count(blocking: bool) -> None:
     assert trajectory.seconds > 0.6
 
 
+@pytest.mark.slow
 def test_s17_a_call_that_ended_while_the_policy_held_the_loop_is_no_late_call() -> None:
     environment = NotesEnvironment(delay=0.02, blocking=True)
 

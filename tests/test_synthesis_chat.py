@@ -121,6 +121,7 @@ def test_passing_failures_are_asked_again_and_then_given_up(mode: str) -> None:
     assert {"http_429": "429", "http_500": "500", "dropped": "broke"}[mode] in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["http_429", "http_500", "dropped", "refusal", "empty", "slow"])
 def test_a_share_of_failures_costs_no_answer(mode: str) -> None:
     settings: dict[str, Any] = {"timeout": 0.4, "retries": 12} if mode == "slow" else {}
@@ -339,6 +340,7 @@ def test_retry_after_replaces_the_back_off(monkeypatch: pytest.MonkeyPatch) -> N
         assert time.monotonic() - start < 15 and server.count == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["http_500", "dropped", "slow"])
 def test_a_server_that_answers_nobody_is_down(mode: str) -> None:
     limits: dict[str, Any] = {"timeout": 0.1} if mode == "slow" else {}
@@ -361,6 +363,7 @@ def test_a_server_that_answers_nobody_is_down(mode: str) -> None:
         assert caught.value.down is (mode == "slow")
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_not_down() -> None:
     with Loopback(as_json, ["http_429"]) as server:
         error, _ = failing(server, retries=12)
@@ -423,6 +426,7 @@ def test_a_second_client_repeats_no_call(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_all_that_decides_an_answer_is_in_the_key(tmp_path: Path) -> None:
     cache = tmp_path / "chat.sqlite"
     other = [{"role": "system", "content": "Say it."}]
@@ -476,6 +480,7 @@ def test_accounts_are_kept_by_stage() -> None:
     assert judge.completion_tokens == 3 * len(broken("refusal", "").split())
 
 
+@pytest.mark.slow
 def test_a_closed_client_answers_nothing(tmp_path: Path) -> None:
     with Loopback(echo, ["slow"], delay=0.5) as server:
         chat = client(server, tmp_path / "chat.sqlite")

@@ -234,6 +234,7 @@ def test_a_writer_that_is_down_is_suspended_and_nothing_is_lost(
     assert collection.accepted == whole.accepted
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pauses")
 def test_a_writer_that_stays_down_is_given_up_with_its_reason(tmp_path: Path) -> None:
     for name, error in (

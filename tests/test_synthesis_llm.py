@@ -259,6 +259,7 @@ def test_the_judge_can_accept_repair_and_reject() -> None:
     assert silent.reason == ErrorClass.QUERY_VERIFY_NO_TAG
 
 
+@pytest.mark.slow
 def test_one_refinement_at_most() -> None:
     answers = iter([verdict(natural=False, problem="stiff", fault="message"), verdict()])
     chat = Chat(lambda stage, text: next(answers) if stage == "judge" else text)

@@ -32,6 +32,7 @@ def test_it_loads_and_speaks_its_dialect() -> None:
     assert template.prompt([Message("system", "s"), Message("user", "u")])
 
 
+@pytest.mark.slow
 def test_its_template_joins_by_increments() -> None:
     from rods.evaluation.template_check import check_template
 
