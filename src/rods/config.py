@@ -71,8 +71,8 @@ FULL = "full"
 OWN = (
     *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
-    *("train.gae", "train.filtering", "train.local", "train.correction", "static", "track"),
-    "envtuning",
+    *("train.gae", "train.filtering", "train.local", "train.correction", "train.call"),
+    *("static", "track", "envtuning"),
     *("engine", "rollout.pipeline", "rollout.worlds"),
     *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
     "env.repo",
@@ -117,6 +117,8 @@ REMOVED = {
 """Former settings without a successor, and what happens instead."""
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
+AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
+"""Advantages that compare within a group alone, so that they can within other sets of peers."""
 
 
 class Start(NamedTuple):
@@ -186,10 +188,12 @@ class RunConfig(Settings):
                 f'rollout.k = 1 leaves train.advantage = "{train.advantage}" no group to compare '
                 f"with; take one of {', '.join(ALONE)}, or a larger rollout.k"
             )
-        if train.credit == "turn" and (train.advantage == "gae" or not train.mask_env_tokens):
+        apart = train.credit != "trajectory"
+        if apart and (train.advantage not in AMONG_PEERS or not train.mask_env_tokens):
             raise ValueError(
-                'train.credit = "turn" spreads advantages of groups over sampled tokens; it needs '
-                "train.mask_env_tokens and another train.advantage than gae"
+                f'train.credit = "{train.credit}" compares peers and spreads that over sampled '
+                "tokens; it needs train.mask_env_tokens and a train.advantage of "
+                f"{', '.join(AMONG_PEERS)}"
             )
         if train.credit == "turn" and train.kl and train.kl_in == "reward":
             raise ValueError('train.credit = "turn" reads turns alone; train.kl_in must be "loss"')

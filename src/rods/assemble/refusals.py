@@ -8,6 +8,8 @@ variants, engines that never change. What contradicts itself in the settings is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rods.config import EnvSettings, RunConfig
 from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory
@@ -17,6 +19,7 @@ from rods.policy import Engine
 from rods.report.trackers import packages_of
 from rods.rewards import get_reward
 from rods.synthesis.writers import writer_factory
+from rods.task import Task
 
 
 def require_named(config: RunConfig) -> None:
@@ -61,6 +64,17 @@ def require_trainable(config: RunConfig, engine: Engine) -> None:
             f'engine.name = "{config.engine.name}" are then those within the nucleus, with which '
             "a trainer cannot compare its own. Set it to 1 for training."
         )
+
+
+def require_calls(config: RunConfig, tasks: Sequence[Task]) -> None:
+    """Raises `ConfigError` where credit is to be given by call and no task wants one."""
+    if config.train.credit != "call" or any(t.ground_truth for task in tasks for t in task.turns):
+        return
+    raise ConfigError(
+        f'train.credit = "call": none of the {len(tasks)} tasks of env.name = '
+        f'"{config.env.name}" has calls in its ground truth, so there is nothing to match calls '
+        'with. Take train.credit = "trajectory".'
+    )
 
 
 def grows(config: RunConfig) -> bool:

@@ -41,6 +41,13 @@ class FilterSettings(Settings):
     an update takes at most `tasks_per_step` groups times one more than this."""
 
 
+class CallSettings(Settings):
+    """`train.credit = "call"`."""
+
+    gamma: float = Field(default=0.9, ge=0, le=1)
+    """Discount from one step to the next of the same turn; 0: a step answers for its own calls."""
+
+
 class LocalSettings(Settings):
     """The local trainer's optimiser and memory; a host trainer brings its own."""
 
@@ -98,10 +105,13 @@ class TrainSettings(Settings):
     up, repetitive or (by `filtering.max_perplexity`) too unlikely under the base model. All are
     counted. Needs a reward that logs `correct`."""
     filtering: FilterSettings = FilterSettings()
-    credit: Literal["trajectory", "turn"] = "trajectory"
+    credit: Literal["trajectory", "turn", "call"] = "trajectory"
     """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the
     members of the group that entered the turn in the same condition. Rewards that are not a sum
-    over turns (`format`) keep `trajectory`."""
+    over turns (`format`) keep `trajectory`. `call`: that of the whole, and on a step's tokens
+    besides how much more its calls were the wanted ones than those of peers at the same depth;
+    needs tasks whose ground truth has calls."""
+    call: CallSettings = CallSettings()
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
     clip_low: float = Field(default=0.2, ge=0)
     clip_high: float = Field(default=0.28, ge=0)

@@ -8,9 +8,10 @@ Owns which trajectories reach a loss and with which advantage. It runs no model.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,23 @@ from rods.errors import TrainError
 from rods.reward import Score
 from rods.rewards.filters import WINDOW, GroupFault, SampleFault, group_fault, sample_faults
 from rods.trainers.advantages import advantages, zero_variance
-from rods.trainers.credit import turn_credit, with_credit
+from rods.trainers.credit.calls import call_credit
+from rods.trainers.credit.peers import with_credit
+from rods.trainers.credit.turns import turn_credit
 from rods.trainers.samples import Sample, loss_tokens, to_sample
-from rods.trajectory import Group
+from rods.trajectory import Group, Trajectory
 
 Scores = Sequence[Sequence[Score]]
+Advantages = Sequence[Sequence[float | None]]
+Credits = Sequence[Sequence[NDArray[np.float32] | None]]
+
+
+class Credit(NamedTuple):
+    """Which tokens of a trajectory have which advantage; see `rods.trainers.credit`."""
+
+    by: Literal["trajectory", "turn", "call"] = "trajectory"
+    gamma: float = 0.9
+    """Discount by `call`."""
 
 
 class Filters(NamedTuple):
@@ -61,7 +74,7 @@ class Batch:
     empty: int
     """Valid members of informative groups that sampled no token: in the baseline, no sample."""
     uncredited: int = 0
-    """Valid members of informative groups none of whose turns had an advantage: no sample."""
+    """Valid members of informative groups none of whose tokens had an advantage: no sample."""
     dropped: dict[str, int] = field(default_factory=dict[str, int])
     """Groups that the filter left out before advantages, by reason; empty without a filter."""
     masked: dict[str, int] = field(default_factory=dict[str, int])
@@ -75,7 +88,7 @@ def collect(
     kind: str,
     mask_env_tokens: bool = True,
     filters: Filters | None = None,
-    by_turn: bool = False,
+    credit: Credit | None = None,
     perplexities: Sequence[Sequence[float]] | None = None,
 ) -> Batch:
     """Advantages of all groups, samples of the informative ones.
@@ -90,7 +103,8 @@ def collect(
         kind: `gae`, or see `advantages`.
         mask_env_tokens: see `to_sample`.
         filters: what else is left out; default: nothing.
-        by_turn: whether advantages are those of turns, where the reward is a sum over turns.
+        credit: default: every token has the advantage of its trajectory. That of turns holds where
+            the reward is a sum over turns.
         perplexities: of each trajectory under the base model, where the filter looks at them.
 
     Raises:
@@ -99,54 +113,69 @@ def collect(
     """
     _same_shape(groups, scores)
     known = [_scores_of(g, row) for g, row in zip(groups, scores, strict=True)]
-    rewards = [[s.value if s.valid else None for s in row] for row in known]
     sieve = _Sieve(filters or Filters())
     kept = [i for i, row in enumerate(known) if sieve.keeps(row)]
     unlikely = perplexities or [None] * len(groups)
-    faults = {i: sieve.faults(groups[i], known[i], unlikely[i]) for i in kept}
+    faults = [sieve.faults(groups[i], known[i], unlikely[i]) for i in kept]
+    drawn, theirs = [groups[i] for i in kept], [known[i] for i in kept]
     # What a filter masks has no token with loss, so it weighs nothing where tokens weigh.
     tokens = [
         [loss_tokens(t, mask_env_tokens) if f is None else 0
-         for t, f in zip(groups[i].trajectories, faults[i], strict=True)]
-        for i in kept
+         for t, f in zip(group.trajectories, row, strict=True)]
+        for group, row in zip(drawn, faults, strict=True)
     ]  # fmt: skip
-    found = _advantages(kind, [rewards[i] for i in kept], tokens)
-    credits = _credits(kind, [groups[i] for i in kept], [known[i] for i in kept], by_turn)
+    found = _advantages(kind, [_rewards(row) for row in theirs], tokens)
+    credits = _credits(kind, drawn, theirs, found, credit or Credit())
     samples: list[Sample] = []
-    informative = empty = uncredited = 0
-    for index, row, credit in zip(kept, found, credits, strict=True):
-        if not _informative(kind, row, credit):
-            continue
-        informative += 1
-        sieve.count(faults[index])
-        members = zip(
-            groups[index].trajectories, rewards[index], row, credit, faults[index], strict=True
-        )
-        for trajectory, reward, advantage, tokens_credit, fault in members:
-            if reward is None or advantage is None or fault is not None:
-                continue
-            if not trajectory.ledger.generated:
-                empty += 1
-                continue
-            sample = replace(to_sample(trajectory, advantage, mask_env_tokens), reward=reward)
-            if tokens_credit is None:
-                samples.append(sample)
-            elif tokens_credit.any():
-                samples.append(with_credit(sample, tokens_credit))
-            else:
-                uncredited += 1
+    counts = Counter[str]()
+    for group, row, fault, advantage, by_token in zip(
+        drawn, theirs, faults, found, credits, strict=True
+    ):
+        if _informative(kind, advantage, by_token):
+            counts["informative"] += 1
+            sieve.count(fault)
+            members = zip(group.trajectories, row, fault, advantage, by_token, strict=True)
+            samples += _samples(list(members), mask_env_tokens, counts)
     return Batch(
         samples=samples,
         groups=len(groups),
-        informative=informative,
-        zero_variance=sum(zero_variance(row) for row in rewards),
-        trajectories=sum(len(row) for row in rewards),
-        invalid=sum(r is None for row in rewards for r in row),
-        empty=empty,
-        uncredited=uncredited,
+        informative=counts["informative"],
+        zero_variance=sum(zero_variance(_rewards(row)) for row in known),
+        trajectories=sum(len(row) for row in known),
+        invalid=sum(not s.valid for row in known for s in row),
+        empty=counts["empty"],
+        uncredited=counts["uncredited"],
         dropped=sieve.dropped,
         masked=sieve.masked,
     )
+
+
+_Member = tuple[Trajectory, Score, SampleFault | None, float | None, NDArray[np.float32] | None]
+
+
+def _samples(
+    members: Sequence[_Member], mask_env_tokens: bool, counts: Counter[str]
+) -> list[Sample]:
+    """The samples of an informative group; counts who has none."""
+    found: list[Sample] = []
+    for trajectory, score, fault, advantage, by_token in members:
+        if not score.valid or advantage is None or fault is not None:
+            continue
+        if not trajectory.ledger.generated:
+            counts["empty"] += 1
+            continue
+        sample = replace(to_sample(trajectory, advantage, mask_env_tokens), reward=score.value)
+        if by_token is None:
+            found.append(sample)
+        elif by_token.any():
+            found.append(with_credit(sample, by_token))
+        else:
+            counts["uncredited"] += 1
+    return found
+
+
+def _rewards(scores: Sequence[Score]) -> list[float | None]:
+    return [s.value if s.valid else None for s in scores]
 
 
 def _same_shape(groups: Sequence[Group], scores: Scores) -> None:
@@ -163,9 +192,7 @@ def _scores_of(group: Group, scores: Sequence[Score]) -> list[Score]:
     return [s if t.valid else replace(s, valid=False) for t, s in pairs]
 
 
-def _advantages(
-    kind: str, rewards: Sequence[Sequence[float | None]], tokens: Sequence[Sequence[int]]
-) -> Sequence[Sequence[float | None]]:
+def _advantages(kind: str, rewards: Advantages, tokens: Sequence[Sequence[int]]) -> Advantages:
     # PPO's come later, from a critic; the group's own serve to refuse rewards that are not finite.
     found = advantages("dr_grpo" if kind == "gae" else kind, rewards, tokens)
     if kind != "gae":
@@ -185,10 +212,12 @@ def _informative(
 
 
 def _credits(
-    kind: str, groups: Sequence[Group], scores: Scores, by_turn: bool
-) -> Sequence[Sequence[NDArray[np.float32] | None]]:
+    kind: str, groups: Sequence[Group], scores: Scores, whole: Advantages, credit: Credit
+) -> Credits:
     """Advantages by token of all members; None where those of trajectories hold."""
-    if by_turn and all(s.turns for row in scores for s in row if s.valid):
+    if credit.by == "call":
+        return call_credit(kind, groups, scores, whole, credit.gamma)
+    if credit.by == "turn" and all(s.turns for row in scores for s in row if s.valid):
         return turn_credit(kind, groups, scores)
     return [[None] * len(row) for row in scores]
 

@@ -26,7 +26,7 @@ from rods.engines.threads import retune
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
-from rods.trainers.collect import Filters, collect
+from rods.trainers.collect import Credit, Filters, collect
 from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
@@ -153,14 +153,14 @@ class LocalTrainer:
         scores, perplexities = self._compared(groups, scores, known)
         limit = settings.filtering.max_perplexity
         filters = Filters(settings.filter, settings.filtering.window, limit)
-        by_turn = settings.credit == "turn"
+        credit = Credit(settings.credit, settings.call.gamma)
         batch = collect(
             groups,
             scores,
             settings.advantage,
             settings.mask_env_tokens,
             filters,
-            by_turn,
+            credit,
             perplexities,
         )
         lr = rate(settings, self.step, self.total_steps)
