@@ -75,7 +75,7 @@ OWN = (
     *("static", "track", "envtuning"),
     *("engine", "rollout.pipeline", "rollout.worlds"),
     *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
-    "env.repo",
+    *("env.repo", "evaluation.suite"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""

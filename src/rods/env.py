@@ -149,6 +149,9 @@ class Environment(Protocol):
     name: str
     blocking: bool = False
     """Its worlds wait for something: each is played in a thread of its own."""
+    gives_up: bool = False
+    """A turn that took all its steps without an answer ends the conversation; else the next turn
+    begins."""
     capacity: int | None = None
     """Worlds that may be open at once; None: as many as there are trajectories in flight."""
     varies: bool = True

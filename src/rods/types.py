@@ -126,6 +126,8 @@ class StopReason(StrEnum):
     """The budget of generated tokens was spent."""
     CONTEXT = "context"
     """The conversation no longer fits the context."""
+    STEPS = "steps"
+    """A turn took all its steps without an answer, where that ends the conversation."""
     SECONDS = "seconds"
     """The wall-clock budget was spent: a failure of infrastructure; the trajectory is invalid."""
     FAILURE = "failure"

@@ -1,4 +1,4 @@
-"""The held-out evaluation of a model, or of a run's last checkpoint, without any training.
+"""A model, or a run's last checkpoint, on the held-out side or a suite, without any training.
 
 Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s business.
 
@@ -7,19 +7,24 @@ Owns which weights are evaluated and by which engine; how is `rods.evaluation`'s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from rods.assemble.engines import engine_of, template_of
 from rods.assemble.tasks import environment_of, held_out_tasks, sides_of
 from rods.config import ModelSettings, RunConfig
-from rods.dialects import get_dialect
+from rods.dialects import get_dialect, structured
 from rods.engines.threads import set_threads
 from rods.errors import ConfigError, StoreError
+from rods.evaluation.rules import SuiteRules
 from rods.evaluation.suite import Suite
+from rods.evaluation.suites import play_suite
+from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
+from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import (
     load_model,
@@ -27,6 +32,7 @@ from rods.trainers.loading import (
     load_tokenizer,
 )
 from rods.trainers.prepare import load_adapters
+from rods.trajectory import Group
 
 
 def evaluation_of(
@@ -47,15 +53,58 @@ def evaluation_of(
     policy = engine_of(config, model, template)
 
     async def play(progress: Callable[[int, int], None]) -> list[dict[str, Any]]:
-        try:
-            await policy.start()
-            if model is not None:
-                await policy.sync(ModelWeights(model), version=0)
+        async with _started(policy, model):
             return await suite.run(environment, policy, dialect, template, config.rollout, progress)
-        finally:
-            await policy.close()
 
     return play
+
+
+async def examination_of(
+    config: RunConfig,
+    run: Path | None,
+    rules: SuiteRules,
+    tasks: Sequence[Task],
+    progress: Callable[[int, int], None],
+) -> list[Group]:
+    """The tasks of a suite, played greedily `evaluation.suite.repeats` times.
+
+    Args:
+        config: settings.
+        run: whose last checkpoint is played; None: the model of the settings.
+        rules: the suite.
+        tasks: of it.
+        progress: told after every trajectory how many are done, and of how many.
+
+    Raises:
+        StoreError: the run has no checkpoint.
+        ConfigError: the dialect is inline, or the engine cannot be given the weights.
+        EnvError: too many trajectories failed for reasons of infrastructure.
+    """
+    set_threads(config.model.threads)
+    dialect = structured(config.model.dialect)
+    rules.environment.warm_up()
+    model, template = _evaluated(config, run)
+    policy = engine_of(config, model, template)
+    repeats = config.evaluation.suite.repeats
+    try:
+        async with _started(policy, model):
+            return await play_suite(
+                rules, tasks, policy, dialect, template, config.rollout, repeats, progress
+            )
+    finally:
+        rules.environment.close()
+
+
+@asynccontextmanager
+async def _started(policy: Engine, model: Any) -> AsyncGenerator[None]:
+    """An engine that is ready to play a model, closed at the end; None: what its server has."""
+    try:
+        await policy.start()
+        if model is not None:
+            await policy.sync(ModelWeights(model), version=0)
+        yield
+    finally:
+        await policy.close()
 
 
 def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:

@@ -1,4 +1,8 @@
-"""`rods eval`: a policy on the held-out side, without training."""
+"""`rods eval`: a policy on the held-out side or a published benchmark, without training.
+
+Owns what is printed and where a suite's trajectories go. A saved trajectory is scored by the same
+function as one that was just played.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,12 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Profile, Recipe, out, overrides, progress
-from rods.config import SMALL, load_config, with_overrides
+from rods.cli.common import Profile, Recipe, out, overrides, progress, say
+from rods.config import SMALL, RunConfig, load_config, with_overrides
+from rods.errors import ConfigError
+from rods.evaluation.rules import SuiteRules
+from rods.task import Task
+from rods.trajectory import Group
 
 
 def evaluate(
@@ -19,19 +27,47 @@ def evaluate(
     run: Annotated[
         Path | None, typer.Option(help="Evaluate the last checkpoint of this run.")
     ] = None,
+    suite: Annotated[str, typer.Option(help="A published benchmark: docs/models.md.")] = "",
+    trajectories: Annotated[
+        Path | None, typer.Option(help="Score these saved ones of the suite; play nothing.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Keep the suite's trajectories in this Parquet file.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a row a task.")] = False,
 ) -> None:
-    """Evaluate a policy on held-out originals and variants. Any setting: --section.key VALUE."""
-    from rods.assemble.evaluated import evaluation_of
-    from rods.report.results import evaluation_table
-    from rods.report.run_data import evaluation_of as evaluation_from
+    """Evaluate a policy on held-out originals and variants, or on a suite.
+
+    Any setting: --section.key VALUE.
+    """
     from rods.store import RunDirectory
 
+    _refuse(suite, run, trajectories, save)
     asked = overrides(context.args)
     if run is not None:
         config = with_overrides(RunDirectory.open(run).config, asked)
     else:
         config = load_config(recipe, profile, asked)
+    if suite:
+        _suite(config, suite, run, trajectories, save, as_json)
+    else:
+        _held_out(config, run, as_json)
+
+
+def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path | None) -> None:
+    if not suite and (trajectories is not None or save is not None):
+        raise ConfigError("--trajectories and --save belong to a suite: add --suite NAME.")
+    if trajectories is not None and (run is not None or save is not None):
+        raise ConfigError("--trajectories plays nothing: leave --run and --save out.")
+    if save is not None and (save.exists() or not save.absolute().parent.is_dir()):
+        raise ConfigError(f"--save {save}: expected a new file in a folder that is there.")
+
+
+def _held_out(config: RunConfig, run: Path | None, as_json: bool) -> None:
+    from rods.assemble.evaluated import evaluation_of
+    from rods.report.results import evaluation_table
+    from rods.report.run_data import evaluation_of as evaluation_from
+
     play = evaluation_of(config, run)
     with progress("held-out trajectories", None) as show:
         rows = asyncio.run(play(lambda done, total: show(done, "", total)))
@@ -39,3 +75,52 @@ def evaluate(
         out().print_json(data=rows)
     else:
         out().print(evaluation_table(evaluation_from("after", rows)))
+
+
+def _suite(
+    config: RunConfig,
+    name: str,
+    run: Path | None,
+    trajectories: Path | None,
+    save: Path | None,
+    as_json: bool,
+) -> None:
+    from rods.envs import make_suite
+    from rods.evaluation.suites import accuracies, chosen_tasks, rows_as_json, suite_rows
+    from rods.report.suites import suite_table
+    from rods.trajectory_codec import write_parquet
+
+    rules = make_suite(name, config)
+    tasks = chosen_tasks(rules, config.evaluation.suite)
+    if trajectories is not None:
+        groups = _saved(rules, tasks, trajectories)
+    else:
+        groups = _played(config, rules, tasks, run)
+    if save is not None:
+        write_parquet(save, (t for group in groups for t in group.trajectories))
+    rows = suite_rows(rules, groups)
+    if as_json:
+        out().print_json(data=rows_as_json(rows))
+    else:
+        out().print(suite_table(rules.name, accuracies(rules, rows), rows))
+
+
+def _saved(rules: SuiteRules, tasks: list[Task], path: Path) -> list[Group]:
+    from rods.evaluation.suites import saved_groups
+
+    groups = saved_groups(rules, tasks, path)
+    if missing := len(tasks) - len(groups):
+        say(f"{path}: there is no trajectory of {missing} of {len(tasks)} tasks.")
+    return groups
+
+
+def _played(
+    config: RunConfig, rules: SuiteRules, tasks: list[Task], run: Path | None
+) -> list[Group]:
+    from rods.assemble.evaluated import examination_of
+
+    with progress("trajectories", None) as show:
+        playing = examination_of(
+            config, run, rules, tasks, lambda done, total: show(done, total=float(total))
+        )
+        return asyncio.run(playing)

@@ -1,6 +1,6 @@
 """Tool environments: adapters of the protocols in `rods.env`, one folder or file each.
 
-Owns their short names; one is imported when it is asked for.
+Owns their short names, and those of suites over them; one is imported when it is asked for.
 
     environment = make_environment("bfcl")
 """
@@ -8,10 +8,12 @@ Owns their short names; one is imported when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from rods.config import RunConfig
 from rods.env import Environment, load_environment
-from rods.registry import Registry
+from rods.evaluation.rules import SuiteRules
+from rods.registry import Registry, require
 
 ENVIRONMENTS = Registry(
     "env.name",
@@ -25,6 +27,29 @@ ENVIRONMENTS = Registry(
         "remote": "rods.envs.elsewhere.remote:RemoteEnvironment",
     },
 )
+
+SUITES = Registry(
+    "--suite",
+    "suite",
+    {
+        "bfcl-multi-turn": "rods.envs.bfcl.multi_turn:MultiTurn",
+    },
+)
+
+
+def make_suite(name: str, config: RunConfig) -> SuiteRules:
+    """The suite of a published benchmark that a short name or `module:attribute` means.
+
+    Args:
+        name: of it; what it means is called with the configuration.
+        config: where its data is, among the rest.
+
+    Raises:
+        ConfigError: there is none of this name, or it lacks a part of `SuiteRules`.
+    """
+    made = SUITES.find(name)(config)
+    require("--suite", name, made, SuiteRules)
+    return cast("SuiteRules", made)
 
 
 def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> Environment:

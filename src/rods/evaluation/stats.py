@@ -64,6 +64,30 @@ def mean_ci(values: Sequence[float], clusters: Sequence[Hashable] | None = None)
     return None if found is None else Interval(*found)
 
 
+def mean_of_means(
+    values: Sequence[float], strata: Sequence[Hashable], clusters: Sequence[Hashable]
+) -> Interval | None:
+    """Mean of the strata's means, each weighing the same, with its 95 % t interval.
+
+    The clusters' variance is that of `mean_ci`, of residuals from the own stratum's mean, each
+    weighted by what it weighs in the mean; with one stratum it is `mean_ci`. A cluster may reach
+    over strata, as a scenario over the categories of a benchmark. `None` with fewer than two
+    clusters.
+
+    Args:
+        values: finite numbers, one for each task.
+        strata: one label for each value.
+        clusters: one label for each value.
+
+    Raises:
+        ValueError: lengths differ, or a value is not finite.
+    """
+    if len(strata) != len(values):
+        raise ValueError(f"{len(values)} values but {len(strata)} labels of strata.")
+    found = _cluster_interval(values, clusters, strata)
+    return None if found is None else Interval(*found)
+
+
 def paired_difference(
     before: Sequence[float],
     after: Sequence[float],
@@ -89,7 +113,9 @@ def paired_difference(
 
 
 def _cluster_interval(
-    values: Sequence[float], clusters: Sequence[Hashable] | None
+    values: Sequence[float],
+    clusters: Sequence[Hashable] | None,
+    strata: Sequence[Hashable] | None = None,
 ) -> tuple[float, float, float, int, int] | None:
     if clusters is not None and len(clusters) != len(values):
         raise ValueError(f"{len(values)} values but {len(clusters)} cluster labels.")
@@ -99,11 +125,17 @@ def _cluster_interval(
     n, groups = len(values), len(set(labels))
     if groups < 2:
         return None
-    mean = math.fsum(values) / n
+    parts: dict[Hashable, list[float]] = {}
+    places: Sequence[Hashable] = [0] * n if strata is None else strata
+    for stratum, value in zip(places, values, strict=True):
+        parts.setdefault(stratum, []).append(value)
+    means = {stratum: math.fsum(found) / len(found) for stratum, found in parts.items()}
+    mean = math.fsum(means.values()) / len(means)
     sums: dict[Hashable, float] = {}
-    for label, value in zip(labels, values, strict=True):
-        sums[label] = sums.get(label, 0.0) + (value - mean)
-    variance = groups / (groups - 1) * math.fsum(s * s for s in sums.values()) / n**2
+    for stratum, label, value in zip(places, labels, values, strict=True):
+        residual = (value - means[stratum]) / len(parts[stratum])
+        sums[label] = sums.get(label, 0.0) + residual
+    variance = groups / (groups - 1) * math.fsum(s * s for s in sums.values()) / len(means) ** 2
     reach = t_quantile(0.975, groups - 1) * math.sqrt(variance)
     return mean, mean - reach, mean + reach, n, groups
 

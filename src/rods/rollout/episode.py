@@ -235,7 +235,7 @@ class Episode:
             )
             if stop or self._ended or parsed.verdict is ParseVerdict.ANSWER:
                 return stop
-        return None
+        return StopReason.STEPS if self._context.environment.gives_up else None
 
     def _new_ids(self) -> list[int]:
         """Ids of the pending messages, which follow everything so far."""

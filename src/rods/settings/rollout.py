@@ -113,6 +113,18 @@ class RolloutSettings(Settings):
     """Largest share of invalid trajectories in a step; above it the run stops."""
 
 
+class SuiteSettings(Settings):
+    """A published benchmark, `rods eval --suite NAME`."""
+
+    categories: Texts = ()
+    """Only these of its categories; empty: all."""
+    tasks: int = Field(default=0, ge=0)
+    """So many of its tasks, as even over categories as they allow; 0: all."""
+    repeats: int = Field(default=1, ge=1)
+    """How often each task is played, greedily. An engine of ours repeats itself; servers that batch
+    do not."""
+
+
 class EvaluationSettings(Settings):
     """Held-out evaluation, before and after training."""
 
@@ -130,6 +142,7 @@ class EvaluationSettings(Settings):
 
     every: int = Field(default=0, ge=0)
     """Updates between evaluations on the way, for curves; 0: none but before and after training."""
+    suite: SuiteSettings = SuiteSettings()
 
     @field_validator("temperature")
     @classmethod

@@ -1,0 +1,80 @@
+"""What a suite is: a published benchmark's tasks, how they are played, and what counts as right.
+
+Owns the protocol and the settings of play that all suites share. A suite stands in the folder of
+its environment; the table of their names is `rods.envs.SUITES`. Its score is worked out from a
+trajectory alone, so that a saved one gets the verdict of the run that saved it.
+
+    rules = make_suite("bfcl-multi-turn", config)
+    rules.score(task, trajectory).right
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from rods.config import RolloutSettings
+from rods.dialects import Dialect
+from rods.env import Environment
+from rods.task import Task
+from rods.trajectory import Trajectory
+
+CALLS = 100_000
+"""Calls of a conversation: no suite bounds them, its steps do."""
+
+
+class Outcome(NamedTuple):
+    """What the suite's rules say of one trajectory."""
+
+    right: bool
+    why: str = ""
+    """Why it is not right, in a few words that repeat; empty where it is."""
+
+
+class SuiteRules(Protocol):
+    """A suite. Derive from it: how it is played has defaults."""
+
+    name: str
+    environment: Environment
+    averages: Mapping[str, Sequence[str]]
+    """Categories behind each average, by its name; the mean of their means, unless in `pooled`."""
+    pooled: frozenset[str] = frozenset()
+    """Averages in which each task weighs the same, whatever its category."""
+
+    def tasks(self) -> Sequence[Task]:
+        """All tasks, in the suite's order; `provenance.origin` is the suite's own name of one.
+
+        Raises:
+            PrerequisiteError: the data must be fetched or given first.
+            TaskError: the data cannot be read; the message names file, line and key.
+        """
+        ...
+
+    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+        """The verdict on a valid trajectory of the task, by what was written and called alone."""
+        ...
+
+    def rollout(self, settings: RolloutSettings) -> RolloutSettings:
+        """The settings of play under the suite's rules."""
+        return unbounded(settings)
+
+    def dialect(self, dialect: Dialect) -> Dialect:
+        """How what the policy writes is read under the suite's rules."""
+        return dialect
+
+
+def unbounded(settings: RolloutSettings, **rules: object) -> RolloutSettings:
+    """Settings under which only the suite's own rules, context and seconds bound a conversation.
+
+    Args:
+        settings: the user's; context, tokens of a step and concurrency stay.
+        rules: what the suite fixes, such as `steps_per_turn`.
+    """
+    free = {
+        "turns": CALLS,
+        "calls": CALLS,
+        "generated_tokens": settings.context_tokens,
+        "result_chars": 0,
+        "schedule": "asynchronous",
+    }
+    return settings.model_copy(update={**free, **rules})

@@ -1,0 +1,229 @@
+"""Suites of published benchmarks: played, saved, scored again, and their accuracies.
+
+Owns the repeats of a suite's tasks and the way from trajectories to rows and accuracies. Never
+knows a benchmark: what is right is `SuiteRules.score`'s, and nothing else's, in the run that played
+a trajectory and for a saved one alike.
+
+    groups = await play_suite(rules, tasks, policy, dialect, template, rollout, repeats=3)
+    accuracies(rules, suite_rows(rules, groups))
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rods.config import RolloutSettings
+from rods.dialects import Dialect
+from rods.errors import ConfigError, StoreError
+from rods.evaluation.rules import SuiteRules
+from rods.evaluation.stats import Interval, mean_of_means
+from rods.evaluation.suite import NOISE, stratified
+from rods.infra.dotted import nearest
+from rods.policy import Policy
+from rods.rollout.groups import run_groups
+from rods.rollout.template import ChatTemplate
+from rods.settings.rollout import SuiteSettings
+from rods.task import Task
+from rods.trajectory import Group, Trajectory
+from rods.trajectory_codec import read_parquet
+from rods.types import StopReason
+
+CHOSEN = 0
+"""Seed of the choice where `evaluation.suite.tasks` asks for some of the tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRow:
+    """One task of a suite with all its trajectories."""
+
+    task_id: str
+    origin: str
+    """The suite's own name of the task."""
+    category: str
+    scenario: str
+    """Unit of evidence: tasks of one scenario resemble each other."""
+    right: tuple[bool, ...]
+    """Of each valid trajectory, in the order of the repeats."""
+    why: tuple[str, ...]
+    """Why each is wrong; empty where it is right."""
+    cut: tuple[str, ...]
+    """Budgets that ended a trajectory, each once for every trajectory."""
+    failures: tuple[str, ...]
+    """What went wrong with infrastructure; such a trajectory counts in no accuracy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """The accuracy of a category, or of an average over categories."""
+
+    name: str
+    is_average: bool
+    tasks: int
+    """With a valid trajectory."""
+    mean: float | None
+    """In [0, 1]; None without tasks."""
+    interval: Interval | None
+    """95 %, over scenarios; None with fewer than two of them."""
+
+
+def chosen_tasks(rules: SuiteRules, settings: SuiteSettings) -> list[Task]:
+    """The tasks that the settings ask for, in the suite's order.
+
+    Raises:
+        ConfigError: a category is not the suite's.
+    """
+    tasks = list(rules.tasks())
+    known = list(dict.fromkeys(task.category for task in tasks))
+    for name in settings.categories:
+        if name not in known:
+            raise ConfigError(
+                f"evaluation.suite.categories: {rules.name} has no category {name!r}."
+                f"{nearest(name, known)} Known: {', '.join(known)}."
+            )
+    wanted = settings.categories or known
+    some = stratified([t for t in tasks if t.category in wanted], settings.tasks, CHOSEN)
+    chosen = {task.id for task in some}
+    return [task for task in tasks if task.id in chosen]
+
+
+async def play_suite(
+    rules: SuiteRules,
+    tasks: Sequence[Task],
+    policy: Policy,
+    dialect: Dialect,
+    template: ChatTemplate,
+    rollout: RolloutSettings,
+    repeats: int = 1,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Group]:
+    """Play each task greedily, so many times.
+
+    Raises:
+        EnvError: too many trajectories failed for reasons of infrastructure.
+    """
+    done = 0
+
+    def count(_: Trajectory) -> None:
+        nonlocal done
+        done += 1
+        progress(done, len(tasks) * repeats)
+
+    groups = run_groups(
+        tasks,
+        rules.environment,
+        policy,
+        rules.dialect(dialect),
+        template,
+        rules.rollout(rollout),
+        seed=NOISE,
+        temperature=0.0,
+        k=repeats,
+        on_trajectory=count,
+        noise_version=0,
+    )
+    return [group async for group in groups]
+
+
+def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[Group]:
+    """Saved trajectories by their tasks, in the order of the tasks; a task may have none.
+
+    Args:
+        rules: the suite that they are of.
+        tasks: those that are wanted.
+        path: a Parquet file, or a folder of them (a run's `trajectories`).
+
+    Raises:
+        StoreError: there is no such file, it is damaged, or a trajectory's task is not the suite's.
+    """
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise StoreError(f"{path}: the folder has no .parquet file; expected trajectories.")
+    wanted = {task.id: task for task in tasks}
+    known = wanted.keys() | {task.id for task in rules.tasks()}
+    found: dict[str, list[Trajectory]] = defaultdict(list)
+    for file in files:
+        for number, trajectory in enumerate(read_parquet(file), 1):
+            if trajectory.task_id not in known:
+                raise StoreError(
+                    f"{file}, row {number}: task {trajectory.task_id} is not one of {rules.name}. "
+                    "Name the suite that it was played in, and the same data."
+                )
+            found[trajectory.task_id].append(trajectory)
+    return [
+        Group(wanted[key], tuple(found[key]), min(t.policy_version for t in found[key]))
+        for key in wanted
+        if key in found
+    ]
+
+
+def suite_rows(rules: SuiteRules, groups: Iterable[Group]) -> list[SuiteRow]:
+    """A row a task, scored by the suite's rules."""
+    return [_row(rules, group) for group in groups]
+
+
+def _row(rules: SuiteRules, group: Group) -> SuiteRow:
+    task = group.task
+    valid = [t for t in group.trajectories if t.valid]
+    scored = [rules.score(task, trajectory) for trajectory in valid]
+    return SuiteRow(
+        task.id,
+        task.provenance.origin,
+        task.category,
+        task.provenance.scenario or task.id,
+        tuple(outcome.right for outcome in scored),
+        tuple(outcome.why for outcome in scored),
+        tuple(t.stop.value for t in valid if t.stop not in (StopReason.DONE, StopReason.STEPS)),
+        tuple(t.failure for t in group.trajectories if t.failure is not None),
+    )
+
+
+def accuracies(rules: SuiteRules, rows: Sequence[SuiteRow]) -> list[Accuracy]:
+    """Categories in the order of the rows, then the averages of which all categories are there.
+
+    A task's value is the share of its valid trajectories that are right; a task without one is left
+    out (`SuiteRow.failures` says why).
+    """
+    by: dict[str, list[SuiteRow]] = defaultdict(list)
+    for row in rows:
+        by[row.category].append(row)
+    valued = {name: [row for row in found if row.right] for name, found in by.items()}
+    made = [_accuracy(name, False, {name: found}) for name, found in valued.items()]
+    for name, wanted in rules.averages.items():
+        if set(wanted) <= valued.keys() and len(wanted) > 1:
+            parts: Mapping[str, list[SuiteRow]] = {c: valued[c] for c in wanted}
+            if name in rules.pooled:
+                parts = {name: [row for found in parts.values() for row in found]}
+            made.append(_accuracy(name, True, parts))
+    return made
+
+
+def _accuracy(name: str, average: bool, parts: Mapping[str, Sequence[SuiteRow]]) -> Accuracy:
+    rows = [(part, row) for part, found in parts.items() for row in found]
+    values = [fmean(row.right) for _, row in rows]
+    mean = None
+    if all(parts.values()):
+        mean = fmean(fmean(fmean(row.right) for row in found) for found in parts.values())
+    interval = mean_of_means(values, [p for p, _ in rows], [row.scenario for _, row in rows])
+    return Accuracy(name, average, len(rows), mean, interval if mean is not None else None)
+
+
+def rows_as_json(rows: Sequence[SuiteRow]) -> list[dict[str, Any]]:
+    """Plain JSON, a row a task."""
+    return [
+        {
+            "task_id": row.task_id,
+            "origin": row.origin,
+            "category": row.category,
+            "scenario": row.scenario,
+            "right": list(row.right),
+            "why": list(row.why),
+            "cut": list(row.cut),
+            "failures": list(row.failures),
+        }
+        for row in rows
+    ]

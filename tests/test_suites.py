@@ -1,0 +1,147 @@
+"""Rows and accuracies of suites, whichever they are, and what the verb refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rods.config import load_config
+from rods.errors import ConfigError
+from rods.evaluation.rules import Outcome, SuiteRules
+from rods.evaluation.stats import mean_ci, mean_of_means
+from rods.evaluation.suites import SuiteRow, accuracies, chosen_tasks, suite_rows
+from rods.report.suites import suite_table
+from rods.settings.rollout import SuiteSettings
+from rods.task import Task
+from rods.trajectory import Trajectory
+from rods.types import StopReason, ToolCall
+from rollout_cases import script
+from suite_cases import play
+from verbs import rods
+from worlds import NotesEnvironment, notes_task
+
+
+class Notes(SuiteRules):
+    """A suite of two categories, right where the counter was added to."""
+
+    name = "notes"
+    averages: Mapping[str, Sequence[str]] = {"overall": ("one", "two"), "all": ("one", "two")}
+    pooled = frozenset({"all"})
+
+    def __init__(self) -> None:
+        self.environment = NotesEnvironment()
+
+    def tasks(self) -> Sequence[Task]:
+        add = [ToolCall("add", {"amount": 2})]
+        names = ["one", "one", "one", "two"]
+        made = [notes_task([(f"add {i}", add)], 0, 0, c, f"n{i}") for i, c in enumerate(names)]
+        return made
+
+    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+        return Outcome(True) if trajectory.solved else Outcome(False, "not added")
+
+
+def row(category: str, scenario: str, *right: bool, failures: tuple[str, ...] = ()) -> SuiteRow:
+    why = tuple("" if r else "wrong" for r in right)
+    return SuiteRow(scenario + category, scenario, category, scenario, right, why, (), failures)
+
+
+def test_every_task_is_played_so_many_times() -> None:
+    groups = play(Notes(), Notes().tasks(), script("[add(amount=2)]", "ok"), repeats=3)
+    rows = suite_rows(Notes(), groups)
+    assert [r.right for r in rows] == [(True,) * 3] * 4
+    assert {t.temperature for g in groups for t in g.trajectories} == {0.0}
+
+
+def test_averages_weigh_categories_or_tasks() -> None:
+    rows = [row("one", "a", True), row("one", "b", True), row("one", "c", False, True)]
+    rows.append(row("two", "d", False))
+    found = {one.name: one for one in accuracies(Notes(), rows)}
+    assert found["one"].mean == pytest.approx(2.5 / 3)
+    assert found["overall"].mean == pytest.approx((2.5 / 3 + 0) / 2)
+    assert found["all"].mean == pytest.approx(2.5 / 4)
+    assert found["two"].interval is None and found["overall"].interval is not None
+    assert [one.is_average for one in found.values()] == [False, False, True, True]
+    assert "overall" not in {one.name for one in accuracies(Notes(), rows[:3])}
+
+
+def test_invalid_trajectories_count_in_no_accuracy() -> None:
+    groups = play(Notes(), Notes().tasks()[:1], script("[add(amount=2)]", "ok"), repeats=2)
+    good, bad = groups[0].trajectories
+    bad = replace(bad, stop=StopReason.FAILURE, failure="no server")
+    (made,) = suite_rows(Notes(), [replace(groups[0], trajectories=(good, bad))])
+    assert (made.right, made.failures) == ((True,), ("no server",))
+    lost = row("one", "x", failures=("no server",))
+    (one, *_) = accuracies(Notes(), [made, lost])
+    assert (one.tasks, one.mean) == (1, 1.0)
+    text = Console(width=80, record=True, quiet=False)
+    text.print(suite_table("notes", accuracies(Notes(), [made, lost]), [made, lost]))
+    assert "2 invalid, counted in no accuracy; most often (2): no server" in text.export_text()
+
+
+def test_the_mean_of_one_stratum_is_the_mean() -> None:
+    values, clusters = [0.2, 0.4, 0.1, 0.9, 0.5], ["a", "a", "b", "c", "c"]
+    whole, one = mean_ci(values, clusters), mean_of_means(values, [0] * 5, clusters)
+    assert whole is not None and one is not None
+    assert (one.mean, one.low) == pytest.approx((whole.mean, whole.low))
+
+
+def test_strata_of_one_value_each_leave_no_spread() -> None:
+    """What differs between fixed categories is no uncertainty."""
+    found = mean_of_means([1.0, 1.0, 0.0, 0.0], ["x", "x", "y", "y"], ["a", "b", "a", "b"])
+    assert found is not None
+    assert (found.mean, found.half_width) == (0.5, 0.0)
+
+
+def test_the_interval_of_a_mean_of_means_by_hand() -> None:
+    """Two strata of 3 and 2, clusters of their own: variance G/(G-1) sum of squared shares."""
+    values, strata = [1.0, 0.0, 0.5, 1.0, 0.0], ["x", "x", "x", "y", "y"]
+    found = mean_of_means(values, strata, list("abcde"))
+    shares = [0.5 / 6, -0.5 / 6, 0.0, 0.5 / 4, -0.5 / 4]
+    spread = (5 / 4 * sum(s * s for s in shares)) ** 0.5
+    assert found is not None
+    assert found.half_width == pytest.approx(2.7764451052 * spread)
+
+
+def test_some_tasks_of_some_categories() -> None:
+    assert len(chosen_tasks(Notes(), SuiteSettings(tasks=2))) == 2
+    (only,) = chosen_tasks(Notes(), SuiteSettings(categories=("two",)))
+    assert only.category == "two"
+    with pytest.raises(ConfigError, match=r"notes has no category 'twoo'.*'two'.*Known: one, two"):
+        chosen_tasks(Notes(), SuiteSettings(categories=("twoo",)))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--suite", "bfcl-multi-turm"], "Did you mean 'bfcl-multi-turn'"),
+        (["--save", "x.parquet"], "add --suite NAME"),
+        (["--suite", "bfcl-multi-turn", "--save", "no/such/x.parquet"], "in a folder that is"),
+        (["--suite", "bfcl-multi-turn", "--trajectories", "absent.parquet"], "absent.parquet"),
+        (["--suite", "bfcl-multi-turn", "--trajectories", "x", "--run", "y"], "y"),
+        (["--suite", "bfcl-multi-turn", "--evaluation.suite.repeats", "0"], "suite.repeats"),
+        (["--suite", "bfcl-multi-turn", "--model.dialect", "torl"], "is inline"),
+    ],
+)
+def test_a_mistake_is_one_message(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods("eval", *words, monkeypatch=monkeypatch) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_suites_settings_stand_apart_from_the_shared_ones() -> None:
+    from rods.config import keys, shared_keys
+
+    assert load_config().evaluation.suite == SuiteSettings()
+    own = [key for key in keys() if key.startswith("evaluation.suite.")]
+    assert own and not set(own) & set(shared_keys())
