@@ -35,7 +35,7 @@ def play(path: Path, pause: float = 0.0) -> None:
     curriculum = OnlineCurriculum(SETTINGS, originals(12), live, FakeQueue(), saved)
     if checkpoint:
         state = json.loads((checkpoint.path / "curriculum.json").read_text())
-        curriculum.load_state_dict(state)
+        curriculum.require(state)
     step = checkpoint.step if checkpoint else 0
     while not curriculum.done:
         if curriculum.epoch_done:
@@ -50,7 +50,7 @@ def play(path: Path, pause: float = 0.0) -> None:
         run.log({"kind": "step", "step": step, "tasks": [t.id for t in tasks]})
         with run.checkpoint(step) as folder:
             curriculum.buffer.snapshot(folder / "buffer.sqlite")
-            (folder / "curriculum.json").write_text(json.dumps(curriculum.state_dict()))
+            (folder / "curriculum.json").write_text(json.dumps(curriculum.mark()))
     curriculum.close()
     run.finish()
 

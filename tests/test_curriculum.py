@@ -321,14 +321,14 @@ def test_metrics_and_log_rows(curriculum_of):
 def test_a_state_of_another_moment_is_refused(curriculum_of, tmp_path):
     curriculum = curriculum_of()
     play(curriculum)
-    state = curriculum.state_dict()
+    state = curriculum.mark()
     curriculum.buffer.snapshot(tmp_path / "saved.sqlite")
     play(curriculum)
     with pytest.raises(StoreError, match="epoch: 1 != 0"):
-        curriculum.load_state_dict(state)
+        curriculum.require(state)
     curriculum.close()
     curriculum = curriculum_of(snapshot=tmp_path / "saved.sqlite")
-    curriculum.load_state_dict(state)
+    curriculum.require(state)
     assert curriculum.epoch == 0 and curriculum.epoch_done
 
 
@@ -336,10 +336,10 @@ def test_a_resume_needs_the_snapshot_alone(curriculum_of, tmp_path):
     curriculum = curriculum_of()
     play(curriculum)
     curriculum.buffer.snapshot(tmp_path / "saved.sqlite")
-    state = curriculum.state_dict()
+    state = curriculum.mark()
     (tmp_path / "damaged.sqlite").write_bytes(b"x" * 9000)
     again = curriculum_of(name="damaged.sqlite", snapshot=tmp_path / "saved.sqlite")
-    again.load_state_dict(state)
+    again.require(state)
     assert again.buffer.drawn(0) == curriculum.buffer.drawn(0)
 
 
@@ -362,7 +362,7 @@ def test_groups_observed_together_leave_what_they_leave_one_by_one(curriculum_of
                 judged = together.observe_all(played)
             rows[curriculum] += [j and curriculum.log_row(j) for j in judged]
         assert one.metrics() == together.metrics()
-        assert one.state_dict() == together.state_dict()
+        assert one.mark() == together.mark()
     assert together.done and rows[one] == rows[together]
     assert queues[0].requests == queues[1].requests
     meters = [together.buffer.journal.meters(e) for e in range(4)]

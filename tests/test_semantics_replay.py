@@ -258,7 +258,7 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
     queue = FakeQueue()
     run = curriculum_of(queue, name="killed.sqlite")
     saved = tmp_path / "saved.sqlite"
-    state, seen = run.state_dict(), 0
+    state, seen = run.mark(), 0
     run.buffer.snapshot(saved)
     while not run.done and seen <= kill_after:
         if run.epoch_done:
@@ -269,11 +269,11 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
             if seen > kill_after:
                 break
         else:  # a step is whole: checkpoint
-            state = run.state_dict()
+            state = run.mark()
             run.buffer.snapshot(saved)
     path = crash(tmp_path / "killed.sqlite", tmp_path / "killed")
     again = curriculum_of(queue, path=path, snapshot=saved)
-    again.load_state_dict(state)
+    again.require(state)
     while not again.done:
         if again.epoch_done:
             again.start_epoch()

@@ -150,7 +150,7 @@ def _checkpoint(
     with run.checkpoint(step) as folder:
         parts.trainer.save(folder / "policy")
         curriculum.buffer.snapshot(folder / "buffer.sqlite")
-        text = json.dumps(curriculum.state_dict())
+        text = json.dumps(curriculum.mark())
         (folder / "curriculum.json").write_text(text, encoding="utf-8")
         text = json.dumps(remembered)
         (folder / "rewards.json").write_text(text, encoding="utf-8")
@@ -172,7 +172,7 @@ async def _curriculum(
         await parts.policy.start()
         if checkpoint is not None:
             text = (checkpoint.path / "curriculum.json").read_text(encoding="utf-8")
-            curriculum.load_state_dict(json.loads(text))
+            curriculum.require(json.loads(text))
             remembered = checkpoint.path / "rewards.json"
             if remembered.exists():  # checkpoints of older versions have none
                 parts.rewards.load_state_dict(json.loads(remembered.read_text(encoding="utf-8")))

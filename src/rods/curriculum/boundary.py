@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 from rods.config import BoundarySettings
 from rods.errors import RewardError
 from rods.reward import Score
+from rods.task import Task
 from rods.trajectory import Group, Trajectory
 
 Region = Literal["hard", "boundary", "mastered"]
@@ -84,6 +85,50 @@ def judge(
     Raises:
         RewardError: the number of scores differs from K, or a value lies outside [0, 1].
     """
+    values = signals(group, scores, settings, by_turns=by_turns)
+    return judge_values(group.task, values, settings, step, group.policy_version)
+
+
+def judge_values(
+    task: Task, values: Sequence[float | None], settings: BoundarySettings, step: int, version: int
+) -> Judgement | None:
+    """The same from numbers: those of `signals`, one a member, None where it is invalid.
+
+    Raises:
+        RewardError: a value lies outside [0, 1].
+    """
+    wrong = [v for v in values if v is not None and not -EDGE <= v <= 1 + EDGE]
+    if wrong:
+        raise RewardError(
+            f"task {task.id}: the boundary needs rewards in [0, 1], got {wrong[0]}. Use such a "
+            "reward in stages without `expand`, or set boundary.signal = 'binary'."
+        )
+    valid = [min(1.0, max(0.0, v)) for v in values if v is not None]
+    if not valid or len(valid) < settings.min_valid * len(values) - EDGE:
+        return None
+    rbar = statistics.fmean(valid)
+    return Judgement(
+        task_id=task.id,
+        category=task.category,
+        rbar=rbar,
+        variance=statistics.fmean([(v - rbar) ** 2 for v in valid]),
+        interval=wilson(rbar, len(valid)),
+        n_valid=len(valid),
+        k=len(values),
+        region=region_of(rbar, settings),
+        policy_version=version,
+        step=step,
+    )
+
+
+def signals(
+    group: Group, scores: Sequence[Score], settings: BoundarySettings, *, by_turns: bool = False
+) -> list[float | None]:
+    """What the boundary reads of each member; None: it is invalid. See `judge`.
+
+    Raises:
+        RewardError: the number of scores differs from K.
+    """
     members = group.trajectories
     if len(scores) != len(members):
         raise RewardError(
@@ -91,29 +136,13 @@ def judge(
             "expected one for each."
         )
     signal = "turns" if by_turns else settings.signal
-    values = [
-        _signal(group.task.id, t, s, signal)
+    return [
+        _signal(t, s, signal) if s.valid and t.valid else None
         for t, s in zip(members, scores, strict=True)
-        if s.valid and t.valid
     ]
-    if not values or len(values) < settings.min_valid * len(members) - EDGE:
-        return None
-    rbar = statistics.fmean(values)
-    return Judgement(
-        task_id=group.task.id,
-        category=group.task.category,
-        rbar=rbar,
-        variance=statistics.fmean([(v - rbar) ** 2 for v in values]),
-        interval=wilson(rbar, len(values)),
-        n_valid=len(values),
-        k=len(members),
-        region=region_of(rbar, settings),
-        policy_version=group.policy_version,
-        step=step,
-    )
 
 
-def _signal(task_id: str, trajectory: Trajectory, score: Score, signal: str) -> float:
+def _signal(trajectory: Trajectory, score: Score, signal: str) -> float:
     if "correct" in score.parts:
         # A reward of final answers: verdicts of turns say nothing there, its scale may be +1/-1.
         return score.parts["correct"]
@@ -121,12 +150,7 @@ def _signal(task_id: str, trajectory: Trajectory, score: Score, signal: str) -> 
         return float(trajectory.solved)
     if signal == "turns":
         return sum(v.solved for v in trajectory.verdicts) / trajectory.n_turns
-    if not -EDGE <= score.value <= 1 + EDGE:
-        raise RewardError(
-            f"task {task_id}: the boundary needs rewards in [0, 1], got {score.value}. Use such a "
-            "reward in stages with `expand`, or set boundary.signal = 'binary'."
-        )
-    return min(1.0, max(0.0, score.value))
+    return score.value
 
 
 def region_of(rbar: float, settings: BoundarySettings) -> Region:

@@ -6,7 +6,7 @@ it, so the next epoch may start while leases are out. It never decides what an e
 
     draws.lay_out(3, task_ids)
     for task_id, epoch in draws.lease(16): ...
-    draws.close(task_id, epoch)
+    draws.close([task_id], epoch)                   # or release: it is due again
 """
 
 from __future__ import annotations
@@ -88,16 +88,19 @@ class Draws:
     @property
     def due(self) -> int:
         """Draws of any epoch that are not out and not done."""
-        return sum(self._tally(epoch)["due"] for epoch in self._epochs)
+        with self._db.lock:
+            return sum(self._tally(epoch)["due"] for epoch in self._epochs)
 
     def open(self, epoch: int) -> int:
         """Draws of an epoch that are not done."""
-        tally = self._tally(epoch)
-        return tally["due"] + tally["leased"]
+        with self._db.lock:
+            tally = self._tally(epoch)
+            return tally["due"] + tally["leased"]
 
     def done(self, epoch: int) -> int:
         """Draws of an epoch that are done."""
-        return self._tally(epoch)["done"]
+        with self._db.lock:
+            return self._tally(epoch)["done"]
 
     def lease(self, n: int) -> list[tuple[str, int]]:
         """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
@@ -125,20 +128,40 @@ class Draws:
     def leased_in(self, task_id: str) -> int | None:
         """The oldest epoch whose lease of a task is out; None: there is none."""
         sql = "SELECT 1 FROM draws WHERE epoch = ? AND task_id = ? AND status = 'leased'"
-        return next((e for e in self._epochs if self._db.rows(sql, (e, task_id))), None)
+        with self._db.lock:
+            return next((e for e in self._epochs if self._db.rows(sql, (e, task_id))), None)
+
+    def out(self) -> list[tuple[str, int]]:
+        """All leases that are out, in the order of the draws: tasks and epochs."""
+        rows = self._db.rows(
+            "SELECT task_id, epoch FROM draws WHERE status = 'leased' ORDER BY epoch, position"
+        )
+        return [(str(task_id), int(epoch or 0)) for task_id, epoch in rows]
 
     def close(self, task_ids: Sequence[str], epoch: int) -> None:
         """Leases of an epoch are done; raises `TaskError` where a task is not leased in it."""
+        self._move(task_ids, epoch, "done")
+
+    def release(self, task_ids: Sequence[str], epoch: int) -> None:
+        """Leases of an epoch are due again, before all that comes later in the order of the draws.
+
+        Raises:
+            TaskError: a task is not leased in this epoch.
+        """
+        self._move(task_ids, epoch, "due")
+        self._leased = min(self._leased, (epoch, -1))
+
+    def _move(self, task_ids: Sequence[str], epoch: int, status: str) -> None:
+        """Leases of an epoch stand elsewhere."""
         tally = self._tally(epoch)
         for task_id in task_ids:
             changed = self._db.run(
-                "UPDATE draws SET status = 'done' "
-                "WHERE epoch = ? AND task_id = ? AND status = 'leased'",
-                (epoch, task_id),
+                "UPDATE draws SET status = ? WHERE epoch = ? AND task_id = ? AND status = 'leased'",
+                (status, epoch, task_id),
             )
             if not changed:
                 raise TaskError(
-                    f"task {task_id} is not leased in epoch {epoch}: it was not drawn, or it was "
-                    "completed already."
+                    f"task {task_id} is not leased in epoch {epoch}: it was not drawn, it was "
+                    "completed already, or its lease was released."
                 )
-            tally.update(leased=-1, done=1)
+            tally.update({"leased": -1, status: 1})

@@ -14,35 +14,51 @@ file and changes by transactions, so a kill anywhere loses nothing (invariant 8)
 
 `draw` crosses epochs, so that batches are whole: an epoch starts as soon as the one before is
 `drawn_out`, while groups of that one are still played. Who wants epochs apart calls `start_epoch`
-and `leases`.
+and `leases`. Threads may share the object: any number draw, observe and release, in any order.
 
-A checkpoint is `state_dict()` and `buffer.snapshot(path)`, taken together; to resume, make the
-object again with `snapshot=path`, then `load_state_dict(state)`.
+A checkpoint is `state_dict()`, one value that holds the buffer too; `load_state_dict` on any
+machine goes on from it. Who keeps the buffer in a file of its own takes `mark()` and
+`buffer.snapshot(path)` together, makes the object again with `snapshot=path`, then calls
+`require(mark)`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from rods.config import RunConfig, StageSettings
-from rods.curriculum.boundary import Judgement, judge
+from rods.curriculum.boundary import Judgement, judge_values, signals
 from rods.curriculum.draws import Lease
 from rods.curriculum.journal import METERS, EpochReport, Request
 from rods.curriculum.orders import Orders, SynthesisQueue
 from rods.curriculum.replay import ReplayBuffer
 from rods.curriculum.stages import Stages
-from rods.errors import ConfigError, StoreError, TrainError
+from rods.errors import ConfigError, RewardError, StoreError, TrainError
 from rods.infra.database import put_snapshot
 from rods.reward import Score
 from rods.task import Task
 from rods.trajectory import Group
 from rods.types import Json
 
+BUFFER = "buffer"
+"""Key of the buffer's bytes in a state."""
 FLAT = 1e-12
 """A group whose rewards vary less has no advantage and gives no gradient."""
+
+
+class _Seen(NamedTuple):
+    """What was observed of a task."""
+
+    task_id: str
+    epoch: int | None
+    version: int
+    values: Callable[[bool], Sequence[float | None]]
+    """Of each member, None where it is invalid; given whether turns are to be read."""
 
 
 class OnlineCurriculum:
@@ -71,6 +87,9 @@ class OnlineCurriculum:
             StoreError: the buffer was made with other original tasks or another seed.
         """
         self._config = config
+        self._originals = originals
+        self._drawing = threading.Lock()
+        """Held while somebody draws: one epoch's start at a time, beside what is observed."""
         self.waited, self.late = 0.0, 0
         """Seconds that the epoch's start waited for synthesis, and requests not finished by then;
         those can enter a later epoch."""
@@ -83,9 +102,13 @@ class OnlineCurriculum:
         if snapshot is not None:
             put_snapshot(snapshot, buffer_path)
         self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
-        self.buffer.pool.add_originals(originals, fixed=config.curriculum != "rods")
+        self._require_originals()
         self._orders = Orders(config, self._stages, self.buffer, synthesis)
         self._orders.submit(self.buffer.journal.open_requests())
+
+    def _require_originals(self) -> None:
+        fixed = self._config.curriculum != "rods"
+        self.buffer.pool.add_originals(self._originals, fixed=fixed)
 
     # -- where we are -----------------------------------------------------------------------
 
@@ -141,7 +164,7 @@ class OnlineCurriculum:
         n = self._config.rollout.tasks_per_step
         return self.buffer.first_step(epoch) + self.buffer.draws.done(epoch) // n
 
-    # -- the four methods -------------------------------------------------------------------
+    # -- what a trainer calls ---------------------------------------------------------------
 
     def start_epoch(self) -> EpochReport:
         """Take in finished variants, then retire, inject, prune and lay out the epoch's draws.
@@ -172,10 +195,18 @@ class OnlineCurriculum:
         Where the current epoch has too few, the next one starts and gives the rest. Fewer than `n`:
         all stages are drawn, or the pool is smaller than that (an epoch starts once a call).
         """
+        with self._drawing:
+            drawn = self._rest_of(n)
+            if len(drawn) < n and self.drawn_out and not self.last:
+                self.start_epoch()
+                drawn += self._rest_of(n - len(drawn))
+        return drawn
+
+    def _rest_of(self, n: int) -> list[Lease]:
+        """What is laid out and not drawn, the oldest epoch first: leases of it were released."""
         drawn = self.leases(n)
-        if len(drawn) < n and self.drawn_out and not self.last:
-            self.start_epoch()
-            drawn += self.leases(n - len(drawn))
+        while len(drawn) < n and (more := self.leases(n - len(drawn))):
+            drawn += more
         return drawn
 
     def leases(self, n: int) -> list[Lease]:
@@ -204,22 +235,83 @@ class OnlineCurriculum:
         """The same of several groups, one after the other, in one transaction: a kill or an error
         in between takes all of them back.
         """
+        settings = self._config.boundary
+        return self._observe(
+            _Seen(
+                group.task.id,
+                epoch,
+                group.policy_version,
+                lambda turns, g=group, s=scores: signals(g, s, settings, by_turns=turns),
+            )
+            for group, scores, epoch in played
+        )
+
+    def observe_values(
+        self,
+        task_id: str,
+        values: Sequence[float],
+        valid: Sequence[bool] | None = None,
+        version: int = 0,
+        epoch: int | None = None,
+    ) -> Judgement | None:
+        """The same for a host that has numbers and no trajectories.
+
+        Args:
+            task_id: of a task that `draw` gave.
+            values: what each member earned, in [0, 1]; in stages that do not expand, the share of
+                its turns that it solved.
+            valid: whether each member counts: False where infrastructure failed. None: all do.
+            version: policy version that played it.
+            epoch: the one that drew it; None: the oldest in which it is out.
+
+        Raises:
+            RewardError: a value lies outside [0, 1], or the lengths differ.
+        """
+        counts = [True] * len(values) if valid is None else valid
+        if len(counts) != len(values):
+            raise RewardError(
+                f"task {task_id}: {len(values)} values came with {len(counts)} entries of `valid`; "
+                "expected one for each."
+            )
+        read = [v if c else None for v, c in zip(values, counts, strict=True)]
+        return self._observe([_Seen(task_id, epoch, version, lambda _: read)])[0]
+
+    def _observe(self, observed: Iterable[_Seen]) -> list[Judgement | None]:
         judgements: list[Judgement | None] = []
         requests: list[Request] = []
         counts: Counter[tuple[int, str]] = Counter()
         with self.buffer.atomic():
-            for group, scores, drawn_in in played:
-                epoch = self._drawn_in(group.task.id) if drawn_in is None else drawn_in
-                by_turns = not self.stage_of(epoch).expand
-                step = self._step(epoch)
-                judgement = judge(group, scores, self._config.boundary, step, by_turns=by_turns)
+            for seen in observed:
+                epoch = self._drawn_in(seen.task_id) if seen.epoch is None else seen.epoch
+                task, step = self.buffer.pool.task(seen.task_id), self._step(epoch)
+                values = seen.values(not self.stage_of(epoch).expand)
+                settings = self._config.boundary
+                judgement = judge_values(task, values, settings, step, seen.version)
                 counts.update((epoch, name) for name in self._record(judgement, epoch))
-                self.buffer.complete([group.task.id], epoch)
+                self.buffer.complete([seen.task_id], epoch)
                 requests += self._orders.cycle(epoch, step) if self._orders.due(epoch) else []
                 judgements.append(judgement)
             self.buffer.journal.add_all(counts)
         self._orders.submit(requests)
         return judgements
+
+    def release(self, task_ids: Sequence[str] | None = None, epoch: int | None = None) -> None:
+        """Tasks that are out will be drawn again, first of all: whoever played them died.
+
+        Args:
+            task_ids: the tasks; None: all that are out.
+            epoch: the one that drew them; None: for each the oldest in which it is out.
+
+        Raises:
+            TaskError: one of them is not out; then nothing is released.
+        """
+        with self.buffer.atomic():
+            if task_ids is None:
+                leases = self.buffer.draws.out()
+            else:
+                leases = [(i, self._drawn_in(i) if epoch is None else epoch) for i in task_ids]
+            for task_id, drawn_in in leases:
+                self.buffer.release([task_id], drawn_in)
 
     def _drawn_in(self, task_id: str) -> int:
         found = self.buffer.draws.leased_in(task_id)
@@ -248,8 +340,30 @@ class OnlineCurriculum:
 
     # -- state ------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Json]:
-        """What a checkpoint keeps beside the buffer's snapshot of the same moment."""
+    def state_dict(self) -> dict[str, Any]:
+        """Everything, as one value: `mark()`, and under `buffer` the bytes of the buffer's file."""
+        with self.buffer.held():
+            return {**self.mark(), BUFFER: self.buffer.dump()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` said, wherever that was; what was out is due again.
+
+        Raises:
+            StoreError: it is damaged, or was made with other original tasks or another seed.
+        """
+        data = state.get(BUFFER)
+        if not isinstance(data, bytes):
+            raise StoreError(
+                f"the saved state of the curriculum holds no replay buffer (keys: {sorted(state)})."
+                " Expected what state_dict() said."
+            )
+        with self._drawing:
+            self.buffer.restore(data)
+            self._require_originals()
+        self.require(cast("Mapping[str, Json]", {k: v for k, v in state.items() if k != BUFFER}))
+
+    def mark(self) -> dict[str, Json]:
+        """Where we stand: what a checkpoint keeps beside a snapshot of the same moment."""
         return {
             "seed": self._config.seed,
             "epoch": self.epoch,
@@ -257,14 +371,14 @@ class OnlineCurriculum:
             "drawn": _digest(self.buffer.drawn(self.epoch)),
         }
 
-    def load_state_dict(self, state: Mapping[str, Json]) -> None:
+    def require(self, mark: Mapping[str, Json]) -> None:
         """Go on from a checkpoint whose snapshot the buffer was restored from.
 
         Raises:
             StoreError: the buffer stands elsewhere than the checkpoint; the message says where.
         """
-        mine = self.state_dict()
-        wrong = [f"{k}: {mine[k]} != {state.get(k)}" for k in mine if mine[k] != state.get(k)]
+        mine = self.mark()
+        wrong = [f"{k}: {mine[k]} != {mark.get(k)}" for k in mine if mine[k] != mark.get(k)]
         if wrong:
             raise StoreError(
                 f"the replay buffer does not belong to this checkpoint ({'; '.join(wrong)}). "

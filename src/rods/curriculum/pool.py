@@ -111,12 +111,12 @@ class Pool:
         """A task by its id.
 
         Raises:
-            StoreError: it is not in the buffer, or `add_originals` was not called.
+            TaskError: it is not in the buffer, or `add_originals` was not called.
         """
         if task_id not in self._tasks:
             rows = self._db.rows("SELECT body FROM tasks WHERE id = ?", (task_id,))
             if not rows or rows[0][0] is None:
-                raise StoreError(f"{self._db.path}: task {task_id} is not in this replay buffer.")
+                raise TaskError(f"{self._db.path}: task {task_id} is not in the replay buffer.")
             where = f"{self._db.path}, task {task_id}"
             self._tasks[task_id] = Task.from_json(json.loads(str(rows[0][0])), where)
         return self._tasks[task_id]

@@ -26,6 +26,7 @@ import random
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rods.config import ReplaySettings
 from rods.curriculum.boundary import EDGE, Judgement
@@ -73,6 +74,26 @@ class ReplayBuffer:
         """Write a consistent copy, all or nothing."""
         self._db.snapshot(path)
 
+    def dump(self) -> bytes:
+        """The same copy as one value."""
+        with TemporaryDirectory(dir=self._db.path.parent) as folder:
+            copy = Path(folder) / "buffer.sqlite"
+            self._db.snapshot(copy)
+            return copy.read_bytes()
+
+    def restore(self, data: bytes) -> None:
+        """Stand where a copy stood; leases that were out are due again.
+
+        Raises:
+            StoreError: it is damaged, of another layout, or of another seed. If it is damaged,
+                nothing has changed.
+        """
+        with TemporaryDirectory(dir=self._db.path.parent) as folder:
+            copy = Path(folder) / "buffer.sqlite"
+            copy.write_bytes(data)
+            self._db.restore(copy)
+        self._adopt()
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()
@@ -80,6 +101,10 @@ class ReplayBuffer:
     def atomic(self) -> AbstractContextManager[None]:
         """Several calls as one transaction."""
         return self._db.atomic()
+
+    def held(self) -> AbstractContextManager[object]:
+        """No other thread changes anything meanwhile."""
+        return self._db.lock
 
     # -- epochs -----------------------------------------------------------------------------
 
@@ -217,6 +242,15 @@ class ReplayBuffer:
         """
         with self._db.atomic():
             self.draws.close(task_ids, self.epoch if epoch is None else epoch)
+
+    def release(self, task_ids: Sequence[str], epoch: int) -> None:
+        """Leases are due again, because whoever held them died.
+
+        Raises:
+            TaskError: a task is not leased in this epoch.
+        """
+        with self._db.atomic():
+            self.draws.release(task_ids, epoch)
 
     # -- judgements -------------------------------------------------------------------------
 

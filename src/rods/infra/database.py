@@ -52,7 +52,8 @@ class Database:
         """Held while a transaction lasts."""
         self._depth = 0
         self.undone = 0
-        """Transactions that were taken back: what was counted beside them has to be read again."""
+        """Transactions that were taken back, and snapshots that were put in: what was counted
+        beside them has to be read again."""
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -150,6 +151,20 @@ class Database:
                     target.close()
             with part.open("rb") as done:
                 os.fsync(done.fileno())
+
+    def restore(self, snapshot: Path) -> None:
+        """Put a snapshot in this file's place and go on with it; whoever shares it has to wait.
+
+        Raises:
+            StoreError: see `put_snapshot` (then nothing has changed), or it has another layout.
+        """
+        with self.lock:
+            self._connection.close()
+            try:
+                put_snapshot(snapshot, self.path)
+            finally:
+                self._connection = self._open()
+            self.undone += 1
 
     def close(self) -> None:
         """Close the file; what was committed stays."""
