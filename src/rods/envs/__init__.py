@@ -33,6 +33,7 @@ SUITES = Registry(
     "suite",
     {
         "bfcl-multi-turn": "rods.envs.bfcl.multi_turn:MultiTurn",
+        "bfcl-single-turn": "rods.envs.bfcl.single_turn:SingleTurn",
     },
 )
 

@@ -1,6 +1,6 @@
 """Rows of a file that somebody named: JSON, JSON lines or Parquet, with their numbers.
 
-Owns the three forms of a file. Never looks into a row.
+Owns the three forms of a file, and what is said of a value that is not there.
 
     for number, row in file_rows(Path("data.jsonl"), "questions", TaskError): ...
 """
@@ -10,10 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from rods.errors import RodsError
 from rods.infra.files import parquet_rows, text_of
+
+Kind = TypeVar("Kind")
+NAMES: dict[object, str] = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
+"""What kinds of JSON are called in messages."""
 
 
 def file_rows(
@@ -34,13 +38,40 @@ def file_rows(
         found = parquet_rows(path, what, error, wanted)
         yield from enumerate((row for _, row in found), 1)
         return
-    text = text_of(path, what, error)
     if path.suffix == ".json":
-        yield from enumerate(_list(path, text, error), 1)
+        yield from enumerate(_list(path, text_of(path, what, error), error), 1)
         return
+    yield from json_lines(path, what, error)
+
+
+def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[int, Any]]:
+    """Rows of JSON lines with the numbers of their lines, whatever the file is called."""
+    text = text_of(path, what, error)
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also cuts at U+2028
         if line.strip():
             yield number, _loads(line, f"{path}, row {number}", error)
+
+
+def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:
+    """One value of a row.
+
+    Args:
+        row: what was read.
+        key: of the value.
+        kind: that it must be; true and false are no numbers.
+        where: file and row, for the message.
+        error: raised where the row is no object, lacks the key, or has another kind there.
+    """
+    expected = f"expected {NAMES.get(kind, kind.__name__)}"
+    if not isinstance(row, dict):
+        raise error(f"{where}: {key}: {expected}, but the row is no object: {row!r:.60}.")
+    found = cast("dict[str, Any]", row)
+    if key not in found:
+        raise error(f"{where}: {key} is missing; {expected}. There are {', '.join(found) or '-'}.")
+    value = found[key]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise error(f"{where}: {key}: {expected}, got {value!r:.60}.")
+    return value
 
 
 def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:

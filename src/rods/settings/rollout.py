@@ -116,6 +116,8 @@ class RolloutSettings(Settings):
 class SuiteSettings(Settings):
     """A published benchmark, `rods eval --suite NAME`."""
 
+    folder: str = ""
+    """Where its data is; empty: the benchmark's package, for suites that have one."""
     categories: Texts = ()
     """Only these of its categories; empty: all."""
     tasks: int = Field(default=0, ge=0)

@@ -46,6 +46,16 @@ _CLASSES: dict[str, tuple[str, str]] = {
 """Class name: (module of its code, file of its documentation)."""
 CLASS_NAMES = tuple(_CLASSES)
 
+SINGLE_TURN = (
+    *("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance"),
+    *("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple"),
+    *("live_irrelevance", "live_relevance"),
+)
+"""Single-turn categories whose calls are Python's, and which need no execution."""
+UNANSWERED = frozenset({"irrelevance", "live_irrelevance", "live_relevance"})
+"""Those without a file of answers: it only counts whether there is a call."""
+AST_CHECKER = ("eval_checker/ast_eval/ast_checker", "constants/type_mappings")
+"""The package's judge of single calls; we never import it, tests run it apart."""
 LOADER = (
     "utils",
     "constants/category_mapping",
@@ -58,7 +68,9 @@ _WANTED = (
     "bfcl_eval/__init__.py",
     "bfcl_eval/constants/__init__.py",
     "bfcl_eval/constants/executable_backend_config.py",
-    *(f"bfcl_eval/{name}.py" for name in LOADER),
+    *(f"bfcl_eval/{name}.py" for name in (*LOADER, *AST_CHECKER)),
+    *(f"bfcl_eval/data/BFCL_v4_{name}.json" for name in SINGLE_TURN),
+    *(f"bfcl_eval/data/possible_answer/BFCL_v4_{name}.json" for name in SINGLE_TURN),
     "bfcl_eval/eval_checker/__init__.py",
     "bfcl_eval/eval_checker/multi_turn_eval/",
     "bfcl_eval/data/BFCL_v4_multi_turn_",
@@ -66,7 +78,7 @@ _WANTED = (
     "bfcl_eval/data/multi_turn_func_doc/",
     f"bfcl_eval-{VERSION}.dist-info/",
 )
-"""The part of the wheel that is extracted (code, data and licence of the multi-turn benchmark)."""
+"""The part of the wheel that is extracted: code, data and licence of what is played."""
 _PART = hashlib.sha256("\n".join(_WANTED).encode()).hexdigest()[:6]
 """Names the part, so that a folder extracted by a version that wanted less is not taken for it."""
 
@@ -146,7 +158,10 @@ def _missing(folder: Path) -> Path | None:
     data = folder / "bfcl_eval" / "data"
     names = [f"BFCL_v4_multi_turn_{category}.json" for category in CATEGORIES]
     files = [folder.joinpath(*module.split(".")).with_suffix(".py") for module in _modules()]
-    files += [folder / "bfcl_eval" / f"{name}.py" for name in LOADER]
+    files += [folder / "bfcl_eval" / f"{name}.py" for name in (*LOADER, *AST_CHECKER)]
+    files += [data / f"BFCL_v4_{name}.json" for name in SINGLE_TURN]
+    answered = [name for name in SINGLE_TURN if name not in UNANSWERED]
+    files += [data / "possible_answer" / f"BFCL_v4_{name}.json" for name in answered]
     files += [data / name for name in names]
     files += [data / "possible_answer" / name for name in names]
     files += [data / "multi_turn_func_doc" / f"{doc}.json" for _, doc in _CLASSES.values()]

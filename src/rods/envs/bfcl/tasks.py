@@ -32,6 +32,7 @@ _TYPES = {
     "array": "array",
     "object": "object",
     "number": "number",
+    "any": "string",
 }
 
 
@@ -161,7 +162,7 @@ def _class_specs(name: str, wheel: str) -> Mapping[str, ToolSpec]:
     cls = assets.api_class(name, wheel)
     result: dict[str, ToolSpec] = {}
     for row in assets.rows("doc", name, wheel):
-        schema = _schema(row["parameters"])
+        schema = json_schema(row["parameters"])
         given = cast("dict[str, Json]", schema.get("properties", {}))
         order = [p for p in inspect.signature(getattr(cls, row["name"])).parameters if p in given]
         schema["properties"] = {key: given[key] for key in order}
@@ -169,16 +170,16 @@ def _class_specs(name: str, wheel: str) -> Mapping[str, ToolSpec]:
     return result
 
 
-def _schema(node: Mapping[str, Any]) -> dict[str, Json]:
-    """Rewrite the benchmark's type names into those of JSON schema."""
+def json_schema(node: Mapping[str, Any]) -> dict[str, Json]:
+    """Rewrite the benchmark's type names into those of JSON schema; raises `KeyError` of others."""
     result: dict[str, Json] = {}
     for key, value in node.items():
         if key == "type":
             result[key] = _TYPES[value]
         elif key == "properties":
-            result[key] = {name: _schema(inner) for name, inner in value.items()}
+            result[key] = {name: json_schema(inner) for name, inner in value.items()}
         elif key == "items":
-            result[key] = _schema(value)
+            result[key] = json_schema(value)
         else:
             result[key] = value
     return result

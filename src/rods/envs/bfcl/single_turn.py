@@ -1,0 +1,188 @@
+"""The suite `bfcl-single-turn`: one generation, judged by what it calls; nothing is executed.
+
+Owns the reading of the benchmark's single-turn entries, from its package or a folder in its layout.
+Java's and JavaScript's entries are not here: their values are texts of another language.
+
+    rules = SingleTurn(config)
+    rules.score(rules.tasks()[0], trajectory)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, cast
+
+from rods.config import RolloutSettings, RunConfig
+from rods.env import Environment, World
+from rods.envs.bfcl import assets
+from rods.envs.bfcl.ast_match import Accepted, fault
+from rods.envs.bfcl.tasks import json_schema
+from rods.envs.function_call.world import FunctionCallWorld
+from rods.errors import TaskError
+from rods.evaluation.rules import Outcome, SuiteRules, unbounded
+from rods.infra.rows import field, json_lines
+from rods.task import Provenance, Task, Turn
+from rods.trajectory import Trajectory
+from rods.types import Json, Message, ParseVerdict, Role
+
+NAME = "bfcl-single-turn"
+_READ = (ParseVerdict.CALLS, ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS)
+"""Generations of which calls could be read."""
+
+
+class SingleTurn(SuiteRules):
+    """The benchmark's single-turn categories whose calls are Python's."""
+
+    name = NAME
+    averages: Mapping[str, Sequence[str]] = {
+        "non-live, Python": ("simple_python", "multiple", "parallel", "parallel_multiple"),
+        "live": ("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple"),
+        "irrelevance, both": ("irrelevance", "live_irrelevance"),
+    }
+    pooled = frozenset({"live"})
+
+    def __init__(self, config: RunConfig) -> None:
+        """Read nothing yet; data is in `evaluation.suite.folder`, or the benchmark's package."""
+        self._folder, self._wheel = config.evaluation.suite.folder, config.env.bfcl.wheel
+        self.environment = SingleTurnEnvironment()
+
+    def tasks(self) -> Sequence[Task]:
+        """All entries; of a folder those of the categories whose files are there."""
+        return _tasks(self._folder, self._wheel)
+
+    def rollout(self, settings: RolloutSettings) -> RolloutSettings:
+        """One generation."""
+        return unbounded(settings, steps_per_turn=1)
+
+    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+        """Whether the calls are the accepted ones; without any, whether it calls or does not."""
+        if not trajectory.steps:
+            return Outcome(False, f"ended by a budget: {trajectory.stop.value}")
+        step = trajectory.steps[0]
+        called = step.verdict in _READ and bool(step.calls)
+        if task.category in assets.UNANSWERED:
+            if task.category.endswith("irrelevance"):
+                return Outcome(not called, "a call where none fits" if called else "")
+            return Outcome(called, "" if called else "no call that can be read")
+        if not called:
+            return Outcome(False, "no call that can be read")
+        functions = cast("list[Mapping[str, Any]]", task.world["functions"])
+        accepted = cast("list[Accepted]", task.world["accepted"])
+        why = fault(step.calls, functions, accepted, task.category)
+        return Outcome(not why, why)
+
+
+class SingleTurnEnvironment(Environment):
+    """Worlds of single entries: calls are written down."""
+
+    name = NAME
+    varies = False
+
+    def open(self, task: Task) -> World:
+        """A fresh world."""
+        return FunctionCallWorld(task)
+
+
+@functools.lru_cache(maxsize=2)
+def _tasks(folder: str, wheel: str) -> tuple[Task, ...]:
+    data = Path(folder) if folder else assets.obtain(wheel) / "bfcl_eval" / "data"
+    files = {name: data / f"BFCL_v4_{name}.json" for name in assets.SINGLE_TURN}
+    there = {name: path for name, path in files.items() if path.is_file()}
+    if not there:
+        raise TaskError(
+            f"evaluation.suite.folder {data}: there is none of the files BFCL_v4_NAME.json with "
+            f"NAME among {', '.join(files)}. Name the folder that holds them."
+        )
+    return tuple(task for name, path in there.items() for task in _entries(name, path))
+
+
+def _entries(category: str, path: Path) -> list[Task]:
+    answers = (
+        {} if category in assets.UNANSWERED else _answers(path.parent / "possible_answer", path)
+    )
+    made: list[Task] = []
+    for number, row in json_lines(path, "entries", TaskError):
+        where = f"{path}, row {number}"
+        name = field(row, "id", str, where, TaskError)
+        if category not in assets.UNANSWERED and name not in answers:
+            raise TaskError(f"{where}: {name} has no answer in possible_answer/{path.name}.")
+        made.append(_task(row, name, category, answers.get(name, []), where))
+    return made
+
+
+def _answers(folder: Path, path: Path) -> dict[str, list[Json]]:
+    found: dict[str, list[Json]] = {}
+    for number, row in json_lines(folder / path.name, "answers", TaskError):
+        where = f"{folder / path.name}, row {number}"
+        truth = field(row, "ground_truth", list, where, TaskError)
+        for one in cast("list[Any]", truth):
+            if not (isinstance(one, dict) and len(cast("dict[str, Any]", one)) == 1):
+                raise TaskError(
+                    f"{where}: ground_truth: expected objects of one function each, with the "
+                    f"accepted values of its parameters, got {one!r:.60}."
+                )
+        found[field(row, "id", str, where, TaskError)] = truth
+    return found
+
+
+def _task(
+    row: Mapping[str, Any], name: str, category: str, accepted: list[Json], where: str
+) -> Task:
+    turns = field(row, "question", list, where, TaskError)
+    functions = cast("list[Any]", field(row, "function", list, where, TaskError))
+    if len(turns) != 1 or not isinstance(turns[0], list):
+        raise TaskError(f"{where}: question: expected one list of messages, got {turns!r:.60}.")
+    *dialogue, last = _messages(cast("list[Any]", turns[0]), where)
+    if last.role != "user":
+        raise TaskError(
+            f"{where}: question: the last message is the {last.role}'s, not the user's."
+        )
+    world: dict[str, Json] = {
+        "entry": name,  # a few entries say the same
+        "tools": [_tool(function, where) for function in functions],
+        "functions": functions,
+        "accepted": accepted,
+    }
+    turn, origin = (Turn(last.content),), Provenance(name, _scenario(category, name))
+    return Task(NAME, category, turn, world, origin, tuple(dialogue))
+
+
+def _scenario(category: str, name: str) -> str:
+    """Live entries are called `CATEGORY_NUMBER-FUNCTIONS-QUESTION`: those of the same functions."""
+    numbers = name.rsplit("_", 1)[-1].split("-")
+    return f"{category}-{numbers[1] if len(numbers) == 3 else numbers[0]}"
+
+
+def _messages(rows: Sequence[Any], where: str) -> list[Message]:
+    """Messages of alternating roles; what the system says stands before the first user's words."""
+    said = [
+        (field(row, "role", str, where, TaskError), field(row, "content", str, where, TaskError))
+        for row in rows
+    ]
+    unknown = sorted({role for role, _ in said} - {"system", "user", "assistant"})
+    if unknown or not said:
+        raise TaskError(f"{where}: question: expected messages of system, user, assistant.")
+    roles = [("assistant" if role == "assistant" else "user", text) for role, text in said]
+    return [
+        Message(cast("Role", role), "\n\n".join(text for _, text in texts))
+        for role, texts in groupby(roles, key=lambda one: one[0])
+    ]
+
+
+def _tool(function: object, where: str) -> Json:
+    """A function's documentation in the form that the world reads."""
+    schema = field(function, "parameters", dict, where, TaskError)
+    try:
+        parameters = json_schema(cast("Mapping[str, Any]", schema))
+    except (KeyError, TypeError) as error:
+        raise TaskError(
+            f"{where}: function: parameters hold a type that is not known: {error}."
+        ) from error
+    return {
+        "name": field(function, "name", str, where, TaskError),
+        "description": field(function, "description", str, where, TaskError),
+        "parameters": parameters,
+    }
