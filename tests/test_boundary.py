@@ -1,5 +1,6 @@
 import random
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,8 @@ from pool_cases import CATEGORIES, group, judgement, original, originals
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import Judgement, judge, quotas, region_of, select_seeds, wilson
 from rods.errors import RewardError
+from rods.reward import Score
+from rods.trajectory import Group
 
 S = BoundarySettings()
 
@@ -79,6 +82,19 @@ def test_a_reward_of_another_scale_is_refused_or_read_by_turns():
     with pytest.raises(RewardError, match=r"rewards in \[0, 1\], got 1.5"):
         judged([1.5, 0.0])
     assert judged([1.5, 0.5, 2.0, 0.0], by_turns=True).rbar == 0.5
+
+
+def test_a_reward_that_says_correct_is_read_by_it_and_of_a_conversation_by_its_turns():
+    one, _ = group(original(0), [1.0, 0.0])
+    half = [replace(t, n_turns=2) for t in one.trajectories]
+    assert [sum(v.solved for v in t.verdicts) for t in half] == [1, 0]
+    scores = [Score(1.4, {"correct": 0.0}), Score(0.3, {"correct": 0.0})]
+    made = Group(one.task, half, 0)
+    assert judge(made, scores, S, 3).rbar == 0.25
+    binary = BoundarySettings(signal="binary")
+    assert judge(made, scores, binary, 3).rbar == 0.0
+    scores = [Score(-1.0, {"correct": 0.0}), Score(1.0, {"correct": 1.0})]
+    assert judge(one, scores, S, 3).rbar == judge(one, scores, binary, 3).rbar == 0.5
 
 
 def test_scores_and_trajectories_must_match():

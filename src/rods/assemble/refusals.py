@@ -8,17 +8,20 @@ variants, engines that never change. What contradicts itself in the settings is 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
-from rods.config import EnvSettings, RunConfig
+from rods.config import RunConfig
 from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory
+from rods.env import Environment, QuestionSource
 from rods.envs import ENVIRONMENTS, make_environment
-from rods.errors import ConfigError
+from rods.errors import ConfigError, TaskError
 from rods.policy import Engine
 from rods.report.trackers import packages_of
 from rods.rewards import get_reward
-from rods.synthesis.writers import writer_factory
+from rods.synthesis.chat.settings import split_address
+from rods.synthesis.writers import OF_CALLS, WRITERS, writer_factory
 from rods.task import Task
 
 
@@ -35,19 +38,73 @@ def require_named(config: RunConfig) -> None:
     ENVIRONMENTS.address(config.env.name)
     for stage in config.stages:
         get_reward(stage.reward)
-    if grows(config):
+    if config.curriculum == "rods":
         writer_factory(config.synthesis.writer)
-        _require_variants(config.env)
+        _require_growth(config)
     packages_of(config.track.names)
 
 
-def _require_variants(settings: EnvSettings) -> None:
-    if not make_environment(settings.name, settings.arguments).varies:
+def _require_growth(config: RunConfig) -> None:
+    """Raises `ConfigError` where `curriculum = "rods"` would never make a variant."""
+    if not make_environment(config.env.name, config.env.arguments).varies:
         raise ConfigError(
-            f'curriculum = "rods": there is no writer of variants for env.name {settings.name!r}. '
-            "Train with --curriculum static; a pool may grow before the run (rods synth, then "
-            "env.tasks)."
+            f'curriculum = "rods": there is no writer of variants for env.name '
+            f"{config.env.name!r}. Train with --curriculum static; a pool may grow before the run "
+            "(rods synth of tasks that have variants, then env.tasks)."
         )
+    if not grows(config):
+        raise ConfigError(
+            'curriculum = "rods": no stage has expand = true, so no variant would ever be made. '
+            "Set it in the stages that are to grow (stages.N.expand), or train with "
+            "--curriculum static."
+        )
+    if config.rollout.k == 1:
+        raise ConfigError(
+            'curriculum = "rods": rollout.k = 1 shows one reward of a task at a time, so no mean '
+            "that would lie at the boundary. Set rollout.k to 4 or more."
+        )
+    if config.synthesis.writer == "llm":
+        split_address(config.synthesis.llm.url)
+
+
+def require_variants(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
+    """Refuse a pool of which the writer could not vary one task.
+
+    Args:
+        config: settings.
+        environment: that of the run.
+        tasks: originals of the training side.
+
+    Raises:
+        ConfigError: no task is of the kind that `synthesis.writer` varies.
+    """
+    writer = config.synthesis.writer
+    if not grows(config) or writer not in WRITERS:
+        return
+    why = ""
+    if writer == "family" or (writer in OF_CALLS and isinstance(environment, QuestionSource)):
+        if not any(_made_again(environment, task) for task in tasks):
+            why = (
+                "is a generated question, of which there could be another (those of files have no "
+                "family). Leave env.tasks empty"
+            )
+    elif not any(turn.ground_truth for task in tasks for turn in task.turns):
+        why = "has calls in its ground truth, which is what this writer varies. Take another one"
+    if why:
+        raise ConfigError(
+            f'curriculum = "rods", synthesis.writer = "{writer}": none of the {len(tasks)} tasks '
+            f"of env.name = {config.env.name!r} {why}, or train with --curriculum static."
+        )
+
+
+def _made_again(environment: Environment, task: Task) -> bool:
+    """Whether the environment could make another question like this one."""
+    if not isinstance(environment, QuestionSource):
+        return False
+    try:
+        return environment.another(task, random.Random(0)) is not None
+    except (TaskError, ConfigError):  # the writer turns such a task down, too
+        return False
 
 
 def require_trainable(config: RunConfig, engine: Engine) -> None:

@@ -154,6 +154,8 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start) -> N
     started = time.monotonic()
     if config.curriculum == "rods":
         say(f"variants are written by: {writers_of(config.synthesis)}")
+        if config.envtuning.hints:
+            say("no hints: envtuning.hints is at work with --curriculum envtuning alone")
     run = run_training(config, folder, resume, start)
     page = run.path / "report.html"
     out().print(summary(run.path, page))

@@ -71,8 +71,8 @@ def judge(
 
     Args:
         group: K trajectories of one task.
-        scores: one for each trajectory, in order, values in [0, 1]. Scores of final answers have
-            a part `correct`, which is read in place of all else.
+        scores: one for each trajectory, in order, values in [0, 1]. Where they have a part
+            `correct` the value is not read: of one turn that part is, of several the turns solved.
         settings: edges, the share that must be valid, the signal (`progress` reads the scores,
             `binary` reads whether the trajectory solved the task).
         step: training step, for the cooldown.
@@ -143,12 +143,13 @@ def signals(
 
 
 def _signal(trajectory: Trajectory, score: Score, signal: str) -> float:
-    if "correct" in score.parts:
-        # A reward of final answers: verdicts of turns say nothing there, its scale may be +1/-1.
-        return score.parts["correct"]
+    correct = score.parts.get("correct")
+    if correct is not None and trajectory.n_turns == 1:
+        # One answer or response: its verdict may be unknown, the reward's scale may be +1/-1.
+        return correct
     if signal == "binary":
         return float(trajectory.solved)
-    if signal == "turns":
+    if signal == "turns" or correct is not None:  # such a reward is on a scale of its own
         return sum(v.solved for v in trajectory.verdicts) / trajectory.n_turns
     return score.value
 

@@ -51,6 +51,8 @@ class RepoEnvironment(Environment):
     name = NAME
     blocking = True
     """Each world has a thread: it waits for what it runs."""
+    varies = False
+    """A bug is planted by its seed, a row of a file is fixed."""
 
     def __init__(
         self,
