@@ -14,6 +14,7 @@ import typer
 
 from rods.cli.common import Profile, Recipe, out, overrides, progress, say
 from rods.config import SMALL, RunConfig, load_config, with_overrides
+from rods.dialects import structured
 from rods.errors import ConfigError
 from rods.evaluation.rules import SuiteRules
 from rods.task import Task
@@ -117,6 +118,7 @@ def _saved(rules: SuiteRules, tasks: list[Task], path: Path) -> list[Group]:
 def _played(
     config: RunConfig, rules: SuiteRules, tasks: list[Task], run: Path | None
 ) -> list[Group]:
+    structured(config.model.dialect)  # refused before anything heavy is imported
     from rods.assemble.evaluated import examination_of
 
     with progress("trajectories", None) as show:

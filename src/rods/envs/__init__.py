@@ -34,6 +34,7 @@ SUITES = Registry(
     {
         "bfcl-multi-turn": "rods.envs.bfcl.multi_turn:MultiTurn",
         "bfcl-single-turn": "rods.envs.bfcl.single_turn:SingleTurn",
+        "api-bank": "rods.envs.suites.api_bank:ApiBank",
     },
 )
 

@@ -54,6 +54,14 @@ class SuiteRules(Protocol):
         """The verdict on a valid trajectory of the task, by what was written and called alone."""
         ...
 
+    def ready(self, tasks: Sequence[Task]) -> None:
+        """Refuse now what could not be played or judged later.
+
+        Raises:
+            PrerequisiteError: something must be installed or given for one of the tasks.
+        """
+        return
+
     def rollout(self, settings: RolloutSettings) -> RolloutSettings:
         """The settings of play under the suite's rules."""
         return unbounded(settings)

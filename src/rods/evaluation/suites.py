@@ -10,6 +10,7 @@ a trajectory and for a saved one alike.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from rods.trajectory import Group, Trajectory
 from rods.trajectory_codec import read_parquet
 from rods.types import StopReason
 
+_LOG = logging.getLogger(__name__)
 CHOSEN = 0
 """Seed of the choice where `evaluation.suite.tasks` asks for some of the tasks."""
 
@@ -76,6 +78,7 @@ def chosen_tasks(rules: SuiteRules, settings: SuiteSettings) -> list[Task]:
 
     Raises:
         ConfigError: a category is not the suite's.
+        PrerequisiteError: one of the tasks cannot be played or judged here.
     """
     tasks = list(rules.tasks())
     known = list(dict.fromkeys(task.category for task in tasks))
@@ -86,9 +89,14 @@ def chosen_tasks(rules: SuiteRules, settings: SuiteSettings) -> list[Task]:
                 f"{nearest(name, known)} Known: {', '.join(known)}."
             )
     wanted = settings.categories or known
-    some = stratified([t for t in tasks if t.category in wanted], settings.tasks, CHOSEN)
-    chosen = {task.id for task in some}
-    return [task for task in tasks if task.id in chosen]
+    left = [task for task in tasks if task.category in wanted]
+    kept = [t for t in left if not any(text in t.provenance.origin for text in settings.omit)]
+    if len(kept) < len(left):
+        _LOG.warning("%d of %d tasks are left out by suite.omit", len(left) - len(kept), len(left))
+    chosen = {task.id for task in stratified(kept, settings.tasks, CHOSEN)}
+    found = [task for task in tasks if task.id in chosen]
+    rules.ready(found)
+    return found
 
 
 async def play_suite(

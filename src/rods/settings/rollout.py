@@ -120,6 +120,8 @@ class SuiteSettings(Settings):
     """Where its data is; empty: the benchmark's package, for suites that have one."""
     categories: Texts = ()
     """Only these of its categories; empty: all."""
+    omit: Texts = ()
+    """Tasks are left out, and counted, whose own names hold one of these texts."""
     tasks: int = Field(default=0, ge=0)
     """So many of its tasks, as even over categories as they allow; 0: all."""
     repeats: int = Field(default=1, ge=1)
