@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from rods.assemble import train
+from rods.assemble.refusals import require_named, require_single_steps
 from rods.config import load_config
 from rods.dialects import InlineDialect, get_dialect
+from rods.errors import ConfigError, RewardError
 from rods.store import RunDirectory
+from rods.task import Task, Turn
 from rods.trajectory_codec import read_parquet
+from rods.types import ToolCall
 
 RECIPES = ("toolrl", "tool_n1", "artist_math", "artist_fc")
 
@@ -36,6 +40,35 @@ def test_full_settings_are_what_was_looked_up() -> None:
         assert full.stages[0].reward == small.stages[0].reward == name
         assert isinstance(get_dialect(full.model.dialect), InlineDialect) is (name == "artist_math")
         assert full.train.advantage == "grpo" and full.curriculum == "static"
+
+
+@pytest.mark.parametrize("reward", ["toolrl", "tool_n1", "tool_n1_names"])
+def test_a_single_step_reward_of_several_generations_is_refused_before_the_start(
+    reward: str,
+) -> None:
+    given = [f"stages=[{{name='all', reward='{reward}'}}]", "rollout.steps_per_turn=2"]
+    with pytest.raises(ConfigError, match=f"{reward}', which scores one response, but rollout"):
+        require_named(load_config("toolrl", "smoke", given))
+    require_named(load_config("toolrl", "smoke", [*given, "rollout.steps_per_turn=1"]))
+    require_named(load_config("artist_fc", "smoke", ["rollout.steps_per_turn=2"]))
+
+
+def test_conversations_are_refused_by_a_single_step_reward_before_the_start() -> None:
+    config = load_config("toolrl", "smoke")
+    single = Task("x", "y", (Turn("a", (ToolCall("ls"),)),), {})
+    talk = Task("x", "y", (Turn("a"), Turn("b")), {})
+    with pytest.raises(RewardError, match="has 2 turns; this reward scores single steps"):
+        require_single_steps(config, [single, talk])
+    require_single_steps(config, [single])
+    require_single_steps(load_config("artist_fc", "smoke"), [single, talk])
+
+
+@pytest.mark.slow
+def test_no_folder_is_left_where_conversations_meet_a_single_step_reward(tmp_path: Path) -> None:
+    given = (*SMALL, "env.name=bfcl", "model.dialect=compact")
+    with pytest.raises(RewardError, match="this reward scores single steps"):
+        train(load_config("toolrl", "smoke", given), str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
 
 
 PARTS = {

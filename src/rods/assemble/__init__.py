@@ -21,6 +21,7 @@ from rods.assemble.refusals import (
     grows,
     require_calls,
     require_named,
+    require_single_steps,
     require_trainable,
     require_variants,
 )
@@ -111,6 +112,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
+    require_single_steps(config, sides.originals)
     require_calls(config, sides.originals)
     require_variants(config, environment, sides.originals)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])

@@ -20,6 +20,7 @@ from rods.errors import ConfigError, TaskError
 from rods.policy import Engine
 from rods.report.trackers import packages_of
 from rods.rewards import get_reward
+from rods.rewards.calls.single import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.writers import OF_CALLS, WRITERS, writer_factory
 from rods.task import Task
@@ -37,7 +38,13 @@ def require_named(config: RunConfig) -> None:
         )
     ENVIRONMENTS.address(config.env.name)
     for stage in config.stages:
-        get_reward(stage.reward)
+        reward = get_reward(stage.reward)
+        if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:
+            raise ConfigError(
+                f"stages: stage {stage.name!r} has the reward {stage.reward!r}, which scores one "
+                f"response, but rollout.steps_per_turn is {config.rollout.steps_per_turn}. Set it "
+                "to 1."
+            )
     if config.curriculum == "rods":
         writer_factory(config.synthesis.writer)
         _require_growth(config)
@@ -121,6 +128,13 @@ def require_trainable(config: RunConfig, engine: Engine) -> None:
             f'engine.name = "{config.engine.name}" are then those within the nucleus, with which '
             "a trainer cannot compare its own. Set it to 1 for training."
         )
+
+
+def require_single_steps(config: RunConfig, tasks: Sequence[Task]) -> None:
+    """Raises `RewardError` for a task that a single-step reward of some stage could not score."""
+    if any(isinstance(get_reward(stage.reward), SingleStepReward) for stage in config.stages):
+        for task in tasks:
+            wanted_of(task)
 
 
 def require_calls(config: RunConfig, tasks: Sequence[Task]) -> None:

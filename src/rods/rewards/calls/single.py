@@ -25,6 +25,13 @@ READ = (ParseVerdict.CALLS, ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS)
 """Verdicts on a response whose calls could be read."""
 
 
+class SingleStepReward:
+    """Base of a reward that scores one response to tasks of one turn.
+
+    A run with another number of generations a turn, or with conversations, is refused at its start.
+    """
+
+
 class Wanted(NamedTuple):
     """The ground truth of a single step."""
 

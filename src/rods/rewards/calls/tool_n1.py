@@ -37,7 +37,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 from rods.reward import Score
-from rods.rewards.calls.single import READ, Form, as_json, response_of, wanted_of
+from rods.rewards.calls.single import (
+    READ,
+    Form,
+    SingleStepReward,
+    as_json,
+    response_of,
+    wanted_of,
+)
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict
@@ -59,7 +66,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolN1:
+class ToolN1(SingleStepReward):
     """The binary reward, and the base of its ablations."""
 
     form: Form = "text"

@@ -48,7 +48,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from rods.reward import Score
-from rods.rewards.calls.single import READ, Form, Wanted, as_json, response_of, wanted_of
+from rods.rewards.calls.single import (
+    READ,
+    Form,
+    SingleStepReward,
+    Wanted,
+    as_json,
+    response_of,
+    wanted_of,
+)
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict
@@ -77,7 +85,7 @@ class Ranges(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolRl:
+class ToolRl(SingleStepReward):
     """ToolRL's reward, in [-3, 4] without variants."""
 
     grain: Grain = "jaccard"
