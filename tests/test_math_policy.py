@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -11,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from rods.config import ModelSettings, load_config
-from rods.dialects import get_dialect
+from rods.dialects import DIALECTS as KNOWN
+from rods.dialects import InlineDialect, get_dialect
 from rods.envs.python_tool import PythonToolEnvironment, shown
 from rods.envs.questions.families import HELD_OUT, is_held_out, make_question, question_tasks
 from rods.policies.demonstrations import (
     DIALECTS,
     FAULTS,
+    SCHOOLED,
     Demonstration,
     Mixture,
     ProgramPlan,
@@ -25,12 +28,14 @@ from rods.policies.demonstrations import (
     execute,
 )
 from rods.policies.math import math_conversations, math_tokenizer
+from rods.rewards.calls.artist import math_form
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.pool import SandboxPool
 from rods.trainers.examples import read_examples
 from rods.trainers.loading import TINY_MATH, load_model
 from rods.trajectory import Group
+from rods.types import ParseVerdict
 from verbs import rods
 
 
@@ -69,7 +74,7 @@ def test_programs_in_demonstrations_print_what_is_inserted(name: str) -> None:
         parts = made.pieces[1:]
         for (own, written), (inserted, other) in zip(parts[::2], parts[1::2], strict=False):
             assert written and not other
-            program = re.search(r"```python\n(.*?)\n```", own, re.DOTALL)
+            program = re.search(r"(?:```python|<python>)\n(.*?)\n(?:```|</python>)", own, re.DOTALL)
             assert program and execute(program[1]).content.strip() in inserted
         assert parts[-1][1]
 
@@ -124,6 +129,37 @@ def test_demonstrate_writes_what_sft_reads(
         assert rods(*words, *wrong, monkeypatch=monkeypatch) == 2
 
 
+@pytest.mark.parametrize("name", [*DIALECTS, "search_r1"])
+def test_demonstrate_knows_each_inline_dialect(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "d.jsonl"
+    words = ["demonstrate", "--out", str(out), "--n", "12", "--dialect", name]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == 12
+    dialect = get_dialect(name)
+    assert isinstance(dialect, InlineDialect)
+    inserted = 0
+    for row in rows:
+        for (own, _), (_, other) in itertools.pairwise(row["pieces"][1:]):
+            if not other:
+                read = dialect.read(own)
+                assert read is not None and read.verdict is ParseVerdict.CALLS, own
+                inserted += 1
+    assert inserted > 3
+
+
+def test_every_inline_dialect_has_demonstrations() -> None:
+    inline = {n for n in KNOWN if isinstance(get_dialect(n), InlineDialect)}
+    assert inline == {*DIALECTS, "search_r1"}
+
+
+def test_demonstrations_of_artist_have_the_form_that_its_reward_pays() -> None:
+    for made in demonstrations(ProgramPlan(("artist",)), 0, range(24)):
+        assert math_form("".join(text for text, own in made.pieces[1:] if own)) == 1.0
+
+
 def test_it_is_small_and_its_card_is_complete() -> None:
     assert (TINY_MATH / "model.safetensors").stat().st_size <= 3 * 2**20
     card = json.loads((TINY_MATH / "card.json").read_text())
@@ -173,14 +209,14 @@ def play(dialect: str, difficulty: int, count: int, temperature: float) -> list[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", SCHOOLED)
 def test_it_speaks_each_dialect(dialect: str) -> None:
     groups = play(dialect, 1, 10, temperature=0.0)
     assert sum(t.solved for g in groups for t in g.trajectories) >= 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", SCHOOLED)
 def test_it_leaves_something_to_learn(dialect: str) -> None:
     trajectories = [t for g in play(dialect, 3, 24, 1.0) for t in g.trajectories]
     coded = [t for t in trajectories if any(step.results for step in t.steps)]

@@ -18,7 +18,7 @@ def demonstrate(
     target: Annotated[Path, typer.Option("--out", help="JSON lines; must be new.")],
     number: Annotated[int, typer.Option("--n", min=1, help="Demonstrations.")] = 2_000,
     dialect: Annotated[
-        str, typer.Option(help="torl, zerotir or retool: programs; search_r1: searches.")
+        str, typer.Option(help="torl, zerotir, retool or artist: programs; search_r1: searches.")
     ] = "retool",
     families: Annotated[
         str, typer.Option(help="Of programs: names with commas; empty: all of ours.")

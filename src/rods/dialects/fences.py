@@ -188,9 +188,7 @@ class ReTool(InlineForm):
     _stop = "</code>"
 
     def _program(self, text: str) -> str | None:
-        _, tag, inside = text.rpartition(self._stop)[0].rpartition("<code>")
-        block = _last_block(inside)
-        return printed(inside.strip() if block is None else block) if tag else ""
+        return printed(_tagged(text, "code"))
 
     def _write(self, program: str) -> str:
         return f"<code>\n{super()._write(program)}\n</code>"
@@ -209,12 +207,13 @@ class Artist(InlineForm):
     _stop = "</python>"
 
     def _program(self, text: str) -> str | None:
-        _, tag, inside = text.rpartition(self._stop)[0].rpartition("<python>")
-        block = _last_block(inside)
-        return (inside.strip() if block is None else block) if tag else ""
+        return _tagged(text, "python")
 
     def _write(self, program: str) -> str:
         return f"<think> I compute it. </think>\n<python>\n{program}\n</python>"
+
+    def _answer(self, answer: str) -> str:
+        return f"<think> I have it. </think>\n{super()._answer(answer)}"
 
 
 def printed(program: str) -> str:
@@ -242,6 +241,13 @@ def _last_block(text: str) -> str | None:
     """The last python block, closed or not; None if there is none."""
     _, fence, inside = text.rpartition(OPEN)
     return _trim(inside.partition(CLOSE)[0]) if fence else None
+
+
+def _tagged(text: str, tag: str) -> str:
+    """The last program between these tags, in a python block or not; "" if there is none."""
+    _, opened, inside = text.rpartition(f"</{tag}>")[0].rpartition(f"<{tag}>")
+    block = _last_block(inside)
+    return (inside.strip() if block is None else block) if opened else ""
 
 
 def _trim(inside: str) -> str:

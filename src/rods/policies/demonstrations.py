@@ -23,7 +23,7 @@ from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from rods.dialects import InlineDialect
-from rods.dialects.fences import ReTool, Torl, ZeroTir
+from rods.dialects.fences import Artist, ReTool, Torl, ZeroTir
 from rods.envs.python_tool import shown
 from rods.envs.questions.families import FAMILIES, HELD_OUT, make_question
 from rods.envs.questions.question import Question
@@ -34,7 +34,10 @@ DIALECTS: Mapping[str, InlineDialect] = {
     "torl": Torl(),
     "zerotir": ZeroTir(),
     "retool": ReTool(),
+    "artist": Artist(),
 }
+SCHOOLED = ("torl", "zerotir", "retool")
+"""Those that the bundled policy is pretrained on."""
 PROGRAM = "<program>"
 """Name of a program's file in tracebacks, as the sandbox has it."""
 SPREAD = 400_000
@@ -72,7 +75,7 @@ class Mixture:
 class ProgramPlan:
     """What is demonstrated."""
 
-    dialects: Sequence[str] = tuple(DIALECTS)
+    dialects: Sequence[str] = SCHOOLED
     families: Sequence[str] = tuple(FAMILIES)
     difficulties: Sequence[int] = (1, 1, 1, 1, 2, 2, 3, 3, 4, 5)
     """Each as often as it stands here: small numbers are what a direct answer can be learnt on."""
