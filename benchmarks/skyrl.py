@@ -94,14 +94,7 @@ class Session:
     def __init__(self, policy: Thinking, texts: list[str]) -> None:
         self._policy, self._texts = policy, texts
 
-    async def generate(
-        self,
-        new_ids: Sequence[int],
-        max_tokens: int,
-        temperature: float,
-        stops: Sequence[str] = (),
-        top_p: float = 1.0,
-    ) -> Completion:
+    async def generate(self, *_: object) -> Completion:
         self._policy.enter()
         try:
             await asyncio.sleep(self._policy.seconds)

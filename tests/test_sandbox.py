@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -18,7 +19,7 @@ import pytest
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.sandbox import lockdown, syscalls
 from rods.sandbox.execution import Execution, SandboxLimits, last_line
-from rods.sandbox.handle import ZygoteHandle, plain_parent, wrapping
+from rods.sandbox.handle import ZygoteHandle, end_of, plain_parent, wrapping
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.scratch import measure, remove_tree
 from sandbox_cases import (
@@ -175,6 +176,15 @@ def test_threads_wait_their_turn(pool: SandboxPool) -> None:
 
 
 @pytest.mark.slow
+def test_what_does_not_end_is_killed_with_what_it_wraps_and_its_folder_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "root"
+    (folder / "left").mkdir(parents=True)
+    process, inner = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
+    end_of(process, 0.01, str(folder), inner.pid)
+    assert process.returncode == -signal.SIGKILL == inner.wait()
+    assert not folder.exists()
+
+
 def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
     with opened() as pool:
         first = pool._current().pid
@@ -222,6 +232,7 @@ def test_session_rests_between_executions_and_ends_when_idle() -> None:
     with opened(replace(LIMITS, idle=0.5)) as pool, pool.session() as session:
         code = """
 import signal
+import subprocess
 ticks = []
 signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
 signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)

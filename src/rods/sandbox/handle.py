@@ -111,6 +111,28 @@ class Child:
                 os.close(descriptor)
 
 
+def end_of(
+    process: subprocess.Popen[bytes], seconds: float, root: str | None, inner: int = 0
+) -> None:
+    """Wait for a process whose socket was closed, which ends it, and clear up after one that hangs.
+
+    Args:
+        process: that was started.
+        seconds: until it is killed.
+        root: its folder, which one that was killed could not remove; None: it has none.
+        inner: process id of what it wraps, to be killed first; 0: it wraps nothing.
+    """
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        if inner:
+            os.kill(inner, signal.SIGKILL)
+        process.kill()
+        process.wait()
+    if root:
+        remove_tree(root)
+
+
 def bubblewrap() -> list[str]:
     """The command that goes before the zygote's: new namespaces, everything read-only."""
     command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--ro-bind", "/", "/"]
@@ -283,15 +305,8 @@ class ZygoteHandle:
             return
         self._closed = True
         self._socket.close()
-        try:
-            self.process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.kill(self.pid, signal.SIGKILL)
-            self.process.kill()
-            self.process.wait()
+        end_of(self.process, END_SECONDS, self.root, self.pid)
         os.close(self._stderr)
-        if self.root is not None:
-            remove_tree(self.root)  # a zygote that was killed could not
 
 
 def plain_parent() -> str:

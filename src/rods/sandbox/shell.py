@@ -25,10 +25,9 @@ from typing import Any, Self
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
 from rods.sandbox.execution import MIB
-from rods.sandbox.handle import SOURCE, START_SECONDS, Wrap, plain_parent, wrapping
+from rods.sandbox.handle import SOURCE, START_SECONDS, Wrap, end_of, plain_parent, wrapping
 from rods.sandbox.keeper import HEADER
 from rods.sandbox.mounts import PLACE
-from rods.sandbox.scratch import remove_tree
 
 BOOT = (
     "import sys; rods = type(sys)('rods'); rods.__path__ = [sys.argv.pop() + '/rods']; "
@@ -249,15 +248,9 @@ class Shell:
             return
         self._closed = True
         self._socket.close()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_of(self._process, END_SECONDS, self._root)
         if self._process.stderr is not None:
             self._process.stderr.close()
-        if self._root:
-            remove_tree(self._root)  # a keeper that was killed could not
 
     def __enter__(self) -> Self:
         return self
