@@ -47,7 +47,7 @@ class Notes(SuiteRules):
 
 def row(category: str, scenario: str, *right: bool, failures: tuple[str, ...] = ()) -> SuiteRow:
     why = tuple("" if r else "wrong" for r in right)
-    return SuiteRow(scenario + category, scenario, category, scenario, right, why, (), failures)
+    return SuiteRow(scenario + category, scenario, category, scenario, right, why, (), (), failures)
 
 
 def test_every_task_is_played_so_many_times() -> None:

@@ -12,7 +12,7 @@ A call that fails is a `ToolResult` with `failed=True`. A world that breaks rais
 trajectory is then invalid, it is not worth 0. A world whose tasks are questions also has
 `judge_answer` (`AnswerJudge`), one that knows what helps after a failed call `hint` (`HintSource`);
 an environment that makes its questions is a `QuestionSource`, one that says what its values mean
-has `knowledge`.
+has `knowledge`; a world in which somebody talks with the agent is a `Partner`.
 """
 
 from __future__ import annotations
@@ -130,6 +130,26 @@ class HintSource(Protocol):
         Args:
             call: the last call of this world.
             result: what it gave; failed.
+        """
+        ...
+
+
+@runtime_checkable
+class Partner(Protocol):
+    """What a world may have besides: somebody who talks with the agent within a turn."""
+
+    def opens(self) -> str:
+        """What is said at a turn's start, after the task's own text; asked once a turn."""
+        ...
+
+    def reply(self, text: str) -> str | None:
+        """What is said after an answer; None: the turn is over.
+
+        Args:
+            text: what the user reads of the agent's answer.
+
+        Raises:
+            EnvError: nobody can answer; the trajectory is invalid.
         """
         ...
 

@@ -92,7 +92,7 @@ def _suite(
     from rods.trajectory_codec import write_parquet
 
     rules = make_suite(name, config)
-    tasks = chosen_tasks(rules, config.evaluation.suite)
+    tasks = chosen_tasks(rules, config.evaluation.suite, plays=trajectories is None)
     if trajectories is not None:
         groups = _saved(rules, tasks, trajectories)
     else:

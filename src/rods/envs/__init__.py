@@ -35,6 +35,7 @@ SUITES = Registry(
         "bfcl-multi-turn": "rods.envs.bfcl.multi_turn:MultiTurn",
         "bfcl-single-turn": "rods.envs.bfcl.single_turn:SingleTurn",
         "api-bank": "rods.envs.suites.api_bank:ApiBank",
+        "acebench-agent": "rods.envs.suites.acebench:AceBenchAgent",
     },
 )
 

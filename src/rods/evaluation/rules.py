@@ -11,13 +11,14 @@ trajectory alone, so that a saved one gets the verdict of the run that saved it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from rods.config import RolloutSettings
-from rods.dialects import Dialect
+from rods.dialects import Dialect, Parsed
 from rods.env import Environment
 from rods.task import Task
 from rods.trajectory import Trajectory
+from rods.types import ParseVerdict, ToolSpec
 
 CALLS = 100_000
 """Calls of a conversation: no suite bounds them, its steps do."""
@@ -29,6 +30,8 @@ class Outcome(NamedTuple):
     right: bool
     why: str = ""
     """Why it is not right, in a few words that repeat; empty where it is."""
+    process: float | None = None
+    """Share of the way, in [0, 1], where the suite measures it; 1 where it is right."""
 
 
 class SuiteRules(Protocol):
@@ -54,8 +57,12 @@ class SuiteRules(Protocol):
         """The verdict on a valid trajectory of the task, by what was written and called alone."""
         ...
 
-    def ready(self, tasks: Sequence[Task]) -> None:
+    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
         """Refuse now what could not be played or judged later.
+
+        Args:
+            tasks: what is asked for.
+            plays: they are to be played; else saved trajectories of them are judged.
 
         Raises:
             PrerequisiteError: something must be installed or given for one of the tasks.
@@ -86,3 +93,29 @@ def unbounded(settings: RolloutSettings, **rules: object) -> RolloutSettings:
         "schedule": "asynchronous",
     }
     return settings.model_copy(update={**free, **rules})
+
+
+def executing(dialect: Dialect) -> Dialect:
+    """A dialect of which every call that can be read is executed, and all else is an answer.
+
+    Calls of tools that are not offered, and such whose arguments do not fit, go to the world; what
+    cannot be read, or was cut off, ends what an answer ends.
+    """
+    return cast("Dialect", _Executing(dialect))
+
+
+class _Executing:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dialect, name)
+
+    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
+        """Read one generation as the inner dialect does; no verdict is an error."""
+        parsed = self._dialect.parse(text, offered, truncated)
+        if not parsed.verdict.is_error:
+            return parsed
+        if parsed.calls:
+            return Parsed(ParseVerdict.CALLS, parsed.calls)
+        return Parsed(ParseVerdict.ANSWER, answer=text)

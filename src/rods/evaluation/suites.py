@@ -53,6 +53,8 @@ class SuiteRow:
     """Of each valid trajectory, in the order of the repeats."""
     why: tuple[str, ...]
     """Why each is wrong; empty where it is right."""
+    process: tuple[float, ...]
+    """How far each came, where the suite measures it."""
     cut: tuple[str, ...]
     """Budgets that ended a trajectory, each once for every trajectory."""
     failures: tuple[str, ...]
@@ -71,10 +73,17 @@ class Accuracy:
     """In [0, 1]; None without tasks."""
     interval: Interval | None
     """95 %, over scenarios; None with fewer than two of them."""
+    process: float | None
+    """Mean of how far trajectories came; None where the suite does not measure it."""
 
 
-def chosen_tasks(rules: SuiteRules, settings: SuiteSettings) -> list[Task]:
+def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, plays: bool = True) -> list[Task]:
     """The tasks that the settings ask for, in the suite's order.
+
+    Args:
+        rules: the suite.
+        settings: categories, and how many.
+        plays: they are to be played; else saved trajectories are judged.
 
     Raises:
         ConfigError: a category is not the suite's.
@@ -95,7 +104,7 @@ def chosen_tasks(rules: SuiteRules, settings: SuiteSettings) -> list[Task]:
         _LOG.warning("%d of %d tasks are left out by suite.omit", len(left) - len(kept), len(left))
     chosen = {task.id for task in stratified(kept, settings.tasks, CHOSEN)}
     found = [task for task in tasks if task.id in chosen]
-    rules.ready(found)
+    rules.ready(found, plays)
     return found
 
 
@@ -185,6 +194,7 @@ def _row(rules: SuiteRules, group: Group) -> SuiteRow:
         task.provenance.scenario or task.id,
         tuple(outcome.right for outcome in scored),
         tuple(outcome.why for outcome in scored),
+        tuple(outcome.process for outcome in scored if outcome.process is not None),
         tuple(t.stop.value for t in valid if t.stop not in (StopReason.DONE, StopReason.STEPS)),
         tuple(t.failure for t in group.trajectories if t.failure is not None),
     )
@@ -217,7 +227,10 @@ def _accuracy(name: str, average: bool, parts: Mapping[str, Sequence[SuiteRow]])
     if all(parts.values()):
         mean = fmean(fmean(fmean(row.right) for row in found) for found in parts.values())
     interval = mean_of_means(values, [p for p, _ in rows], [row.scenario for _, row in rows])
-    return Accuracy(name, average, len(rows), mean, interval if mean is not None else None)
+    process = None
+    if mean is not None and all(row.process for _, row in rows):
+        process = fmean(fmean(fmean(row.process) for row in found) for found in parts.values())
+    return Accuracy(name, average, len(rows), mean, interval if mean is not None else None, process)
 
 
 def rows_as_json(rows: Sequence[SuiteRow]) -> list[dict[str, Any]]:
@@ -230,6 +243,7 @@ def rows_as_json(rows: Sequence[SuiteRow]) -> list[dict[str, Any]]:
             "scenario": row.scenario,
             "right": list(row.right),
             "why": list(row.why),
+            "process": list(row.process),
             "cut": list(row.cut),
             "failures": list(row.failures),
         }

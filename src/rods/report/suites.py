@@ -31,6 +31,8 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
     table.add_column("", no_wrap=True)
     table.add_column("tasks", justify="right", no_wrap=True)
     table.add_column("accuracy", justify="right", no_wrap=True)
+    if any(one.process is not None for one in found):
+        table.add_column("process", justify="right", no_wrap=True)
     section = False
     for one in found:
         if one.is_average and not section:
@@ -44,10 +46,12 @@ def _add(table: Table, one: Accuracy) -> None:
     reach = f" \N{PLUS-MINUS SIGN}{one.interval.half_width:.3f}" if one.interval else ""
     value = "-" if one.mean is None else f"{one.mean:.3f}"
     said = mean(one.interval) if one.interval else value
+    process = [] if one.process is None else [f"{one.process:.3f}"]
     table.add_row(
         Text(one.name.replace("_", " ")),
         str(one.tasks),
         f"{said}{reach}",
+        *process,
         style="bold" if one.is_average else "",
     )
 

@@ -29,7 +29,7 @@ from functools import cached_property
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, Dialect, Parsed, structured
 from rods.dialects.base import nested
-from rods.env import AnswerJudge, Ending, Environment, Layer, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, Environment, Layer, Partner, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
@@ -198,6 +198,8 @@ class Episode:
         new = [s for s in offered if s.name not in self._announced] if index else []
         self._announced.update(self._tools)
         parts = [self._task.turns[index].user]
+        if isinstance(world, Partner):
+            parts.append(await self._owner.unhurried(world.opens))
         if new:
             parts.append(f"{MORE_TOOLS}\n{self._dialect.describe(new)}")
         text = "\n\n".join(part for part in parts if part.strip())
@@ -233,9 +235,20 @@ class Episode:
                     len(completion.ids),
                 )
             )
-            if stop or self._ended or parsed.verdict is ParseVerdict.ANSWER:
+            if stop or self._ended:
                 return stop
+            if parsed.verdict is ParseVerdict.ANSWER and not await self._replied(world, parsed):
+                return None
         return StopReason.STEPS if self._context.environment.gives_up else None
+
+    async def _replied(self, world: World, parsed: Parsed) -> bool:
+        """Whether somebody replies to an answer, so that the turn goes on."""
+        if not isinstance(world, Partner):
+            return False
+        said = await self._owner.unhurried(world.reply, parsed.answer)
+        if said is not None:
+            self._say(Message("user", said))
+        return said is not None
 
     def _new_ids(self) -> list[int]:
         """Ids of the pending messages, which follow everything so far."""
@@ -245,7 +258,8 @@ class Episode:
         if known is None:
             tools = list(self._tools.values()) if self._rendered else []
             known = self._context.template.prompt(self._pending, tools)
-            self._context.prompts[self._task.id] = known
+            if not isinstance(self._world, Partner):  # who may open otherwise the next time
+                self._context.prompts[self._task.id] = known
         return known
 
     async def _generate(self, ids: list[int], stops: Sequence[str] = ()) -> Completion:

@@ -113,6 +113,15 @@ class RolloutSettings(Settings):
     """Largest share of invalid trajectories in a step; above it the run stops."""
 
 
+class UserSettings(Settings):
+    """Who plays the user, where a suite's tasks are talks with one."""
+
+    url: str = ""
+    """Base URL of an OpenAI-compatible chat server; its key stands in RODS_WRITER_KEY."""
+    model: str = ""
+    """Model of that server; empty: the first one that it lists."""
+
+
 class SuiteSettings(Settings):
     """A published benchmark, `rods eval --suite NAME`."""
 
@@ -120,6 +129,7 @@ class SuiteSettings(Settings):
     """Where its data is; empty: the benchmark's package, for suites that have one."""
     categories: Texts = ()
     """Only these of its categories; empty: all."""
+    user: UserSettings = UserSettings()
     omit: Texts = ()
     """Tasks are left out, and counted, whose own names hold one of these texts."""
     tasks: int = Field(default=0, ge=0)

@@ -13,17 +13,16 @@ the package's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 from rods.config import RolloutSettings, RunConfig
-from rods.dialects import Dialect, Parsed
+from rods.dialects import Dialect
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
-from rods.evaluation.rules import Outcome, SuiteRules, unbounded
+from rods.evaluation.rules import Outcome, SuiteRules, executing, unbounded
 from rods.task import Task
 from rods.trajectory import Trajectory
-from rods.types import ParseVerdict, StopReason, ToolCall, ToolResult, ToolSpec
+from rods.types import StopReason, ToolCall, ToolResult
 
 STEPS = 21
 """Steps of a turn: the harness gives up when it has executed more than 20."""
@@ -50,7 +49,7 @@ class MultiTurn(SuiteRules):
 
     def dialect(self, dialect: Dialect) -> Dialect:
         """What can be read is executed; what cannot ends the turn."""
-        return cast("Dialect", _AsHarness(dialect))
+        return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> Outcome:
         """The checker's verdict on the calls that were executed, played again in a fresh world."""
@@ -96,22 +95,3 @@ class _HarnessWorld(BfclWorld):
     def _refused(self, call: ToolCall) -> ToolResult | None:
         """Nothing is refused; a function that the classes lack fails as a call."""
         return None
-
-
-class _AsHarness:
-    """A dialect whose verdicts are those of the harness: calls, or the end of the turn."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._dialect, name)
-
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation as the inner dialect does, then judge it as the harness would."""
-        parsed = self._dialect.parse(text, offered, truncated)
-        if not parsed.verdict.is_error:
-            return parsed
-        if parsed.calls:  # of tools that are not offered, or with arguments that do not fit
-            return Parsed(ParseVerdict.CALLS, parsed.calls)
-        return Parsed(ParseVerdict.ANSWER, answer=text)
