@@ -12,7 +12,8 @@ from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.collect import collect
-from rods.trainers.samples import Sample, loss_weights, pack, to_sample
+from rods.trainers.credit.peers import with_credit
+from rods.trainers.samples import Sample, host_row, loss_weights, pack, to_sample
 from rods.trainers.tree import grow
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
@@ -200,3 +201,28 @@ def test_a_tree_gives_every_sequence_back(rows, least):
 def test_without_a_threshold_nothing_is_computed_twice(rows):
     tree = grow([np.array(r, dtype=np.int64) for r in rows], 1)
     assert len(tree.ids) == len({tuple(r[: i + 1]) for r in rows for i in range(len(r))})
+
+
+def test_a_host_s_row_is_the_ledger_cut_behind_the_last_sampled_token():
+    spans = (Span((1, 2, 3), None), Span((4, 5), (-0.5, -1.0)), Span((6,), None),
+             Span((7, 8), (-2.0, -0.25)), Span((9, 9), None))  # fmt: skip
+    trajectory = Trajectory("t", 2, 0, 0, (), (), (), 1, spans, StopReason.DONE)
+    bare = host_row(trajectory, None)
+    assert (bare.prompt, bare.completion) == ([1, 2, 3], [4, 5, 6, 7, 8])
+    assert bare.mask == [1, 1, 0, 1, 1] and bare.logprobs == [-0.5, -1.0, 0.0, -2.0, -0.25]
+    assert bare.trained == [0] * 5 and bare.advantages == [0.0] * 5
+    whole = host_row(trajectory, to_sample(trajectory, 0.5))
+    assert whole.trained == whole.mask and whole.advantages == [0.5, 0.5, 0.0, 0.5, 0.5]
+    credit = np.array([0.0, 1.0, 0.0, -1.0], dtype=np.float32)
+    part = host_row(trajectory, with_credit(to_sample(trajectory, 0.5), credit))
+    assert part.trained == [0, 1, 0, 0, 1] and part.advantages == [0.0, 1.0, 0.0, 0.0, -1.0]
+    assert part.mask == whole.mask
+
+
+def test_what_must_not_be_shown_to_a_host_is_filled_in():
+    sampled = (Span((1,), None), Span((4,), (-0.5,)))
+    failed = Trajectory("t", 0, 0, 0, (), (), (), 1, sampled, StopReason.FAILURE, "down")
+    mute = Trajectory("t", 0, 0, 0, (), (), (), 1, sampled[:1], StopReason.DONE)
+    for trajectory in (failed, mute):
+        row = host_row(trajectory, None, filler=3)
+        assert (row.prompt, row.completion, row.mask, row.trained) == ([3], [3], [0], [0])

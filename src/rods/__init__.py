@@ -15,12 +15,18 @@ from rods.infra.install import VERSION as __version__
 
 if TYPE_CHECKING:
     from rods.assemble import train as train
+    from rods.assemble.hosted import hosted as hosted
     from rods.config import RunConfig as RunConfig
     from rods.config import load_config as load_config
 
-__all__ = ["RunConfig", "__version__", "load_config", "train"]
+__all__ = ["RunConfig", "__version__", "hosted", "load_config", "train"]
 
-_HOMES = {"RunConfig": "rods.config", "load_config": "rods.config", "train": "rods.assemble"}
+_HOMES = {
+    "RunConfig": "rods.config",
+    "hosted": "rods.assemble.hosted",
+    "load_config": "rods.config",
+    "train": "rods.assemble",
+}
 
 
 def __getattr__(name: str) -> object:

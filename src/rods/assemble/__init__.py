@@ -137,7 +137,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     ) -> list[dict[str, Any]]:
         return await suite.run(environment, policy, dialect, template, config.rollout, progress)
 
-    with _worker(config, run, sides) as synthesis:
+    with worker_of(config, sides, run.path) as synthesis:
         yield Parts(
             environment=environment,
             originals=sides.originals,
@@ -178,14 +178,13 @@ def _filter(config: RunConfig) -> Callable[[Sequence[Score]], bool]:
 
 
 @contextmanager
-def _worker(
-    config: RunConfig, run: RunDirectory, sides: Sides
-) -> Generator[SynthesisWorker | None]:
+def worker_of(config: RunConfig, sides: Sides, folder: Path) -> Generator[SynthesisWorker | None]:
+    """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
     if not grows(config):
         yield None
         return
     worker = SynthesisWorker(
-        run.path / "synthesis.sqlite",
+        folder / "synthesis.sqlite",
         WorkerSettings.of(
             config, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
         ),

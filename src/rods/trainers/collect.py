@@ -128,14 +128,15 @@ def collect(
     credits = _credits(kind, drawn, theirs, found, credit or Credit())
     samples: list[Sample] = []
     counts = Counter[str]()
-    for group, row, fault, advantage, by_token in zip(
-        drawn, theirs, faults, found, credits, strict=True
+    for index, group, row, fault, advantage, by_token in zip(
+        kept, drawn, theirs, faults, found, credits, strict=True
     ):
         if _informative(kind, advantage, by_token):
             counts["informative"] += 1
             sieve.count(fault)
             members = zip(group.trajectories, row, fault, advantage, by_token, strict=True)
-            samples += _samples(list(members), mask_env_tokens, counts)
+            made = _samples(list(members), mask_env_tokens, counts)
+            samples += [replace(sample, group=index) for sample in made]
     return Batch(
         samples=samples,
         groups=len(groups),

@@ -29,20 +29,31 @@ from rods.trainers.tree_attention import tree_attention
 
 def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
     """The peft model around `model`: adapters on all linear layers, alpha twice the rank."""
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"model.lora_rank needs peft: {install_line('train')}; or set it to 0."
-        ) from error
-    config = LoraConfig(
-        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
+    config = lora_config(rank)
+    from peft import get_peft_model
+
     with torch.random.fork_rng(), warnings.catch_warnings():
         # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
         warnings.simplefilter("ignore", FutureWarning)
         torch.manual_seed(seed)
         return cast("nn.Module", get_peft_model(model, config))
+
+
+def lora_config(rank: int) -> Any:
+    """peft's settings of these adapters.
+
+    Raises:
+        PrerequisiteError: peft is not installed.
+    """
+    try:
+        from peft import LoraConfig
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"model.lora_rank needs peft: {install_line('train')}; or set it to 0."
+        ) from error
+    return LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
 
 
 def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:

@@ -59,12 +59,15 @@ class Sample:
     """The same for every sampled token; `estimates`, where there are any, stand in its place."""
     task_id: str
     member: int
+    """Index within its group."""
     temperature: float = 1.0
     """What the logits were divided by at sampling; above 0."""
     reference: Floats | None = None
     """Log-probability of the sampled tokens under the frozen reference; shape (`sampled`,)."""
     reward: float = 0.0
     """What the whole trajectory earned."""
+    group: int = 0
+    """Index of its group among those of the update."""
     estimates: Estimates | None = None
     """Those of a critic, under `gae`."""
     credit: Floats | None = None
@@ -136,6 +139,58 @@ def to_sample(trajectory: Trajectory, advantage: float, mask_env_tokens: bool = 
         ids, mask, logprobs, advantage, trajectory.task_id, trajectory.member,
         trajectory.temperature,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A trajectory as host trainers read one: a prompt, and a completion to be trained on.
+
+    It ends with the last sampled token, on which nothing that follows depends.
+    """
+
+    prompt: list[int]
+    """Ids before the first sampled token."""
+    completion: list[int]
+    """Ids from there on, C of them."""
+    mask: list[int]
+    """1 where the policy sampled the id of the completion, else 0; length C."""
+    logprobs: list[float]
+    """Log-probability at sampling, 0 elsewhere; length C."""
+    trained: list[int]
+    """1 where the id carries loss, as the sample says; length C."""
+    advantages: list[float]
+    """Of each id of the completion, 0 where it carries no loss; length C."""
+
+
+def host_row(trajectory: Trajectory, sample: Sample | None, filler: int = 0) -> HostRow:
+    """The row of a trajectory.
+
+    Args:
+        trajectory: valid or not.
+        sample: what `collect` made of it; None: it carries no loss.
+        filler: id that stands twice, without loss, for what must not or cannot be shown: it is
+            invalid, or nothing was sampled.
+
+    Raises:
+        TokenError: see `to_sample`.
+    """
+    if not (trajectory.valid and trajectory.ledger.generated):
+        return HostRow([filler], [filler], [0], [0.0], [0], [0.0])
+    whole = to_sample(trajectory, 0.0)
+    first, last = np.flatnonzero(whole.mask)[[0, -1]].tolist()
+    part = slice(first, last + 1)
+    trained = np.zeros_like(whole.mask) if sample is None else sample.mask
+    advantages = np.zeros(len(whole), dtype=np.float32)
+    if sample is not None:
+        advantages[trained] = _advantages_of(sample)
+    return HostRow(
+        whole.ids[:first].tolist(),
+        whole.ids[part].tolist(),
+        whole.mask[part].astype(int).tolist(),
+        whole.logprobs[part].tolist(),
+        trained[part].astype(int).tolist(),
+        advantages[part].tolist(),
+    )
 
 
 def loss_tokens(trajectory: Trajectory, mask_env_tokens: bool = True) -> int:

@@ -1,0 +1,39 @@
+"""From settings to what a host trainer drives (docs/hosts.md).
+
+Owns the way from a configuration to a `HostedRun`. It loads no model: the host has one.
+
+    with hosted(load_config("rods", "quick")) as run:
+        CurriculumGRPOTrainer(run, grpo_args(run.config, "out")).train()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+
+from rods.assemble import worker_of
+from rods.assemble.refusals import require_calls, require_named
+from rods.assemble.tasks import environment_of, sides_of
+from rods.config import RunConfig
+from rods.envs.hints import hinted as hints
+from rods.trainers.hosted import HostedRun
+
+
+@contextmanager
+def hosted(config: RunConfig) -> Generator[HostedRun]:
+    """What a host trainer drives of a run; each of its processes makes one.
+
+    Args:
+        config: settings. Those of the update hold where the host takes them over.
+
+    Raises:
+        ConfigError: they name something that there is not, or leave nothing to train on.
+    """
+    require_named(config)
+    environment = environment_of(config)
+    sides = sides_of(config, environment)
+    require_calls(config, sides.originals)
+    worker = partial(worker_of, config, sides)
+    with HostedRun(config, environment, sides.originals, worker, hints) as run:
+        yield run

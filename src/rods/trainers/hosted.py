@@ -1,0 +1,277 @@
+"""A run whose loop belongs to a host trainer (TRL, verl): what the host asks of us, in plain calls.
+
+Owns draws, rollouts, scores and observations of one process of the host, and their state as one
+value. The first process owns the curriculum and the synthesis worker; the others only play. Never
+updates weights, and knows no host.
+
+    with hosted(config) as run:                     # rods.hosted
+        run.open(folder, state)                     # in the first process
+        dealt = run.deal(8, version)                # there too; the host hands them round
+        groups = run.play(dealt, model, tokenizer, weights, version)
+        scores = run.judge(dealt, groups)           # in the first process again
+        state = run.state_dict()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rods.config import RunConfig, parse_config
+from rods.curriculum.boundary import Judgement
+from rods.curriculum.online import OnlineCurriculum
+from rods.dialects import get_dialect
+from rods.env import Environment
+from rods.errors import StoreError, TrainError
+from rods.infra.files import locked
+from rods.parts import Synthesis
+from rods.policy import Engine, Weights
+from rods.reward import Score
+from rods.rewards import rewards_of
+from rods.rollout.episode import RolloutContext
+from rods.rollout.groups import Player
+from rods.rollout.preflight import preflight
+from rods.rollout.template import ChatTemplate
+from rods.store import MAY_CHANGE
+from rods.task import Task
+from rods.trainers.collect import Batch, Credit, Filters, collect
+from rods.trajectory import Group
+
+BUFFER, QUEUE, LOCK = "buffer.sqlite", "synthesis.sqlite", ".lock"
+"""Live files of the first process."""
+
+
+class Dealt(NamedTuple):
+    """A task that was drawn, as it goes to whoever plays it."""
+
+    task: Task
+    epoch: int
+    """The one that drew it."""
+    visit: int
+    """How often the same policy version played it before: other noise."""
+    hinted: bool
+    """Whether failed calls are answered with hints."""
+
+
+class HostedRun:
+    """One process's part of a run; close it at the end."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        environment: Environment,
+        originals: Sequence[Task],
+        worker: Callable[[Path], AbstractContextManager[Synthesis | None]],
+        hints: Callable[[Any], Any],
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            config: settings.
+            environment: opens the tasks' worlds.
+            originals: human tasks of the training side.
+            worker: starts synthesis with its queue in a folder.
+            hints: see `Parts.hints`.
+        """
+        self.config = config
+        self.judged: list[Judgement | None] = []
+        """Of the groups that were judged last."""
+        self._environment, self._originals = environment, originals
+        self._worker, self._hints = worker, hints
+        self._rewards = rewards_of(config.rewards.model_dump())
+        self._curriculum: OnlineCurriculum | None = None
+        self._context: RolloutContext | None = None
+        self._engine: Engine | None = None
+        self._visits: Counter[str] = Counter()
+        self._version, self._looked_at = -1, False
+        self._running = ExitStack()
+        self._loop = self._running.enter_context(asyncio.Runner())
+
+    def __enter__(self) -> HostedRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what runs: engine, worker, curriculum. What was saved stays."""
+        if self._engine is not None:
+            self._loop.run(self._engine.close())
+            self._engine = None
+        self._running.close()
+
+    # -- the curriculum, in the first process -----------------------------------------------
+
+    def open(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
+        """Begin anew, or go on from a state.
+
+        Args:
+            folder: of the live files: buffer and queue. Those of an earlier start are removed; the
+                queue's variants are kept where a state asks for them.
+            state: what `state_dict` said, here or on another machine.
+
+        Raises:
+            StoreError: another process runs in this folder, or the state belongs to other settings
+                or tasks.
+        """
+        if state is not None:
+            self._require_settings(state)
+        folder.mkdir(parents=True, exist_ok=True)
+        busy = f"{folder}: another process is training here. Stop it, or choose another folder."
+        self._running.callback(os.close, locked(folder / LOCK, busy))
+        for name in [BUFFER] if state is not None else [BUFFER, QUEUE]:
+            for stale in folder.glob(f"{name}*"):
+                stale.unlink()
+        synthesis = self._running.enter_context(self._worker(folder))
+        curriculum = OnlineCurriculum(
+            self.config, self._originals, folder / BUFFER, synthesis, None
+        )
+        self._running.callback(curriculum.close)
+        if state is not None:
+            curriculum.load_state_dict(state["curriculum"])
+            self._rewards.load_state_dict(json.loads(state["rewards"]))
+        self._curriculum = curriculum
+
+    def _require_settings(self, state: Mapping[str, Any]) -> None:
+        theirs = parse_config(json.loads(state["config"]), "the saved state")
+        changes = theirs.changed(self.config)
+        wrong = [text for text in changes if text.partition(":")[0] not in MAY_CHANGE]
+        if wrong:
+            raise StoreError(
+                "these settings decide what a run does and differ from those of the checkpoint: "
+                f"{'; '.join(wrong)}. Resume with the checkpoint's, or start anew."
+            )
+
+    @property
+    def opened(self) -> bool:
+        """Whether this process has the curriculum."""
+        return self._curriculum is not None
+
+    @property
+    def curriculum(self) -> OnlineCurriculum:
+        """That of the run; raises `TrainError` before `open` and in other processes."""
+        if self._curriculum is None:
+            raise TrainError("this process has no curriculum: call open() in the first process.")
+        return self._curriculum
+
+    @property
+    def over(self) -> bool:
+        """Whether every task of all stages was drawn."""
+        return self.curriculum.last and self.curriculum.drawn_out
+
+    def deal(self, n: int, version: int) -> list[Dealt]:
+        """The next tasks; fewer than `n` only at the end of all stages.
+
+        Args:
+            n: groups of a batch.
+            version: policy version that will play them.
+
+        Raises:
+            TrainError: all stages are played.
+        """
+        if version != self._version:
+            self._visits.clear()
+            self._version = version
+        dealt: list[Dealt] = []
+        # A draw starts one epoch at most; a host's batch has its size however small the pool is.
+        while leases := self.curriculum.draw(n - len(dealt)) if len(dealt) < n else []:
+            for task, epoch in leases:
+                hinted = self.curriculum.hints(epoch)
+                dealt.append(Dealt(task, epoch, self._visits[task.id], hinted))
+                self._visits[task.id] += 1
+        if not dealt:
+            raise TrainError("all stages are played: there is no task left to draw.")
+        return dealt
+
+    def judge(self, dealt: Sequence[Dealt], groups: Sequence[Group]) -> list[list[Score]]:
+        """Score what was played and let the curriculum see it; scores of each group's members.
+
+        Raises:
+            PolicyError: not one call of the first groups was understood.
+        """
+        if not self._looked_at:
+            preflight(groups)
+            self._looked_at = True
+        stages = [self.curriculum.stage_of(d.epoch) for d in dealt]
+        scores = [
+            self._rewards.score_group(stage.reward, group)
+            for stage, group in zip(stages, groups, strict=True)
+        ]
+        epochs = [d.epoch for d in dealt]
+        self.judged = self.curriculum.observe_all(zip(groups, scores, epochs, strict=True))
+        return scores
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the host does not save by itself; text, numbers and bytes alone."""
+        return {
+            "config": self.config.model_dump_json(),
+            "curriculum": self.curriculum.state_dict(),
+            "rewards": json.dumps(self._rewards.state_dict()),
+        }
+
+    # -- playing, in every process ----------------------------------------------------------
+
+    def begin(self, engine: Engine, template: ChatTemplate) -> None:
+        """Take an engine; it is started here and closed at the end."""
+        self._loop.run(engine.start())
+        self._engine = engine
+        self._context = RolloutContext(
+            self._environment,
+            engine,
+            get_dialect(self.config.model.dialect),
+            template,
+            self.config.rollout,
+            self.config.seed,
+            self.config.rollout.temperature,
+        )
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is an engine."""
+        return self._engine is not None
+
+    def play(self, dealt: Sequence[Dealt], weights: Weights, version: int) -> list[Group]:
+        """A group of each task, by these weights, in order.
+
+        Raises:
+            EnvError: too many trajectories are invalid (`rollout.max_invalid`).
+            TrainError: there is no engine yet.
+        """
+        return self._loop.run(self._play(dealt, weights, version))
+
+    async def _play(self, dealt: Sequence[Dealt], weights: Weights, version: int) -> list[Group]:
+        if self._engine is None or self._context is None:
+            raise TrainError("nothing can be played before begin() gave an engine.")
+        await self._engine.wake()
+        await self._engine.sync(weights, version)
+        size = self.config.rollout.k
+        player = Player(self._context, size, size * len(dealt))
+        playing = [
+            asyncio.create_task(player.group(d.task, d.visit, self._hints if d.hinted else None))
+            for d in dealt
+        ]
+        try:
+            groups = await asyncio.gather(*playing)
+        finally:
+            for task in playing:
+                task.cancel()
+            await asyncio.gather(*playing, return_exceptions=True)
+        await self._engine.sleep()
+        return groups
+
+    def collect(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Batch:
+        """Samples of an update as the local trainer makes them: advantages, filter, credit."""
+        train = self.config.train
+        return collect(
+            groups,
+            scores,
+            train.advantage,
+            filters=Filters(train.filter, train.filtering.window),
+            credit=Credit(train.credit, train.call.gamma),
+        )

@@ -1,0 +1,127 @@
+"""A run whose loop belongs to a host, without any host: it plays what `rods train` plays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pool_cases import config as small_config
+from rods.config import RunConfig
+from rods.envs.hints import hinted
+from rods.errors import PolicyError, StoreError, TrainError
+from rods.loop import train
+from rods.trainers.hosted import HostedRun
+from rods.trajectory import Group
+from test_loop import (
+    TEMPLATE,
+    Learner,
+    Mute,
+    NotesEnvironment,
+    Queue,
+    Screen,
+    Total,
+    parts,
+    start,
+    task_of,
+)
+
+
+@contextmanager
+def worker(folder: Path) -> Iterator[Queue]:
+    yield Queue()
+
+
+def hosted(config: RunConfig, engine: Learner | None = None) -> HostedRun:
+    run = HostedRun(config, NotesEnvironment(), [task_of(n) for n in range(1, 9)], worker, hinted)
+    run.begin(engine or Learner(), TEMPLATE)
+    return run
+
+
+def step(run: HostedRun, version: int, n: int = 4) -> list[dict[str, Any]]:
+    """One update of a host; the judgements, as they are logged."""
+    dealt = run.deal(n, version)
+    groups = run.play(dealt, Total(0.0), version)
+    run.judge(dealt, groups)
+    return [run.curriculum.log_row(judged) for judged in run.judged if judged]
+
+
+@pytest.mark.slow
+def test_the_host_s_run_is_the_local_one(tmp_path: Path) -> None:
+    """Same seed, same weights: the same draws, trajectories and judgements, to the last stage."""
+    config = small_config(curriculum="rods")
+    local = start(tmp_path / "local", config)
+    train(parts("rods"), local, Screen())
+    expected = [row["judgements"] for row in local.metrics() if row["kind"] == "step"]
+    with hosted(config) as run:
+        run.open(tmp_path / "hosted")
+        rows = []
+        while not run.over:
+            rows.append(step(run, len(rows)))
+    assert rows == expected
+    assert {row["origin"] for judged in rows for row in judged} == {"original", "variant"}
+
+
+def test_a_state_goes_on_where_it_was_saved(tmp_path: Path) -> None:
+    config = small_config()
+    with hosted(config) as run:
+        run.open(tmp_path / "one")
+        for version in range(5):
+            step(run, version)
+        state = run.state_dict()
+        rows = [step(run, 5), step(run, 6)]
+    with hosted(config) as lost:
+        lost.open(tmp_path / "two", state)
+        lost.deal(3, 5)  # played by nobody: drawn again after the resume
+        state = lost.state_dict()
+    with hosted(config) as again:
+        again.open(tmp_path / "two", state)
+        assert [step(again, 5), step(again, 6)] == rows
+    with hosted(small_config(seed=4)) as other, pytest.raises(StoreError, match="seed: 0 -> 4"):
+        other.open(tmp_path / "three", state)
+    patient = small_config(rollout={"k": 4, "tasks_per_step": 4, "concurrency": 2})
+    with hosted(patient) as other:
+        other.open(tmp_path / "three", state)
+        assert [step(other, 5), step(other, 6)] == rows, "settings of patience may change"
+
+
+def test_a_task_that_comes_twice_under_the_same_weights_gets_other_noise(tmp_path: Path) -> None:
+    with hosted(small_config()) as run:
+        run.open(tmp_path)
+        dealt = run.deal(20, 0)  # of three epochs with eight tasks each
+        assert Counter(d.visit for d in dealt) == {0: 8, 1: 8, 2: 4}
+        assert len({(d.task.id, d.epoch) for d in dealt}) == 20
+        played = run.play(dealt, Total(0.0), 0)
+        assert len({t.seed for g in played for t in g.trajectories}) == 20 * 4
+        assert {d.visit for d in run.deal(3, 1)} == {0}
+
+
+def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
+    with hosted(small_config(stages=[{"name": "x", "epochs": 1}]), Mute()) as run:
+        with pytest.raises(TrainError, match="no curriculum: call open"):
+            run.deal(1, 0)
+        run.open(tmp_path)
+        with pytest.raises(PolicyError, match="not one tool call was parsed"):
+            step(run, 0)
+        assert len(run.deal(99, 0)) == 4, "what is left of the only epoch"
+        with pytest.raises(TrainError, match="all stages are played"):
+            run.deal(1, 0)
+
+
+def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:
+    with hosted(small_config()) as run:
+        run.open(tmp_path)
+        dealt = run.deal(4, 0)
+        groups = run.play(dealt, Total(0.0), 0)
+        scores = run.judge(dealt, groups)
+        batch = run.collect(groups, scores)
+        assert batch.samples and batch.groups == 4
+        for sample in batch.samples:
+            group: Group = groups[sample.group]
+            trajectory = group.trajectories[sample.member]
+            assert group.task.id == sample.task_id
+            assert sample.ids.tolist() == trajectory.ledger.ids
