@@ -32,6 +32,7 @@ from typing import Any, NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, mounts, syscalls
 from rods.sandbox.editor import edit
+from rods.sandbox.observed import Output, descendants, memory
 from rods.sandbox.readable import anyone_may_read, coarse, libraries, lies_in, standard_library
 from rods.sandbox.scratch import Boxes
 
@@ -43,7 +44,6 @@ LOOK_SECONDS = 0.1
 """How often it looks at what a command holds."""
 USERS = (1 << 20, 1 << 30)
 """Where root takes a user from that nobody else is."""
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Config(TypedDict):
@@ -190,7 +190,7 @@ class Keeper:
         os.close(write)
         os.close(stdin)
         watch = os.pidfd_open(pid)
-        output = _Output(read, message["output"])
+        output = Output(read, message["output"])
         try:
             limit = self._until_end(watch, output, time.monotonic() + message["seconds"])
         finally:
@@ -203,7 +203,7 @@ class Keeper:
         text = output.text.replace(self.root, ".").replace(self.box, "..")
         return {"output": text, "code": code, "limit": limit}
 
-    def _until_end(self, watch: int, output: _Output, deadline: float) -> str:
+    def _until_end(self, watch: int, output: Output, deadline: float) -> str:
         """Which limit was met; nothing if the command ended by itself."""
         poll = select.poll()
         for descriptor in (watch, output.descriptor, self._control.fileno()):
@@ -232,10 +232,10 @@ class Keeper:
         used = self._boxes.used(self._number, self._me, self._config["file"])
         if used is None or (not self._boxes.sized and used > self._config["disk"]):
             return "disk"
-        pids = _descendants(self._me)
+        pids = descendants(self._me)
         if len(pids) > 2 * self._config["processes"]:
             return "processes"
-        return "memory" if sum(map(_memory, pids)) > self._config["memory"] else ""
+        return "memory" if sum(map(memory, pids)) > self._config["memory"] else ""
 
     def _end_all(self, pid: int = 0) -> int:
         """Kill all that lives within the confinement but ourselves; the status of `pid`.
@@ -316,41 +316,6 @@ ENVIRONMENT = {
 """What commands get; commits of the same files have the same names."""
 
 
-class _Output:
-    """What a command writes, up to a bound."""
-
-    def __init__(self, descriptor: int, most: int) -> None:
-        os.set_blocking(descriptor, False)
-        self.descriptor, self._most = descriptor, most
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    @property
-    def full(self) -> bool:
-        return self._size > self._most
-
-    @property
-    def text(self) -> str:
-        return b"".join(self._parts)[: self._most].decode(errors="replace")
-
-    def take(self) -> bool:
-        """Read what is there; False at the end."""
-        try:
-            part = os.read(self.descriptor, 1 << 16)
-        except BlockingIOError:
-            return True
-        if not self.full:
-            self._parts.append(part)
-        self._size += len(part)
-        return bool(part)
-
-    def drain(self) -> None:
-        """Read what is left of those who have ended."""
-        while self.take() and not self.full:
-            if not select.select([self.descriptor], [], [], 0)[0]:
-                return
-
-
 def _write_result(arguments: dict[str, object]) -> None:
     text, failed = edit(arguments)
     data = json.dumps([text, failed]).encode()
@@ -366,30 +331,6 @@ def _is_scoped() -> bool:
     except PermissionError:
         return lockdown.landlock_version() >= 6
     return False
-
-
-def _descendants(pid: int) -> list[int]:
-    """Processes that a process started, and those that they did."""
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        parent = waiting.pop()
-        with contextlib.suppress(OSError):
-            for thread in os.listdir(f"/proc/{parent}/task"):
-                with open(f"/proc/{parent}/task/{thread}/children") as file:
-                    children = [int(n) for n in file.read().split()]
-                found += children
-                waiting += children
-    return found
-
-
-def _memory(pid: int) -> int:
-    """Bytes in memory that a process has."""
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * PAGE
-    except OSError:
-        return 0  # it has just ended
 
 
 def main() -> None:

@@ -55,6 +55,25 @@ def _key(sample: Sample) -> tuple[bytes, bytes]:
     return sample.ids.tobytes(), sample.mask.tobytes()
 
 
+def _require_consistent(settings: TrainSettings, total_steps: int, longest: int) -> None:
+    """Raises `ConfigError`, see `LocalTrainer`."""
+    if 0 < settings.dual_clip <= 1:
+        raise ConfigError(
+            f"train.dual_clip: {settings.dual_clip} would clip the unchanged policy; expected "
+            "0 (off) or a number above 1."
+        )
+    if settings.schedule == "cosine" and total_steps < 1:
+        raise ConfigError(
+            'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
+            "in advance here (the pool of tasks grows). Set updates, or use the constant one."
+        )
+    if settings.aggregation == "constant" and longest < 1:
+        raise ConfigError(
+            'train.aggregation: "constant" divides by the longest trajectory; expected at '
+            f"least 1 token, got {longest} (rollout.generated_tokens)."
+        )
+
+
 class LocalTrainer:
     """Updates a model in place from groups of trajectories and their scores."""
 
@@ -87,21 +106,7 @@ class LocalTrainer:
                 aggregation `constant` no constant.
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
-        if 0 < settings.dual_clip <= 1:
-            raise ConfigError(
-                f"train.dual_clip: {settings.dual_clip} would clip the unchanged policy; expected "
-                "0 (off) or a number above 1."
-            )
-        if settings.schedule == "cosine" and total_steps < 1:
-            raise ConfigError(
-                'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
-                "in advance here (the pool of tasks grows). Set updates, or use the constant one."
-            )
-        if settings.aggregation == "constant" and longest < 1:
-            raise ConfigError(
-                'train.aggregation: "constant" divides by the longest trajectory; expected at '
-                f"least 1 token, got {longest} (rollout.generated_tokens)."
-            )
+        _require_consistent(settings, total_steps, longest)
         self.model = model
         """The model whose weights are trained (LoRA layers stand inside it)."""
         self.tokenizer = tokenizer

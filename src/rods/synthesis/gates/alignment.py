@@ -9,13 +9,14 @@ in or left out, a negation. Never reads what a message means, never looks for th
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from rods.synthesis.gates.masks import MASK, Role, masked, masks_of, roles_of, with_mask
+from rods.synthesis.gates.sentence import differs, is_phrase, phrased, uncourteous
 from rods.synthesis.structure.correspondence import (
     Pair,
     composed,
@@ -23,35 +24,14 @@ from rods.synthesis.structure.correspondence import (
     leaf_pairs,
     side_by_side,
 )
-from rods.synthesis.structure.dates import find_dates, iso
-from rods.synthesis.structure.domains import Domains, domains_of
-from rods.synthesis.structure.sources import NUMBER, Source, normal
-from rods.synthesis.structure.trace import Leaf, Path, Scalar, TraceStep, leaves
-from rods.synthesis.templates.vocabulary import word_lists
+from rods.synthesis.structure.domains import domains_of
+from rods.synthesis.structure.sources import Source, normal
+from rods.synthesis.structure.trace import Leaf, Scalar, TraceStep, leaves
 
 if TYPE_CHECKING:
     from rods.synthesis.gates.case import Facts
 
-LONGER = 2
-"""Words by which what stands in the place of other words may be longer: a name of two words."""
-LOST = 1
-"""Words that may be missing in one place."""
-MASKS, PHRASES = 0xE000, 0xF000
-"""Private characters that stand for values, and for phrases that mean the same."""
-_TOKEN = re.compile("[\ue000-\uf8ff]|[\\w@#$€£%&+/\u2019'-]+(?:\\.[\\w/]+)*")
-_MASK = re.compile("[\ue000-\uefff]")
 _FILE = re.compile(r"[\w-]+\.[A-Za-z]\w{1,4}")
-_NEGATIONS = "not no never don't doesn't won't can't cannot nothing none without neither nor"
-_NEGATION = frozenset(_NEGATIONS.split())
-
-
-class Role(NamedTuple):
-    """One scalar argument of the calls that a message asks for."""
-
-    call: int
-    """Which of these calls."""
-    name: str
-    path: Path
 
 
 class Pairs(NamedTuple):
@@ -94,23 +74,23 @@ class Retelling:
             {**before.steps, **dict(_paired(human, answered[0], variant, answered[1]))},
         )
         self._domains = domains_of(variant.environment)
-        self._old = _roles(human, place)
-        self._new = _roles(variant, index)
+        self._old = roles_of(human, place)
+        self._new = roles_of(variant, index)
 
     def problem(self) -> str | None:
         """What is wrong; None: it says the same with its own values."""
         if list(self._old) != list(self._new):
             return "its calls take other arguments than those of the turn that it reworks"
         old = self._human.task.turns[self._place].user
-        new = _uncourteous(self._variant.task.turns[self._index].user, old)
-        kept = {r for r, v in self._old.items() if v == self._new[r] and _is_phrase(v)}
-        old_masks, new_masks = _masks(self._old, kept), _masks(self._new, kept)
-        old = _phrased(_masked(old, self._old, old_masks, self._domains))
-        new = _phrased(_masked(new, self._new, new_masks, self._domains))
-        found = _differs(old, new, self._alike(old_masks, new_masks))
+        new = uncourteous(self._variant.task.turns[self._index].user, old)
+        kept = {r for r, v in self._old.items() if v == self._new[r] and is_phrase(v)}
+        old_masks, new_masks = masks_of(self._old, kept), masks_of(self._new, kept)
+        old = phrased(masked(old, self._old, old_masks, self._domains))
+        new = phrased(masked(new, self._new, new_masks, self._domains))
+        found = differs(old, new, self._alike(old_masks, new_masks))
         if found is not None:
             return found
-        heard = set(_MASK.findall(old)), set(_MASK.findall(new))
+        heard = set(MASK.findall(old)), set(MASK.findall(new))
         said = {r for r in old_masks if old_masks[r] in heard[0] and new_masks[r] in heard[1]}
         return self._apart() or self._strange(said) or self._turned(old, new)
 
@@ -213,9 +193,9 @@ class Retelling:
         key = normal(old)
         for index, place in self._before.turns.items():
             texts = self._human.task.turns[place].user, self._variant.task.turns[index].user
-            if _mask(texts[0], old, "\0", self._domains) != texts[0]:
+            if with_mask(texts[0], old, "\0", self._domains) != texts[0]:
                 new = self._new[role]
-                yield new if _mask(texts[1], new, "\0", self._domains) != texts[1] else None
+                yield new if with_mask(texts[1], new, "\0", self._domains) != texts[1] else None
         yield from (mine for theirs, mine in self._pairs(role) if normal(theirs) == key)
 
     def _pairs(self, role: Role) -> Iterator[Pair]:
@@ -275,135 +255,3 @@ def _began(facts: Facts, turn: int) -> int:
 
 def _arguments(step: TraceStep) -> Sequence[Leaf]:
     return leaves(dict(step.call.arguments))
-
-
-def _asked(facts: Facts, turn: int) -> list[TraceStep]:
-    place = facts.answer(turn)
-    return [step for step in facts.steps if step.turn == place]
-
-
-def _roles(facts: Facts, turn: int) -> dict[Role, Scalar]:
-    return {
-        Role(number, name, leaf.path): leaf.value
-        for number, step in enumerate(_asked(facts, turn))
-        for name, value in step.call.arguments.items()
-        for leaf in leaves(value)
-    }
-
-
-def _masks(roles: Mapping[Role, Scalar], kept: Set[Role]) -> dict[Role, str]:
-    """A character for each argument, without those that are kept; equal values have one."""
-    known: dict[str, str] = {}
-    return {
-        role: known.setdefault(normal(value), chr(MASKS + number))
-        for number, (role, value) in enumerate(roles.items())
-        if role not in kept
-    }
-
-
-def _masked(
-    text: str, roles: Mapping[Role, Scalar], masks: Mapping[Role, str], domains: Domains
-) -> str:
-    """A text with masks for the values that it says, the longest first."""
-    for role in sorted(masks, key=lambda role: -len(str(roles[role]))):
-        text = _mask(text, roles[role], masks[role], domains)
-    return text
-
-
-def _mask(text: str, value: Scalar, mask: str, domains: Domains) -> str:
-    if isinstance(value, bool) or value is None:
-        return text
-    date = iso(value) if isinstance(value, str) else None
-    if date is not None:
-        for mention in reversed(find_dates(text)):
-            if mention.matches(date):
-                text = text[: mention.start] + mask + text[mention.end :]
-    key = normal(value)
-    if not isinstance(value, str) or re.fullmatch(r"\d+(?:\.\d+)?", value):
-        text = NUMBER.sub(
-            lambda m: mask if normal(float(m.group().replace(",", ""))) == key else m.group(), text
-        )
-    if not isinstance(value, str):
-        return text
-    for name in domains.names_of(value):
-        text = _put(name, mask, text)
-    bare = value.lstrip("#@").rstrip(".")
-    for form, flags in ((value, 0), (bare, 0), (value, re.I), (bare, re.I)):
-        masked = _put(form, mask, text, flags) if len(form) > 1 else text
-        if masked != text:
-            return masked
-    return text
-
-
-def _put(form: str, mask: str, text: str, flags: int = 0) -> str:
-    return re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", mask, text, flags=flags)
-
-
-@functools.cache
-def _same_phrases() -> tuple[re.Pattern[str], Mapping[str, str]]:
-    found = {
-        phrase.lstrip("=").lower(): chr(PHRASES + number)
-        for number, group in enumerate(word_lists().openers)
-        for phrase in group
-    }
-    body = "|".join(re.escape(p) for p in sorted(found, key=len, reverse=True))
-    return re.compile(rf"(?<![\w'])(?:{body})(?![\w'])", re.I), found
-
-
-def _is_phrase(value: Scalar) -> bool:
-    return isinstance(value, str) and value.lower() in _same_phrases()[1]
-
-
-def _phrased(text: str) -> str:
-    """A text in which phrases that mean the same are the same."""
-    pattern, known = _same_phrases()
-    return pattern.sub(lambda match: known[match.group().lower()], text)
-
-
-def _uncourteous(text: str, model: str) -> str:
-    """A message without the greeting and the thanks that its model has not."""
-    lists = word_lists()
-    for lead in (*lists.greetings, *lists.connectors):
-        if text.startswith(f"{lead} ") and not model.startswith(f"{lead} "):
-            text = text[len(lead) + 1 :]
-            break
-    for tail in lists.closings:
-        if text.endswith(f" {tail}") and not model.endswith(f" {tail}"):
-            return text[: -len(tail) - 1]
-    return text
-
-
-def _differs(old: str, new: str, alike: Mapping[str, set[str]]) -> str | None:
-    """Where two masked texts say different things; None: words are replaced by words at most."""
-    before, after = (_TOKEN.findall(text.lower()) for text in (old, new))
-    renamed = [min(alike.get(token, {token})) for token in after]
-    matcher = difflib.SequenceMatcher(None, before, renamed, autojunk=False)
-    if 2 * sum(block.size for block in matcher.get_matching_blocks()) < len(before):
-        return f"it says {_shown(after)} where its model says {_shown(before)}"
-    for kind, i, j, k, m in matcher.get_opcodes():
-        gone, come = before[i:j], after[k:m]
-        if kind == "equal" or (len(gone) == len(come) and _fit(gone, come, alike)):
-            continue
-        masks = [t for t in (*gone, *come) if _MASK.fullmatch(t)]
-        added = {*come} & _NEGATION - {*gone}
-        if masks or added or len(come) > len(gone) + (LONGER if gone else 0):
-            return f"it says {_shown(come)} where its model says {_shown(gone)}"
-        if len(gone) > len(come) + LOST + (LONGER if come else 0):
-            return f"it leaves out {_shown(gone)}, which its model says"
-    return None
-
-
-def _fit(gone: Sequence[str], come: Sequence[str], alike: Mapping[str, set[str]]) -> bool:
-    """Whether words stand for words and values for the values of the same arguments."""
-    pairs = zip(gone, come, strict=True)
-    return not {*come} & _NEGATION - {*gone} and all(
-        a in alike.get(b, ()) if _MASK.fullmatch(b) else not _MASK.fullmatch(a) for a, b in pairs
-    )
-
-
-def _shown(words: Sequence[str]) -> str:
-    """Words for people; a mask is a value."""
-    texts = [
-        "(a value)" if _MASK.fullmatch(w) else w for w in words if not "\uf000" <= w <= "\uf8ff"
-    ]
-    return repr(" ".join(texts)) if texts else "nothing"
