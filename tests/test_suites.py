@@ -9,15 +9,23 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rods.config import load_config
+from rods.config import RunConfig, load_config
+from rods.envs import make_suite
 from rods.errors import ConfigError
 from rods.evaluation.rules import Outcome, SuiteRules
 from rods.evaluation.stats import mean_ci, mean_of_means
-from rods.evaluation.suites import SuiteRow, accuracies, chosen_tasks, suite_rows
+from rods.evaluation.suites import (
+    SuiteRow,
+    accuracies,
+    chosen_tasks,
+    saved_groups,
+    suite_rows,
+)
 from rods.report.suites import suite_table
 from rods.settings.rollout import SuiteSettings
 from rods.task import Task
 from rods.trajectory import Trajectory
+from rods.trajectory_codec import write_parquet
 from rods.types import StopReason, ToolCall
 from rollout_cases import script
 from suite_cases import play
@@ -32,7 +40,7 @@ class Notes(SuiteRules):
     averages: Mapping[str, Sequence[str]] = {"overall": ("one", "two"), "all": ("one", "two")}
     pooled = frozenset({"all"})
 
-    def __init__(self) -> None:
+    def __init__(self, config: RunConfig | None = None) -> None:
         self.environment = NotesEnvironment()
 
     def tasks(self) -> Sequence[Task]:
@@ -145,3 +153,31 @@ def test_the_suites_settings_stand_apart_from_the_shared_ones() -> None:
     assert load_config().evaluation.suite == SuiteSettings()
     own = [key for key in keys() if key.startswith("evaluation.suite.")]
     assert own and not set(own) & set(shared_keys())
+
+
+def test_a_suite_of_your_own_is_named_by_module_and_attribute(tmp_path: Path) -> None:
+    assert make_suite("test_suites:Notes", load_config()).name == "notes"
+    with pytest.raises(ConfigError, match="is not called with the configuration"):
+        make_suite("test_suites:row", load_config())
+    with pytest.raises(ConfigError, match="has no averages, dialect, environment, name"):
+        make_suite("test_suites:LessThanASuite", load_config())
+
+
+class LessThanASuite:
+    """Has a score alone."""
+
+    def __init__(self, config: RunConfig) -> None: ...
+
+    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+        return Outcome(True)
+
+
+def test_saved_trajectories_of_other_tasks_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = Notes()
+    groups = play(rules, rules.tasks(), script("[add(amount=2)]", "ok"), repeats=2)
+    write_parquet(tmp_path / "x.parquet", [t for g in groups for t in g.trajectories])
+    again = saved_groups(rules, rules.tasks()[:1], tmp_path / "x.parquet")
+    assert suite_rows(rules, again) == suite_rows(rules, groups[:1])
+    assert "6 trajectories are of tasks that were not asked for" in caplog.text

@@ -13,7 +13,7 @@ from typing import Any, cast
 from rods.config import RunConfig
 from rods.env import Environment, load_environment
 from rods.evaluation.rules import SuiteRules
-from rods.registry import Registry, require
+from rods.registry import Registry, require, takes
 
 ENVIRONMENTS = Registry(
     "env.name",
@@ -50,7 +50,7 @@ def make_suite(name: str, config: RunConfig) -> SuiteRules:
     Raises:
         ConfigError: there is none of this name, or it lacks a part of `SuiteRules`.
     """
-    made = SUITES.find(name)(config)
+    made = takes("--suite", name, SUITES.find(name), "the configuration")(config)
     require("--suite", name, made, SuiteRules)
     return cast("SuiteRules", made)
 

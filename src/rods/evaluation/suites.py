@@ -171,6 +171,9 @@ def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[G
                     "Name the suite that it was played in, and the same data."
                 )
             found[trajectory.task_id].append(trajectory)
+    others = sum(len(many) for key, many in found.items() if key not in wanted)
+    if others:
+        _LOG.warning("%s: %d trajectories are of tasks that were not asked for", path, others)
     return [
         Group(wanted[key], tuple(found[key]), min(t.policy_version for t in found[key]))
         for key in wanted

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from rods.dialects.base import has_nested
 from rods.env import TurnVerdict
 from rods.envs.function_call.world import tools_of
 from rods.envs.suites.host import Done, Host, RaisedError, Ref
@@ -89,7 +90,7 @@ class AceWorld(Turns):
         self._expect_turn("call")
         self._calls += 1
         owners = [ref for name, ref in self._refs.items() if call.name in self._methods[name]]
-        if not owners or any(isinstance(v, ToolCall) for v in call.arguments.values()):
+        if not owners or has_nested(call):
             return ToolResult(f"Error during execution: name '{call.name}' is not defined", True)
         try:
             done = [self._host.do(ref, call.name, call.arguments) for ref in owners]

@@ -18,6 +18,7 @@ import json
 import multiprocessing
 import os
 import pkgutil
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -148,6 +149,7 @@ class Host:
 
 def _serve(pipe: Connection, folder: str) -> None:
     """The process: answer until nobody asks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
     os.chdir(folder)
     sys.path.insert(0, folder)
     kept: dict[int, Any] = {}
