@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from test_loop import (
     start,
     task_of,
 )
+from verbs import rods
 
 
 @contextmanager
@@ -110,6 +112,16 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
         assert len(run.deal(99, 0)) == 4, "what is left of the only epoch"
         with pytest.raises(TrainError, match="all stages are played"):
             run.deal(1, 0)
+
+
+def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("rods.trainers.trl")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "trl", None)
+    assert rods("trl", "--dry-run", monkeypatch=monkeypatch) == 2
+    assert "the TRL adapter needs trl: pip install" in capsys.readouterr().err
 
 
 def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:

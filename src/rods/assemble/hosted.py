@@ -16,6 +16,7 @@ from rods.assemble import worker_of
 from rods.assemble.refusals import require_calls, require_named
 from rods.assemble.tasks import environment_of, sides_of
 from rods.config import RunConfig
+from rods.engines.threads import set_threads
 from rods.envs.hints import hinted as hints
 from rods.trainers.hosted import HostedRun
 
@@ -31,6 +32,8 @@ def hosted(config: RunConfig) -> Generator[HostedRun]:
         ConfigError: they name something that there is not, or leave nothing to train on.
     """
     require_named(config)
+    if config.model.threads:  # else the host's own number holds
+        set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
     require_calls(config, sides.originals)

@@ -28,6 +28,7 @@ from rods.cli.serve_policy import serve_policy
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
+from rods.cli.trl import trl
 from rods.errors import Interrupted, RodsError
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 _VERBS = {
     "train": train,
+    "trl": trl,
     "eval": evaluate,
     "check": check,
     "synth": synth,

@@ -136,6 +136,7 @@ class HostedRun:
         if state is not None:
             curriculum.load_state_dict(state["curriculum"])
             self._rewards.load_state_dict(json.loads(state["rewards"]))
+            self._looked_at = True
         self._curriculum = curriculum
 
     def _require_settings(self, state: Mapping[str, Any]) -> None:

@@ -1,0 +1,57 @@
+"""`rods trl`: a recipe inside TRL's GRPOTrainer, also under `torchrun` and `accelerate launch`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from rods.cli.common import Profile, overrides, say
+from rods.config import FULL, SMALL, load_config
+from rods.errors import Interrupted
+from rods.infra.dotted import override
+
+OWN = "trl."
+"""Arguments of GRPOConfig follow this: `--trl.logging_steps 5`."""
+
+
+def trl(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Option(help="A bundled recipe, or a .toml file.")] = "rods",
+    model: Annotated[
+        str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
+    ] = "",
+    profile: Profile = "",
+    folder: Annotated[str, typer.Option("--out", help="TRL's output folder.")] = "runs/trl",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print GRPOConfig as the recipe sets it; stop.")
+    ] = False,
+) -> None:
+    """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
+    asked = overrides(context.args)
+    if model:
+        asked.append(f"model.name={json.dumps(model)}")
+    theirs: dict[str, Any] = {}
+    for text in asked:
+        if text.startswith(OWN):
+            override(theirs, text.removeprefix(OWN))
+    ours = [text for text in asked if not text.startswith(OWN)]
+    config = load_config(recipe, profile or (FULL if model else SMALL), ours)
+    from rods.assemble.hosted import hosted
+    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
+
+    args = grpo_args(config, folder, **{"report_to": "none", **theirs})
+    if dry_run:
+        say(str(args))
+        return
+    with hosted(config) as run:
+        try:
+            CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=resume or None)
+        except KeyboardInterrupt as stop:
+            again = f"rods trl --out {folder} --resume"
+            raise Interrupted(f"interrupted. From the last checkpoint: {again}") from stop
+    say(f"done. Checkpoints: {folder}")

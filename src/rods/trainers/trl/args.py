@@ -1,0 +1,139 @@
+"""A recipe as TRL's GRPOConfig, and what TRL cannot take over of one.
+
+Owns the table of names. TRL's other arguments pass through untouched.
+
+    args = grpo_args(config, "out", logging_steps=1)
+    require_same(config, args)                      # raises ConfigError
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from rods.config import RunConfig
+from rods.errors import ConfigError
+from rods.trainers.loading import pick_device, uses_bfloat16
+
+AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
+"""TRL's `loss_type` for `train.aggregation`."""
+
+
+def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
+    """The `GRPOConfig` of a recipe.
+
+    Args:
+        config: settings.
+        output_dir: TRL's folder.
+        others: arguments of `GRPOConfig`, which win.
+
+    Raises:
+        ConfigError: TRL has no such thing as a setting asks for, nothing says how long to train,
+            or the processes cannot share a batch evenly.
+    """
+    require_known(config)
+    train, rollout = config.train, config.rollout
+    rows, ranks = rollout.k * rollout.tasks_per_step, int(os.environ.get("WORLD_SIZE", "1"))
+    share = others.get("per_device_train_batch_size", rollout.k)
+    if rows % (share * ranks):
+        raise ConfigError(
+            f"{ranks} processes with {share} rows each do not part the {rows} trajectories of an "
+            "update evenly (rollout.k * rollout.tasks_per_step). Set per_device_train_batch_size."
+        )
+    parts = rows // (share * ranks)
+    wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)
+    gathered = max(n for n in range(1, wanted + 1) if parts % n == 0)
+    steps = parts // gathered * train.epochs
+    device = pick_device(config.model)
+    if not (config.updates or "max_steps" in others):
+        raise ConfigError("updates = 0: TRL must be told how long to train. Set updates.")
+    given: dict[str, Any] = {
+        "output_dir": output_dir,
+        "seed": config.seed,
+        "max_steps": config.updates * steps,
+        "num_generations": rollout.k,
+        "generation_batch_size": rows,
+        "per_device_train_batch_size": share,
+        "gradient_accumulation_steps": gathered,
+        "num_iterations": train.epochs,
+        "temperature": rollout.temperature,
+        "top_p": rollout.top_p,
+        "max_completion_length": rollout.generated_tokens,
+        "learning_rate": train.lr,
+        "lr_scheduler_type": "cosine" if train.schedule == "cosine" else "constant_with_warmup",
+        "warmup_steps": train.warmup * steps,
+        "adam_beta2": 0.999,
+        "weight_decay": train.local.weight_decay,
+        "max_grad_norm": train.local.grad_clip,
+        "gradient_checkpointing": train.local.gradient_checkpointing,
+        "bf16": uses_bfloat16(config.model, device),
+        "use_cpu": device.type == "cpu",
+        "beta": train.kl,
+        "entropy_coef": train.entropy,
+        "epsilon": train.clip_low,
+        "epsilon_high": 1 + train.clip_high if train.loss == "cispo" else train.clip_high,
+        "delta": train.dual_clip or None,
+        "loss_type": "cispo" if train.loss == "cispo" else AGGREGATIONS[train.aggregation],
+        "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
+        "disable_dropout": True,
+        "shuffle_dataset": False,
+        "ignore_data_skip": True,
+        "save_steps": train.local.checkpoint_steps * steps,
+        "logging_steps": 1,
+    }
+    return importlib.import_module("trl").GRPOConfig(**{**given, **others})
+
+
+def require_known(config: RunConfig) -> None:
+    """Refuse settings of the update that TRL would leave out; raises `ConfigError`."""
+    train = config.train
+    missing = {
+        f'train.advantage = "{train.advantage}"': train.advantage == "gae",
+        'train.kl_in = "reward"': bool(train.kl) and train.kl_in == "reward",
+        'train.correction.method = "truncated"': train.correction.method == "truncated",
+        "train.mask_env_tokens = false": not train.mask_env_tokens,
+        "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
+        "train.filtering.redraw": train.filtering.redraw > 0,
+        'train.aggregation with train.loss = "cispo"': train.loss == "cispo"
+        and train.aggregation != "token",
+        'train.clip_low below 1 with train.loss = "cispo"': train.loss == "cispo"
+        and train.clip_low < 1,
+        f'rollout.schedule = "{config.rollout.schedule}"': config.rollout.schedule
+        != "asynchronous",
+        f'engine.name = "{config.engine.name}"': config.engine.name not in ("auto", "hf"),
+        "evaluation.every": config.evaluation.every > 0,
+    }
+    asked = [name for name, wrong in missing.items() if wrong]
+    if asked:
+        raise ConfigError(
+            f"TRL's GRPOTrainer has nothing for {', '.join(asked)}. Change it, or train with "
+            "`rods train`."
+        )
+
+
+def require_same(config: RunConfig, args: Any) -> None:
+    """Refuse arguments that say otherwise than the settings; raises `ConfigError`."""
+    require_known(config)
+    rollout = config.rollout
+    pairs = {
+        "num_generations (rollout.k)": (args.num_generations, rollout.k),
+        "generation_batch_size (rollout.k * rollout.tasks_per_step)": (
+            args.generation_batch_size,
+            rollout.k * rollout.tasks_per_step,
+        ),
+        "temperature (rollout.temperature)": (args.temperature, rollout.temperature),
+        "top_p (rollout.top_p)": (args.top_p, rollout.top_p),
+        "use_vllm": (args.use_vllm, False),
+        "scale_rewards (advantages are those of train.advantage)": (args.scale_rewards, "group"),
+        "eval_strategy (rods eval plays a checkpoint)": (args.eval_strategy, "no"),
+    }
+    wrong = [f"{name}: {ours!r}, expected {theirs!r}" for name, (ours, theirs) in pairs.items()
+             if ours != theirs]  # fmt: skip
+    if args.max_steps < 1:
+        wrong.append(f"max_steps: {args.max_steps}, expected at least 1")
+    if wrong:
+        raise ConfigError(
+            f"these arguments of GRPOConfig contradict the run's settings: {'; '.join(wrong)}. "
+            "grpo_args(config, output_dir) gives those of the settings."
+        )

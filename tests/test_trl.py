@@ -1,0 +1,299 @@
+"""The TRL adapter through TRL's own entrance: its trainer, its loader, its checkpoints.
+
+The bundled policy on the benchmark, variants by the real worker. `.ci/hosts` runs these tests.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+import rods
+from pool_cases import FakeQueue
+from rods.config import RunConfig
+from rods.curriculum.online import OnlineCurriculum
+from rods.errors import ConfigError, StoreError
+from rods.reward import Score
+from rods.store import RunDirectory
+from rods.trainers.hosted import Dealt
+from rods.trainers.samples import to_sample
+from rods.trajectory import Group
+from worker_cases import ThreadProcess
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.hosts,
+    pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="needs trl: .ci/hosts"),
+    pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
+]
+
+STEPS = 4
+SMALL = [
+    *(f"updates={STEPS}", "rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=4"),
+    *("rollout.generated_tokens=48", "rollout.step_tokens=24", "model.threads=1"),
+    *("boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0"),
+    *("replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0"),
+    *("train.minibatch=0", "train.schedule=constant", "train.aggregation=token"),
+    *("train.local.checkpoint_steps=1", "train.credit=trajectory"),
+    *("evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=0"),
+    'stages=[{name="all", epochs=9, expand=true}]',
+]
+
+
+class Batch(NamedTuple):
+    """What one generation was made of, and what TRL's trainer gets of it."""
+
+    dealt: list[Dealt]
+    groups: list[Group]
+    scores: list[list[Score]]
+    rows: list[dict[str, Any]]
+    """Judgements as they are logged."""
+    output: dict[str, torch.Tensor]
+
+
+class Trained(NamedTuple):
+    config: RunConfig
+    folder: Path
+    batches: list[Batch]
+    log: list[dict[str, Any]]
+
+
+def small(*changes: str) -> RunConfig:
+    return rods.load_config("rods", "quick", [*SMALL, *changes])
+
+
+def train(folder: Path, config: RunConfig, **others: Any) -> Trained:
+    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
+
+    batches: list[Batch] = []
+
+    class Watched(CurriculumGRPOTrainer):
+        def _generate_and_score_completions(self, inputs: Any) -> dict[str, torch.Tensor]:
+            output = super()._generate_and_score_completions(inputs)
+            rows = [run.curriculum.log_row(j) for j in run.judged if j is not None]
+            batches.append(Batch(*seen, rows, dict(output)))
+            return output
+
+    with rods.hosted(config) as run:
+        seen: list[Any] = []
+        judge = run.judge
+
+        def watch(dealt: list[Dealt], groups: list[Group]) -> list[list[Score]]:
+            seen[:] = dealt, groups, judge(dealt, groups)
+            return seen[2]
+
+        run.judge = watch  # type: ignore[method-assign]
+        trainer = Watched(run, grpo_args(config, str(folder), report_to="none", **others))
+        trainer.train()
+        return Trained(config, folder, batches, trainer.state.log_history)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A whole training; variants are made by a thread of this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rods.synthesis.worker.client.Popen", ThreadProcess)
+        return train(tmp_path_factory.mktemp("trl") / "out", small())
+
+
+def require_injection(trained: Trained) -> None:
+    """Variants that were ordered in epoch 0 are played by TRL in epoch 1, and none before."""
+    played = [d for batch in trained.batches for d in batch.dealt]
+    assert {d.epoch for d in played} == {0, 1}
+    assert all(d.task.is_original for d in played if d.epoch == 0)
+    variants = [d.task for d in played if d.epoch == 1 and not d.task.is_original]
+    first = {d.task.id for d in played if d.epoch == 0}
+    assert variants and all(set(t.provenance.ancestors) <= first for t in variants)
+
+
+def test_a_task_injected_at_epoch_n_is_drawn_at_n_plus_1(trained: Trained) -> None:
+    require_injection(trained)
+    assert len(trained.batches) == STEPS and all(len(b.dealt) == 2 for b in trained.batches)
+
+
+@pytest.mark.usefixtures("worker_thread")
+def test_without_replay_the_contract_is_broken(tmp_path: Path) -> None:
+    """What the test above asserts fails where nothing is injected."""
+    fixed = train(tmp_path / "out", small("replay.inject=0.0", "updates=3"))
+    assert {d.epoch for batch in fixed.batches for d in batch.dealt} == {0, 1}
+    with pytest.raises(AssertionError):
+        require_injection(fixed)
+
+
+def test_invariant_1_masks_are_exact_token_by_token(trained: Trained) -> None:
+    inserted = 0
+    for batch in trained.batches:
+        out = batch.output
+        trajectories = [t for g in batch.groups for t in g.trajectories]
+        assert len(trajectories) == len(out["completion_ids"]) == 4
+        for i, trajectory in enumerate(trajectories):
+            ledger = trajectory.ledger
+            prompt = out["prompt_ids"][i][out["prompt_mask"][i].bool()].tolist()
+            size = int(out["completion_mask"][i].sum())
+            completion = out["completion_ids"][i][:size].tolist()
+            whole = prompt + completion
+            assert whole == ledger.ids[: len(whole)], "sampled ids, never encoded again"
+            assert not any(ledger.mask[len(whole) :]) and ledger.mask[len(whole) - 1]
+            mask = ledger.mask[len(prompt) : len(whole)]
+            assert not any(ledger.mask[: len(prompt)]) and mask[0]
+            trained_on = out["tool_mask"][i][:size].tolist()
+            assert trained_on == mask or not any(trained_on), "all that was sampled, or nothing"
+            assert not out["tool_mask"][i][size:].any()
+            logprobs = torch.tensor(ledger.logprobs[len(prompt) : len(whole)])
+            assert torch.equal(out["old_per_token_logps"][i][:size], logprobs)
+            inserted += mask.count(0)
+    assert inserted > 50, "the environment spoke within completions"
+
+
+def test_the_boundary_sees_what_the_local_trainer_shows_it(
+    trained: Trained, tmp_path: Path
+) -> None:
+    """The same trajectories, observed as `rods train` does it, give the same judgements."""
+    originals = {d.task.id: d.task for d in trained.batches[0].dealt + trained.batches[1].dealt}
+    local = OnlineCurriculum(
+        trained.config, list(originals.values()), tmp_path / "local.sqlite", FakeQueue()
+    )
+    for batch in trained.batches[:2]:
+        drawn = local.draw(2)
+        assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in batch.dealt]
+        triples = [(g, s, 0) for g, s in zip(batch.groups, batch.scores, strict=True)]
+        judged = local.observe_all(triples)
+        assert [local.log_row(j) for j in judged if j] == batch.rows
+    local.close()
+
+
+def test_the_first_update_is_that_of_rods_train(trained: Trained, tmp_path: Path) -> None:
+    """Same seed, same start: the same draws, trajectories, judgements and gradient."""
+    config = small("updates=1")
+    run: RunDirectory = rods.train(config, str(tmp_path / "local"))
+    [local] = [row for row in run.metrics() if row["kind"] == "step"]
+    assert local["judgements"] == trained.batches[0].rows
+    assert trained.log[0]["grad_norm"] == pytest.approx(local["grad_norm"], rel=0.02)
+    assert trained.log[0]["rods/boundary"] == local["buffer"]["boundary"]  # type: ignore[index]
+
+
+def test_advantages_are_those_of_the_recipe(trained: Trained) -> None:
+    for batch in trained.batches:
+        rows = iter(batch.output["advantages"])
+        for group, scores in zip(batch.groups, batch.scores, strict=True):
+            values = torch.tensor([s.value for s in scores])
+            flat = bool(values.std() < 1e-12)
+            for trajectory, value, row in zip(group.trajectories, values, rows, strict=False):
+                sample = to_sample(trajectory, 0.0)
+                found = row[row != 0]
+                assert flat or value == values.mean() or len(found) == sample.sampled
+                assert all(torch.sign(found) == torch.sign(value - values.mean()))
+
+
+def command(folder: Path, *more: str) -> list[str]:
+    return ["-m", "rods.cli.main", "trl", "--out", str(folder), *(f"--{t}" for t in SMALL), *more]
+
+
+def visits(checkpoint: Path, folder: Path) -> list[tuple[Any, ...]]:
+    """All judgements in a checkpoint's pool, in the order of the draws."""
+    state = torch.load(checkpoint / "rods.pt", weights_only=True)["curriculum"]
+    path = folder / "pool.sqlite"
+    path.write_bytes(state["buffer"])
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
+        rows = db.execute(
+            "SELECT d.epoch, d.position, d.task_id, d.status, v.rbar, v.variance, v.version "
+            "FROM draws d LEFT JOIN visits v USING(epoch, task_id) ORDER BY 1, 2"
+        ).fetchall()
+    db.close()
+    return rows
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
+    trained: Trained, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    begun = [sys.executable, *command(out)]
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen(begun, stdout=log, stderr=log, env=environment())
+        wait_for(out / "checkpoint-2" / "trainer_state.json", running)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    assert not (out / f"checkpoint-{STEPS}").exists()
+    again = [sys.executable, *command(out, "--resume")]
+    made = subprocess.run(again, capture_output=True, text=True, timeout=600, env=environment())
+    assert made.returncode == 0, made.stderr
+    last = visits(out / f"checkpoint-{STEPS}", tmp_path)
+    assert last == visits(trained.folder / f"checkpoint-{STEPS}", tmp_path)
+    assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
+
+
+def wait_for(path: Path, running: subprocess.Popen[bytes], seconds: float = 500.0) -> None:
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert running.poll() is None and time.monotonic() < end, path
+        time.sleep(0.2)
+    time.sleep(0.5)  # it is written last
+
+
+def test_two_processes_play_what_one_plays(trained: Trained, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    words = [sys.executable, *launcher, *command(out, "--updates", "2")]
+    made = subprocess.run(words, capture_output=True, text=True, timeout=900, env=environment())
+    assert made.returncode == 0, made.stderr
+    both = visits(out / "checkpoint-2", tmp_path)
+    one = visits(trained.folder / "checkpoint-2", tmp_path)
+    assert both[:2] == one[:2], "before an update the weights are the same to the last bit"
+    assert [row[:4] for row in both] == [row[:4] for row in one]
+    assert all(row[3] == "done" for row in both)
+
+
+def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: Path) -> None:
+    from rods.trainers.trl.trainer import read_state
+
+    with pytest.raises(StoreError, match="knows no curriculum"):
+        read_state(tmp_path)
+    (tmp_path / "rods.pt").write_bytes(
+        (trained.folder / "checkpoint-1" / "rods.pt").read_bytes()[:-500]
+    )
+    with pytest.raises(StoreError, match="damaged"):
+        read_state(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (["train.advantage=gae", "train.credit=trajectory"], 'train.advantage = "gae"'),
+        (["train.correction.method=truncated"], "truncated"),
+        (["rollout.schedule=pipelined"], "rollout.schedule"),
+        (["engine.name=vllm"], "engine.name"),
+        (["updates=0"], "updates = 0"),
+    ],
+)
+def test_what_trl_has_not_is_refused(changes: Sequence[str], named: str, tmp_path: Path) -> None:
+    from rods.trainers.trl import grpo_args
+
+    with pytest.raises(ConfigError, match=named):
+        grpo_args(small(*changes), str(tmp_path))
+
+
+def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> None:
+    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
+
+    with rods.hosted(small()) as run:
+        args = grpo_args(run.config, str(tmp_path), temperature=0.5)
+        with pytest.raises(ConfigError, match=r"rollout.temperature\): 0.5, expected 1"):
+            CurriculumGRPOTrainer(run, args)
+        args = grpo_args(run.config, str(tmp_path))
+        with pytest.raises(ConfigError, match="CurriculumGRPOTrainer got reward_funcs"):
+            CurriculumGRPOTrainer(run, args, reward_funcs=[len])
