@@ -36,6 +36,7 @@ from rods.errors import StoreError
 from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
 from rods.infra.files import disk, locked, text_of, write_atomic
 from rods.infra.install import VERSION
+from rods.infra.lines import LineLog
 from rods.infra.origin import now, origin
 from rods.types import Json
 
@@ -108,6 +109,7 @@ class RunDirectory:
         self.manifest = manifest
         self.checkpoints = Checkpoints(path / "checkpoint")
         self.trajectories = path / "trajectories"
+        self._log = LineLog(path / METRICS)
         self.watchers: list[Callable[[Mapping[str, Json]], None]] = []  # told of what is logged
 
     def _claim(self) -> None:
@@ -327,16 +329,7 @@ class RunDirectory:
         """
         if not isinstance(record.get("step"), int):
             raise StoreError(f"a record of {METRICS} needs a whole number `step`, got {record}.")
-        path = self.path / METRICS
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-        with disk(path, "writing"), path.open("ab") as out:
-            size = out.tell()
-            try:
-                out.write(line.encode())
-                out.flush()
-            except OSError:
-                os.truncate(path, size)
-                raise
+        self._log.append(record)
         for watch in self.watchers:
             watch(record)
 
@@ -346,19 +339,7 @@ class RunDirectory:
         Raises:
             StoreError: a line before the last is damaged.
         """
-        path = self.path / METRICS
-        if not path.is_file():
-            return []
-        *lines, _torn = path.read_text(encoding="utf-8", errors="replace").split("\n")
-        records: list[dict[str, Json]] = []
-        for number, line in enumerate(lines, 1):
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                raise StoreError(
-                    f"{path}:{number}: not JSON: {error}. Remove this line to go on."
-                ) from error
-        return records
+        return self._log.records()
 
     def _cut(self) -> None:
         """Forget what was logged after the checkpoint; those steps are done again."""
@@ -375,10 +356,7 @@ class RunDirectory:
                     f"is rods {VERSION}, which reads format {FORMAT}. Go on with the rods that "
                     "made it, or remove this folder to go on from the checkpoint before it."
                 )
-        path = self.path / METRICS
-        if path.is_file():
-            with disk(path, "cutting"):
-                os.truncate(path, min(size, path.stat().st_size))
+        self._log.cut(size)
         for file in self.trajectories.glob("step-*.parquet"):
             if step_of(file.stem) > step:
                 file.unlink()
@@ -401,14 +379,7 @@ class RunDirectory:
 
     def checkpoint(self, step: int) -> AbstractContextManager[Path]:
         """Write a checkpoint, as `Checkpoints.write` does; it remembers how long the log is."""
-        return self.checkpoints.write(
-            step, lambda: {"format": FORMAT, "metrics": self._sync_metrics()}
-        )
-
-    def _sync_metrics(self) -> int:
-        with (self.path / METRICS).open("ab") as out:
-            os.fsync(out.fileno())
-            return out.tell()
+        return self.checkpoints.write(step, lambda: {"format": FORMAT, "metrics": self._log.sync()})
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """The checkpoint to resume from; None before the first."""

@@ -1,0 +1,70 @@
+"""A log of JSON records, one a line: appended whole, read whole, cut where a checkpoint stood.
+
+Owns its safety: a kill, or a full disk, at any moment leaves what was there. What a record says is
+its writer's business.
+
+    log = LineLog(path)
+    log.append({"kind": "step", "step": 1})
+    log.cut(log.sync())
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from rods.errors import StoreError
+from rods.infra.files import disk
+from rods.types import Json
+
+
+class LineLog:
+    """One file of records; made by the first one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, record: Mapping[str, Json]) -> None:
+        """Add one record; raises `StoreError` if it cannot be written (what was there stays)."""
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        with disk(self.path, "writing"), self.path.open("ab") as out:
+            size = out.tell()
+            try:
+                out.write(line.encode())
+                out.flush()
+            except OSError:
+                os.truncate(self.path, size)
+                raise
+
+    def records(self) -> list[dict[str, Json]]:
+        """All whole records. A last line that was torn by a kill is left out: it is owed again.
+
+        Raises:
+            StoreError: a line before the last is damaged.
+        """
+        if not self.path.is_file():
+            return []
+        *lines, _torn = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        found: list[dict[str, Json]] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                raise StoreError(
+                    f"{self.path}:{number}: not JSON: {error}. Remove this line to go on."
+                ) from error
+        return found
+
+    def sync(self) -> int:
+        """Bytes of the log, all of them on the disk."""
+        with self.path.open("ab") as out:
+            os.fsync(out.fileno())
+            return out.tell()
+
+    def cut(self, size: int) -> None:
+        """Forget what stands behind so many bytes."""
+        if self.path.is_file():
+            with disk(self.path, "cutting"):
+                os.truncate(self.path, min(size, self.path.stat().st_size))
