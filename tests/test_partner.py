@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from rods.env import World
+from rods.envs.elsewhere.messages import Hosted
+from rods.envs.hints import hinted
+from rods.errors import TaskError
 from rods.policy import ScriptedPolicy
 from rods.task import Task
 from rods.types import ParseVerdict, ToolCall
@@ -60,3 +65,10 @@ def test_each_talk_reads_its_own_opening() -> None:
     (group,) = play_groups([TASK], policy, Talkative(), k=3)
     prompts = {TEMPLATE.decode(t.spans[0].ids) for t in group.trajectories}
     assert len(prompts) == 3
+
+
+def test_a_talk_goes_on_under_hints_and_is_refused_elsewhere() -> None:
+    world: Any = hinted(Talkative().open(TASK))
+    assert world.opens().startswith("I am ") and world.reply("a") == "Go on. (a)"
+    with pytest.raises(TaskError, match=r"somebody talks with the agent.*rods\.env\.Partner"):
+        Hosted(Talkative(), TASK).open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -161,6 +162,25 @@ def test_a_suite_of_your_own_is_named_by_module_and_attribute(tmp_path: Path) ->
         make_suite("test_suites:row", load_config())
     with pytest.raises(ConfigError, match="has no averages, dialect, environment, name"):
         make_suite("test_suites:LessThanASuite", load_config())
+
+
+@pytest.mark.slow
+def test_a_run_of_the_program_and_its_saved_trajectories_say_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bundled policy, four conversations twice; both times every row is the same."""
+    path = str(tmp_path / "played.parquet")
+    asked = ["eval", "--suite", "bfcl-multi-turn", "--evaluation.suite.tasks", "4", "--json"]
+    more = ["--evaluation.suite.repeats", "2", "--model.threads", "1", "--save", path]
+    assert rods(*asked, *more, monkeypatch=monkeypatch) == 0
+    played = json.loads(capsys.readouterr().out)
+    assert [len(one["right"]) for one in played] == [2] * 4
+    assert {one["category"] for one in played} == {
+        *("base", "miss_func", "miss_param", "long_context")
+    }
+    assert all(one["why"][0] == one["why"][1] for one in played)  # greedy, the engine repeats
+    assert rods(*asked, "--trajectories", path, monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out) == played
 
 
 class LessThanASuite:

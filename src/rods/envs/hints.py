@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
 from rods.dialects.base import nested, signature
-from rods.env import AnswerJudge, Ending, HintSource, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, HintSource, Partner, TurnVerdict, World
 from rods.types import ToolCall, ToolResult, ToolSpec
 
 MARK = "\nHint: "
@@ -99,8 +99,26 @@ class _HintedEndings(HintedWorld):
         return self._ending.ended()
 
 
+class _HintedTalks(HintedWorld):
+    """One in which somebody talks with the agent."""
+
+    def __init__(self, world: World, partner: Partner) -> None:
+        super().__init__(world)
+        self._partner = partner
+
+    def opens(self) -> str:
+        """What is said at a turn's start."""
+        return self._partner.opens()
+
+    def reply(self, text: str) -> str | None:
+        """What is said after an answer."""
+        return self._partner.reply(text)
+
+
 def hinted(world: World) -> HintedWorld:
     """The world under the layer; it must be in no turn yet."""
+    if isinstance(world, Partner):
+        return _HintedTalks(world, world)
     if isinstance(world, Ending):
         return _HintedEndings(world, world)
     return _HintedQuestions(world, world) if isinstance(world, AnswerJudge) else HintedWorld(world)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from rods.env import AnswerJudge, Ending, Environment, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, World
 from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_from_json, call_to_json
@@ -37,8 +37,18 @@ class Hosted:
         """Actions so far."""
 
     def open(self) -> Observation:
-        """Make the world: what every later action needs to know of it."""
+        """Make the world: what every later action needs to know of it.
+
+        Raises:
+            TaskError: the world cannot be played elsewhere.
+        """
         world = self._world = self._environment.open(self._task)
+        if isinstance(world, Partner):
+            raise TaskError(
+                f"task {self._task.id}: somebody talks with the agent in this world "
+                "(rods.env.Partner); such worlds are played in the process of the rollout alone: "
+                "rollout.worlds.processes = 0, and no environment elsewhere."
+            )
         kinds = {"judges": isinstance(world, AnswerJudge), "ends": isinstance(world, Ending)}
         return {**kinds, "hints": True}
 
