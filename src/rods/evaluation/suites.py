@@ -152,7 +152,7 @@ def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[G
     Args:
         rules: the suite that they are of.
         tasks: those that are wanted.
-        path: a Parquet file, or a folder of them (a run's `trajectories`).
+        path: a Parquet file, or a folder of them.
 
     Raises:
         StoreError: there is no such file, it is damaged, or a trajectory's task is not the suite's.
