@@ -196,6 +196,18 @@ def test_advantages_are_those_of_the_recipe(trained: Trained) -> None:
                 assert all(torch.sign(found) == torch.sign(value - values.mean()))
 
 
+def test_the_training_ends_with_the_last_task(tmp_path: Path) -> None:
+    """Three tasks in batches of two: the last batch is filled up with rows that carry no loss."""
+    stages = 'stages=[{name="all", epochs=1}]'
+    config = small("curriculum=static", stages, "env.train_tasks=3", "updates=9")
+    ended = train(tmp_path / "out", config, save_steps=9)
+    assert [len(batch.dealt) for batch in ended.batches] == [2, 1]
+    last = ended.batches[-1].output
+    assert last["completion_mask"][2:].sum() == 2 and not last["tool_mask"][2:].any()
+    assert (tmp_path / "out" / "checkpoint-2" / "rods.pt").is_file()
+    assert ended.log[-1]["step"] == 2
+
+
 def command(folder: Path, *more: str) -> list[str]:
     return ["-m", "rods.cli.main", "trl", "--out", str(folder), *(f"--{t}" for t in SMALL), *more]
 
