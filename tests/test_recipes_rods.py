@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rods.assemble import train
+from rods.assemble.hosted import hosted
 from rods.assemble.refusals import require_named, require_variants
 from rods.config import RECIPES, load_config, profile_name
 from rods.env import Environment
@@ -16,6 +17,7 @@ from rods.errors import ConfigError
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from tir_cases import question
+from verbs import rods
 from worlds import NotesEnvironment
 
 REFUSED = {
@@ -127,3 +129,19 @@ def test_questions_of_a_file_are_refused_before_the_start(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="those of files have no family"):
         train(config, str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
+    with pytest.raises(ConfigError, match="those of files have no family"), hosted(config):
+        pass
+
+
+def test_hints_that_are_not_at_work_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object) -> None:
+        raise ConfigError("stopped here")
+
+    monkeypatch.setattr("rods.assemble.train", stopped)
+    words = ["train", "--recipe", "envtuning", "--curriculum"]
+    for curriculum, told in (("rods", True), ("envtuning", False)):
+        assert rods(*words, curriculum, monkeypatch=monkeypatch) == 2
+        said = capsys.readouterr().err
+        assert ("no hints: envtuning.hints" in said) is told and "stopped here" in said

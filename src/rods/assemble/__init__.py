@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.assemble.engines import engine_within, template_of
-from rods.assemble.refusals import (
-    grows,
-    require_calls,
-    require_named,
-    require_single_steps,
-    require_trainable,
-    require_variants,
-)
+from rods.assemble.refusals import grows, require_named, require_tasks, require_trainable
 from rods.assemble.tasks import Sides, environment_of, held_out_tasks, sides_of
 from rods.config import RunConfig, Start
 from rods.curriculum.stages import stage_tasks
@@ -112,9 +105,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
-    require_single_steps(config, sides.originals)
-    require_calls(config, sides.originals)
-    require_variants(config, environment, sides.originals)
+    require_tasks(config, environment, sides.originals)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
     config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from rods.assemble import worker_of
-from rods.assemble.refusals import require_calls, require_named
+from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import environment_of, sides_of
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
@@ -30,13 +30,14 @@ def hosted(config: RunConfig) -> Generator[HostedRun]:
 
     Raises:
         ConfigError: they name something that there is not, or leave nothing to train on.
+        RewardError: a single-step reward could not score a task.
     """
     require_named(config)
     if config.model.threads:  # else the host's own number holds
         set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
-    require_calls(config, sides.originals)
+    require_tasks(config, environment, sides.originals)
     worker = partial(worker_of, config, sides)
     with HostedRun(config, environment, sides.originals, worker, hints) as run:
         yield run

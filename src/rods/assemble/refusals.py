@@ -74,6 +74,23 @@ def _require_growth(config: RunConfig) -> None:
         split_address(config.synthesis.llm.url)
 
 
+def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
+    """Refuse a pool on which the settings would train in vain, or fail at the first group.
+
+    Args:
+        config: settings.
+        environment: that of the run.
+        tasks: originals of the training side.
+
+    Raises:
+        ConfigError: no task is what credit or the writer asks for.
+        RewardError: a single-step reward could not score one of them.
+    """
+    require_single_steps(config, tasks)
+    require_calls(config, tasks)
+    require_variants(config, environment, tasks)
+
+
 def require_variants(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
     """Refuse a pool of which the writer could not vary one task.
 
