@@ -50,7 +50,7 @@ def score(trajectory: Trajectory, task: Task = BASE) -> Outcome:
 
 
 def test_ground_truths_of_all_categories_are_right() -> None:
-    for task in load_tasks()[::40]:
+    for task in load_tasks()[::150]:
         assert score(told(RULES, task, *texts(truth(task))), task) == RIGHT, task.provenance.origin
 
 
@@ -137,6 +137,7 @@ def test_played_conversations_have_the_official_verdict(tmp_path: Path) -> None:
     assert [score(t, task) for t, (task, _) in zip(again, played, strict=True)] == live
 
 
+@pytest.mark.slow
 def test_saved_trajectories_get_the_verdicts_of_their_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,6 +154,7 @@ def compare(some: list[tuple[str, Case]]) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 def test_the_hand_written_cases_have_the_packages_verdict() -> None:
     some = [
         (FUNCTIONS, [f(**given)], [{"f": accepted}], "simple_python")
@@ -193,6 +194,7 @@ def test_every_entry_is_a_task_of_its_own() -> None:
     assert len({task.id for task in suite().tasks()}) == counts.total() == 3491
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("category", ["simple_python", "multiple", "parallel", "live_parallel"])
 def test_played_entries_are_right_with_what_is_wanted(category: str, tmp_path: Path) -> None:
     rules, task = suite(), entry(category)
@@ -208,6 +210,7 @@ def test_played_entries_are_right_with_what_is_wanted(category: str, tmp_path: P
     assert again == outcomes
 
 
+@pytest.mark.slow
 def test_where_nothing_fits_any_call_is_wrong_and_the_other_way_round() -> None:
     rules = suite()
     for category, calling in (("irrelevance", False), ("live_relevance", True)):
@@ -220,6 +223,7 @@ def test_where_nothing_fits_any_call_is_wrong_and_the_other_way_round() -> None:
     assert rules.score(task, said) == Outcome(False, "no call that can be read")
 
 
+@pytest.mark.slow
 def test_what_the_system_says_is_read_before_the_users_words() -> None:
     task = next(t for t in suite().tasks() if len(t.dialogue) > 3)
     roles = [message.role for message in task.dialogue]
