@@ -6,15 +6,21 @@ Prints, over all judgements of the runs: the mean variance of rewards within a g
 boundary against outside of it (paper: 2.0 to 2.2 times); mean rewards of new variants at their
 first judgement (paper: 0.25 to 0.75); by how much a task's mean reward moved until it was judged
 again, and how many updates later that was (paper: pass@16 less than 0.10 in about 13 steps);
-groups without variance in the first and the last quarter of the updates.
+groups without variance in the first and the last quarter of the updates; how many tasks were
+played, and from how many original ones their variants came, where the run folder has its buffer
+(exp of the entropy: as many as if all were used alike).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import sqlite3
 import statistics
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +92,37 @@ def quarters(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
     return f"groups without variance, first to last quarter, by run: {pairs}"
 
 
+def breadth(run: Path, steps: Sequence[dict[str, Any]]) -> str:
+    """How many tasks a run played, and how many original ones its groups of variants go back to."""
+    played = Counter(j["task_id"] for s in steps for j in s["judgements"])
+    said = f"{run.name}: {len(played)} tasks played"
+    if not (run / "buffer.sqlite").exists():
+        return said
+    with closing(sqlite3.connect(f"file:{run / 'buffer.sqlite'}?mode=ro", uri=True)) as database:
+        rows = database.execute("SELECT id, body FROM tasks WHERE body IS NOT NULL").fetchall()
+    first = {name: json.loads(body)["provenance"]["ancestors"][0] for name, body in rows}
+    roots = Counter[str]()
+    for name, groups in played.items():
+        if name in first:
+            roots[first[name]] += groups
+    total = sum(roots.values())
+    entropy = -sum(n / total * math.log(n / total) for n in roots.values())
+    return (
+        f"{said}; {total} groups of variants of {len(roots)} original tasks "
+        f"(effectively {math.exp(entropy):.1f})"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path)
-    runs = [steps_of(run) for run in parser.parse_args().runs]
+    folders = parser.parse_args().runs
+    runs = [steps_of(run) for run in folders]
     together = [step for steps in runs for step in steps]
     for line in (variances(together), landing(together), movement(runs), quarters(runs)):
         print(line)
+    for folder, steps in zip(folders, runs, strict=True):
+        print(breadth(folder, steps))
 
 
 if __name__ == "__main__":
