@@ -105,6 +105,8 @@ def breadth(run: Path, steps: Sequence[dict[str, Any]]) -> str:
     for name, groups in played.items():
         if name in first:
             roots[first[name]] += groups
+    if not roots:
+        return said
     total = sum(roots.values())
     entropy = -sum(n / total * math.log(n / total) for n in roots.values())
     return (
