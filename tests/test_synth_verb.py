@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -278,7 +277,7 @@ def test_of_two_that_start_at_once_one_makes_the_data_set(
 def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rods.assemble import _worker  # pyright: ignore
+    from rods.assemble import worker_of
     from rods.assemble.tasks import sides_of
 
     made_with = ["env.tasks=pool.jsonl", "synthesis.writer=graph", "synthesis.resample.share=0.3"]
@@ -287,8 +286,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     config = load_config("rods", "quick", [*made_with, *asked, grow, "env.train_tasks=0"])
     originals = sides_of(config, ENVIRONMENT)
     (folder / "run").mkdir()
-    run: Any = SimpleNamespace(path=folder / "run")
-    with _worker(config, run, originals) as worker:
+    with worker_of(config, originals, folder / "run") as worker:
         pool = OnlineCurriculum(config, originals.originals, folder / "pool.sqlite", worker)
         while not pool.done:
             pool.start_epoch()
@@ -436,16 +434,19 @@ def test_the_short_options_are_settings(
     assert found == ("llm", "http://localhost:1/v1", "7")
 
 
+SERVER = ("--writer-url", "http://localhost:1/v1")
+
+
 @pytest.mark.parametrize(
     ("words", "share", "waits"),
     [
         ([], 0.25, 20.0),  # the quick profile asks for both
         (["--writer", "graph"], 0.0, 20.0),
         (["--synthesis.writer", "graph"], 0.0, 20.0),
-        (["--writer", "llm", "--writer-url", "http://localhost:1/v1"], 0.0, 0.0),
+        (["--writer", "llm", *SERVER], 0.0, 0.0),
         (["--writer", "rods.synthesis.writers.graph.writer:GraphWriter"], 0.0, 0.0),
         (["--writer", "graph", "--synthesis.resample.share", "0.5"], 0.5, 20.0),
-        (["--writer", "llm", "--synthesis.drain-seconds=7"], 0.0, 7.0),
+        (["--writer", "llm", *SERVER, "--synthesis.drain-seconds=7"], 0.0, 7.0),
         (["--profile", "full"], 0.0, 0.0),
     ],
 )
