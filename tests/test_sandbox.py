@@ -175,7 +175,6 @@ def test_threads_wait_their_turn(pool: SandboxPool) -> None:
     assert len(spans) == 5 and max(together) <= pool.size
 
 
-@pytest.mark.slow
 def test_what_does_not_end_is_killed_with_what_it_wraps_and_its_folder_goes(tmp_path: Path) -> None:
     folder = tmp_path / "root"
     (folder / "left").mkdir(parents=True)
@@ -185,6 +184,7 @@ def test_what_does_not_end_is_killed_with_what_it_wraps_and_its_folder_goes(tmp_
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_killed_zygote_is_replaced_and_the_program_run_again() -> None:
     with opened() as pool:
         first = pool._current().pid

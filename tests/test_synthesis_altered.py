@@ -89,6 +89,7 @@ def retold(origin: str) -> tuple[Task, Task]:
     pytest.fail("no variant was accepted")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("origin", "tool", "argument", "other"),
     [

@@ -62,6 +62,7 @@ def test_accepted_variants_pass_again() -> None:
         assert found.rejection is None and found.distance <= 0.25
 
 
+@pytest.mark.slow
 def test_ancestry() -> None:
     seed, variant = renamed()[0]
     orphan = dataclasses.replace(variant.provenance, ancestors=("0000",))

@@ -43,6 +43,7 @@ def accepted() -> Sequence[tuple[Task, Task]]:
     return walked()
 
 
+@pytest.mark.slow
 def test_most_seeds_yield_a_variant_that_passes_all_gates(
     accepted: Sequence[tuple[Task, Task]],
 ) -> None:

@@ -277,6 +277,7 @@ def test_one_refinement_at_most() -> None:
     assert always.stages["judge"] == 2
 
 
+@pytest.mark.slow
 def test_planned_turns_can_be_read_back_from_a_variant() -> None:
     for variant in on_the_graph()[1]:
         planned = planned_of(ENVIRONMENT, variant)
