@@ -336,3 +336,11 @@ SPOIL: tuple[Callable[[str, random.Random], str], ...] = (
     lambda text, rng: text.replace("\n", " "),
     lambda text, rng: "",
 )
+
+
+SMALL = (
+    *("updates=1", "model.threads=1", "model.device=cpu"),
+    *("rollout.k=4", "rollout.tasks_per_step=2"),
+    *("evaluation.tasks=2", "evaluation.samples=0", "env.train_tasks=8"),
+)
+"""One small update of a smoke profile."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from calls_cases import SMALL
 from rods.assemble import train
 from rods.assemble.refusals import require_named, require_single_steps
 from rods.config import load_config
@@ -77,16 +78,6 @@ PARTS = {
     "artist_math": {"answer", "tool", "form"},
     "artist_fc": {"state", "sequence", "form"},
 }
-SMALL = (
-    *(
-        "updates=1",
-        "model.threads=1",
-        "model.device=cpu",
-        "rollout.k=4",
-        "rollout.tasks_per_step=2",
-    ),
-    *("evaluation.tasks=2", "evaluation.samples=0", "env.train_tasks=8"),
-)
 
 
 @pytest.mark.slow
