@@ -3,8 +3,10 @@
     python benchmarks/recipes.py --recipes torl retool --seeds 0 1 --parallel 2
 
 Runs `rods train --recipe NAME --profile smoke` and its controls (a finished run is kept, an
-unfinished one is resumed), prints first and last sixths of the meters, and draws the curves of
-docs/recipes.md (means over the seeds) into `--pictures`.
+unfinished one is resumed), prints first and last sixths of the meters and what the held-out tasks
+say (progress before, after and their paired difference with its 95 % interval by scenario, each
+seed and the mean over seeds), and draws the curves of docs/recipes.md (means over the seeds) into
+`--pictures`.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rods.evaluation.stats import paired_difference
 from rods.report.frame import Axes
-from rods.report.run_data import load_run
+from rods.report.run_data import EvalRow, load_run
 from rods.report.svg import Series, line_chart, smooth
 
 
@@ -87,6 +90,7 @@ METERS: Mapping[str, str] = {
     "calls_per_trajectory": "calls of a response",
 }
 """What is drawn and printed."""
+HOW: Mapping[str, str] = {"greedy": "greedy_progress", "sampled": "progress"}
 COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57", "#8e5fb0")
 STYLE = (
     "text{font:11.5px system-ui,sans-serif;fill:#555}.line{fill:none;stroke-width:2}"
@@ -170,6 +174,37 @@ def show(name: str, out: Path, seeds: Sequence[int]) -> None:
         print(f"  {variant.label} ({len(rows)} updates, {seconds:.0f} s)")
         for key, (first, last) in found.items():
             print(f"    {key:22} {first:8.3f} {last:8.3f}")
+        for how in HOW:
+            print(f"    held out, {how:17}", "; ".join(held_out(how, out, variant, seeds)))
+
+
+def held_out(how: str, out: Path, variant: Variant, seeds: Sequence[int]) -> list[str]:
+    """Progress of the same tasks before and after: each seed, then all, a task's mean over them."""
+    pairs = [evaluations(folder(out, variant, seed)) for seed in seeds]
+    found = [difference([(b, a)], HOW[how]) for b, a in pairs]
+    return found if len(pairs) == 1 else [*found, f"mean {difference(pairs, HOW[how])}"]
+
+
+Rows = Mapping[str, EvalRow]
+"""By task."""
+
+
+def evaluations(path: Path) -> tuple[Rows, Rows]:
+    run = load_run(path)
+    before, after = run.evaluation("before"), run.evaluation("after")
+    if before is None or after is None:
+        raise SystemExit(f"{path}: the run has no evaluation before and after; finish it first.")
+    return {r.task_id: r for r in before.rows}, {r.task_id: r for r in after.rows}
+
+
+def difference(pairs: Sequence[tuple[Rows, Rows]], key: str) -> str:
+    """Before, after and the difference in words, over the tasks that all evaluations have."""
+    tasks = sorted(set.intersection(*(set(rows) for pair in pairs for rows in pair)))
+    before = [statistics.fmean(b[t].values[key] for b, _ in pairs) for t in tasks]
+    after = [statistics.fmean(a[t].values[key] for _, a in pairs) for t in tasks]
+    gain = paired_difference(before, after, [pairs[0][0][t].scenario for t in tasks])
+    told = "" if gain is None else f" ({gain.mean:+.3f} ± {gain.half_width:.3f}, {len(tasks)})"
+    return f"{statistics.fmean(before):.3f} to {statistics.fmean(after):.3f}{told}"
 
 
 def mean(rows: Lines, key: str) -> float:
