@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rods.envs.bfcl.tasks import load_entries, load_tasks
+from rods.envs.bfcl.files import load_entries
+from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, StoreError, TaskError
-from rods.infra.files import parquet_rows
 from rods.synthesis.dataset.exports import export
 from rods.task import Task, read_tasks
-from rods.types import ToolCall
+from rods.types import Message, ToolCall
 from synthesis_cases import ENVIRONMENT, named, with_calls, with_turn
 from worlds import NotesEnvironment, notes_task
 
@@ -40,25 +40,22 @@ def variants() -> list[Task]:
     return made
 
 
-def read_parquet(path: Path) -> list[Task]:
-    """The tasks of exported rows."""
-    texts = [row["extra_info"]["task"] for _, row in parquet_rows(path, "tasks", TaskError)]
-    return [Task.from_json(json.loads(text), str(path)) for text in texts]
-
-
 def rows(tasks: list[Task]) -> list[dict[str, object]]:
     return [task.to_json() for task in tasks]
 
 
 def test_every_format_is_read_back(tmp_path: Path) -> None:
     tasks = variants()
-    for form, reader in (("jsonl", read_tasks), ("parquet", read_parquet), ("bfcl", load_entries)):
-        path = tmp_path / form
-        export(tasks, path, form, ENVIRONMENT)
-        back = list(reader(path))
-        assert rows(back) == rows(tasks), form
-        assert [t.id for t in back] == [t.id for t in tasks]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["bfcl", "jsonl", "parquet"]
+    names = ("jsonl.jsonl", "verl.parquet", "envtuning.parquet", "bfcl", "verifiers.jsonl")
+    for name in (*names, "verifiers.parquet"):
+        path = tmp_path / name
+        export(tasks, path, name.partition(".")[0], ENVIRONMENT)
+        assert rows(ENVIRONMENT.load(path)) == rows(tasks), name
+    assert len(list(tmp_path.iterdir())) == len(names) + 1, "nothing is left beside them"
+    whole = [task for task in tasks if not any(turn.withheld for turn in task.turns)]
+    for name in ("trl.jsonl", "trl.parquet"):
+        export(whole, tmp_path / name, "trl", ENVIRONMENT)
+        assert rows(ENVIRONMENT.load(tmp_path / name)) == rows(whole)
 
 
 def test_originals_come_back_with_their_names(tmp_path: Path) -> None:
@@ -94,7 +91,7 @@ def test_parquet_rows_have_verls_shape(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     tasks = variants()
-    export(tasks, tmp_path / "p", "parquet", ENVIRONMENT, dialect="hermes", split="val")
+    export(tasks, tmp_path / "p", "verl", ENVIRONMENT, dialect="hermes", split="val")
     table = pyarrow.parquet.read_table(tmp_path / "p")
     assert table.column_names == ["data_source", "prompt", "ability", "reward_model", "extra_info"]
     row = table.to_pylist()[2]
@@ -111,11 +108,13 @@ def test_parquet_rows_have_verls_shape(tmp_path: Path) -> None:
     assert kwargs["ground_truth"] == truth
     assert len(kwargs["question"]) == len(truth) == len(kwargs["processed_question"]) + 1
     assert json.loads(kwargs["initial_config"]) == tasks[2].world["initial_config"]
+    given_back = kwargs["processed_question"][0]
+    assert given_back.startswith("More functions are available now:") and '"find"' in given_back
 
 
 def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
     tasks = variants()
-    for form in ("jsonl", "parquet", "bfcl"):
+    for form in ("jsonl", "verl", "bfcl"):
         path = tmp_path / form
         export(tasks, path, form, ENVIRONMENT)
         export(tasks, path, form, ENVIRONMENT)
@@ -128,21 +127,27 @@ def test_what_exists_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
     note = notes_task([("add", [ToolCall("add", {"amount": 1})])])
-    with pytest.raises(StoreError, match="no format 'bfcl'; known: jsonl, parquet"):
+    with pytest.raises(StoreError, match="no format 'bfcl'; known: jsonl, verl"):
         export([note], tmp_path / "b", "bfcl", NotesEnvironment())
     with pytest.raises(TaskError, match=f"task {note.id}: cannot be said"):
         export([note], tmp_path / "b", "bfcl", ENVIRONMENT)
-    export([note], tmp_path / "p", "parquet", NotesEnvironment())
-    assert read_parquet(tmp_path / "p") == [note]
+    export([note], tmp_path / "p.parquet", "verl", NotesEnvironment())
+    assert NotesEnvironment().load(tmp_path / "p.parquet") == [note]
+    said = dataclasses.replace(note, dialogue=(Message("user", "hello"),))
+    with pytest.raises(TaskError, match=f"task {said.id}: cannot be said to verifiers"):
+        export([said], tmp_path / "q", "verifiers", NotesEnvironment())
+    withheld = notes_task([("add", [])], withheld={0: ("add",)})
+    with pytest.raises(TaskError, match=f"task {withheld.id} .base.: cannot be said to TRL"):
+        export([withheld], tmp_path / "q", "trl", NotesEnvironment())
     task = variants()[0]
     late = with_turn(task, 1, dataclasses.replace(task.turns[1], withheld=("ls",)))
     with pytest.raises(TaskError, match=r"ls is withheld in turns \[1\]"):
         export([late], tmp_path / "b", "bfcl", ENVIRONMENT)
     with pytest.raises(ConfigError, match="no dialect"):
-        export([task], tmp_path / "q", "parquet", ENVIRONMENT, dialect="none")
+        export([task], tmp_path / "q", "verl", ENVIRONMENT, dialect="none")
     with pytest.raises(StoreError, match="no format"):
         export([task], tmp_path / "q", "csv", ENVIRONMENT)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["p"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["p.parquet"]
 
 
 def test_readers_name_what_is_broken(tmp_path: Path) -> None:
@@ -150,5 +155,5 @@ def test_readers_name_what_is_broken(tmp_path: Path) -> None:
         load_entries(tmp_path)
     export(variants(), tmp_path / "b", "bfcl", ENVIRONMENT)
     (tmp_path / "b/possible_answer/BFCL_v4_multi_turn_base.json").write_text("")
-    with pytest.raises(TaskError, match=r"multi_turn_base_1000: not an entry"):
+    with pytest.raises(TaskError, match=r"base.json:1: multi_turn_base_1000: there is no answer"):
         load_entries(tmp_path / "b")

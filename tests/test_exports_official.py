@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rods.envs.bfcl import assets
-from rods.synthesis.dataset.exports import call_texts, export
+from rods.synthesis.dataset.exports import export
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from synthesis_cases import ENVIRONMENT, accepted, sides
@@ -80,7 +80,7 @@ def test_the_packages_own_loader_reads_an_export(tmp_path: Path) -> None:
         assert [[m["content"] for m in turn] for turn in row["question"]] == [
             [turn.user] if turn.user.strip() else [] for turn in task.turns
         ]
-        assert row["truth"] == [call_texts(turn) for turn in task.turns]
+        assert row["truth"] == [[str(call) for call in turn.ground_truth] for turn in task.turns]
         assert row["config"] == task.world["initial_config"]
         first = task.turns[0].withheld
         assert sorted(row["functions"]) == sorted(all_tools(ENVIRONMENT, task).keys() - {*first})

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import TaskError
-from rods.infra.files import replacing, text_of
+from rods.infra.files import parquet_rows, replacing, text_of
 from rods.types import Json, Message, ToolCall, Value
 
+CARRYING = ("task", "extra_info")
+"""Columns in which a row of another format may carry a task of ours."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
 
 
@@ -214,26 +216,63 @@ def write_tasks(path: Path, tasks: Iterable[Task]) -> int:
 
 
 def read_tasks(path: Path) -> Iterator[Task]:
-    """Read JSON lines of tasks.
+    """Read tasks: JSON lines, or Parquet by the name's ending, of ours or that `carry` one of ours.
 
     Raises:
-        TaskError: a row is broken or stands twice; the message names file and line.
+        TaskError: a row is broken, carries no task or one that stands twice; the message names file
+            and line.
+        PrerequisiteError: a Parquet file, and pyarrow is not installed.
     """
-    seen: dict[str, int] = {}
+    seen: dict[str, str] = {}
+    table = path.suffix == ".parquet"
+    for where, row in parquet_rows(path, "tasks", TaskError) if table else _lines(path):
+        task = Task.from_json(cast("Any", carried(row, where) or row), where)
+        if task.id in seen:
+            place = seen[task.id].removeprefix(f"{path}:").removeprefix(f"{path}, row ")
+            raise TaskError(
+                f"{where}: the same task (id {task.id}) stands at {'row' if table else 'line'} "
+                f"{place} already. Remove one of them."
+            )
+        seen[task.id] = where
+        yield task
+
+
+def carried(row: object, where: str) -> Mapping[str, Any] | None:
+    """The task of ours that a row of another format carries: `task`, or `extra_info.task`.
+
+    Args:
+        row: of any data set; one of ours carries itself.
+        where: file and row, for messages.
+
+    Returns:
+        Something for `Task.from_json`; None: there is no task of ours in it.
+
+    Raises:
+        TaskError: the task is a text, and not JSON.
+    """
+    if not isinstance(row, dict):
+        return None
+    table = cast("dict[str, Any]", row)
+    if {"turns", "world"} <= set(table):
+        return table
+    extra = table.get("extra_info")
+    within = cast("dict[str, Any]", extra).get("task") if isinstance(extra, dict) else None
+    found = within or table.get("task")
+    if isinstance(found, str) and found.lstrip().startswith("{"):  # else a name
+        try:
+            found = json.loads(found)
+        except json.JSONDecodeError as error:
+            raise TaskError(f"{where}: its task is not JSON: {error}. Remove the row.") from error
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     lines = text_of(path, "tasks", TaskError).split("\n")  # splitlines also cuts at U+2028
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
         try:
-            row = json.loads(line)
+            yield where, json.loads(line)
         except json.JSONDecodeError as error:
             raise TaskError(f"{where}: not JSON: {error}. Mend or remove this line.") from error
-        task = Task.from_json(row, where)
-        if task.id in seen:
-            raise TaskError(
-                f"{where}: the same task (id {task.id}) stands at line {seen[task.id]} already. "
-                "Remove one of them."
-            )
-        seen[task.id] = number
-        yield task

@@ -15,6 +15,7 @@ import typer
 from rods.cli.check import check
 from rods.cli.common import EXTRA, say
 from rods.cli.compare import compare
+from rods.cli.convert import convert
 from rods.cli.demonstrate import demonstrate
 from rods.cli.doctor import doctor
 from rods.cli.evaluate import evaluate
@@ -58,6 +59,7 @@ _VERBS = {
     "report": report,
     "compare": compare,
     "experiment": experiment,
+    "convert": convert,
     "demonstrate": demonstrate,
     "sft": sft,
     "pretrain": pretrain,

@@ -72,11 +72,11 @@ def synth(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="jsonl, parquet (verl rows), or the environment's: bfcl (a folder)."
+            "--format", help="jsonl, verl, trl, verifiers, or the environment's: bfcl, envtuning."
         ),
     ] = "jsonl",
     dialect: Annotated[
-        str, typer.Option(help="How prompts of Parquet rows ask for calls.")
+        str, typer.Option(help="How prompts ask for calls, where the format has them.")
     ] = "hermes",
     log: Annotated[
         Path | None,

@@ -1,9 +1,11 @@
-"""Tasks in the benchmark's own JSON, as its package reads them.
+"""Tasks in the benchmark's own JSON, as its package reads them, and as Environment Tuning does.
 
-Owns that format: a file a category, answers beside it. What it cannot say is refused, never
-dropped. `tasks.load_entries` reads it back.
+Owns the first format: a file a category, answers beside it; and what the second one's interaction
+wants of verl's rows. What they cannot say is refused, never dropped. `files.load_entries` reads
+both back.
 
     write_entries(Path("variants"), tasks, environment)
+    write_tuning(Path("bfcl_train.parquet"), tasks, environment)
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any
 
 from rods.env import Environment
 from rods.errors import TaskError
+from rods.synthesis.dataset.exports import write_rows
+from rods.synthesis.dataset.forms import verl_row, verl_schema
 from rods.synthesis.structure.trace import owners
 from rods.task import Task, Turn
 from rods.types import Json
@@ -49,6 +53,27 @@ def write_entries(folder: Path, tasks: Sequence[Task], environment: Environment)
         for category, lines in rows.items():
             file = place / f"BFCL_v4_multi_turn_{category}.json"
             file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_tuning(path: Path, tasks: Sequence[Task], environment: Environment) -> None:
+    """Parquet rows for the interaction of Environment Tuning (inclusionAI/AWorld-RL).
+
+    It finds its worlds by `interaction_kwargs.name`, pads results of tasks whose id says
+    `long_context`, and understands the dialect `think` alone.
+
+    Raises:
+        PrerequisiteError: pyarrow is not installed.
+    """
+    rows: list[dict[str, Any]] = []
+    for index, task in enumerate(tasks):
+        row = verl_row(task, index, environment, "think", "train")
+        name = _name(task, FIRST_NUMBER + index)
+        row["data_source"] = row["extra_info"]["dataset_type"] = f"multi_turn_{task.category}"
+        row["ability"] = "multi_turn_function_calling"
+        row["extra_info"]["original_id"] = name
+        row["extra_info"]["interaction_kwargs"] |= {"name": "multi_turn_tool_call", "id": name}
+        rows.append(row)
+    write_rows(path, rows, verl_schema())
 
 
 def _name(task: Task, number: int) -> str:

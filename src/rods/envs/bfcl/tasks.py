@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -55,51 +53,16 @@ def _load_tasks(wheel: str) -> tuple[Task, ...]:
     for category in assets.CATEGORIES:
         answers = {row["id"]: row["ground_truth"] for row in assets.rows("answer", category, wheel)}
         for entry in assets.rows("question", category, wheel):
-            tasks.append(_task(entry, answers[entry["id"]], category, wheel))
+            tasks.append(task_of(entry, answers[entry["id"]], category, wheel))
     return tuple(tasks)
 
 
-def load_entries(folder: Path, wheel: str = "") -> list[Task]:
-    """Tasks of a folder in the benchmark's layout, as `rods synth --format bfcl` writes it.
-
-    Args:
-        folder: Holds `BFCL_v4_multi_turn_*.json` and `possible_answer` with files of these names.
-        wheel: Path of the benchmark's wheel, for the functions' signatures.
+def task_of(entry: Mapping[str, Any], answer: list[list[str]], category: str, wheel: str) -> Task:
+    """One entry of the benchmark and its answer as a task.
 
     Raises:
-        TaskError: a file or an entry cannot be read; it is named.
+        KeyError, ValueError, TypeError: it is not one, or its ground truth cannot be read.
     """
-    tasks: list[Task] = []
-    for category in assets.CATEGORIES:
-        file = f"BFCL_v4_multi_turn_{category}.json"
-        if not (folder / file).is_file():
-            continue
-        answers = {row["id"]: row for row in _lines(folder / "possible_answer" / file)}
-        for entry in _lines(folder / file):
-            where = f"{folder / file}: {entry.get('id')}"
-            try:
-                answer = answers[entry["id"]]["ground_truth"]
-                task = _task(entry, answer, category, wheel)
-            except (KeyError, ValueError) as error:
-                raise TaskError(f"{where}: not an entry of the benchmark: {error}.") from error
-            if "provenance" in entry:
-                plain = {**task.to_json(), "provenance": entry["provenance"]}
-                task = Task.from_json(plain, where)
-            tasks.append(task)
-    if not tasks:
-        raise TaskError(f"{folder}: there is no file BFCL_v4_multi_turn_*.json with entries.")
-    return tasks
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_text("utf-8").split("\n")
-        return [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError) as error:
-        raise TaskError(f"{path}: cannot be read: {error}.") from error
-
-
-def _task(entry: Mapping[str, Any], answer: list[list[str]], category: str, wheel: str) -> Task:
     name: str = entry["id"]
     classes: list[str] = entry["involved_classes"]
     known = specs(tuple(classes), wheel)

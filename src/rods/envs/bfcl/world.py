@@ -21,9 +21,10 @@ from pathlib import Path
 from rods.env import Environment, TurnVerdict
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.apis import Apis, has_call, is_deep
+from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.replay import PreparedWorld, plain
-from rods.envs.bfcl.tasks import load_entries, load_tasks
+from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
 from rods.envs.turns import Turns
 from rods.errors import TaskError
@@ -68,18 +69,21 @@ class BfclEnvironment(Environment):
         return f"{assets.WHEEL} is {here}"
 
     def load(self, path: Path) -> list[Task]:
-        """The tasks of a file of ours, or of a folder in the benchmark's layout."""
-        return load_entries(path, self._wheel) if path.is_dir() else super().load(path)
+        """The tasks of a file of ours, of the benchmark's own, or of Environment Tuning's rows."""
+        return load_entries(path, self._wheel)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
         """As `env.bfcl.split` says; a half of the benchmark's is held out."""
         return split(tasks, self._split, held_out_share=HELD_OUT if held_out is None else held_out)
 
     def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
-        """`bfcl`: a folder as the benchmark's package reads it."""
-        from rods.envs.bfcl.export import write_entries
+        """`bfcl`: a folder as its package reads it; `envtuning`: rows of Environment Tuning."""
+        from rods.envs.bfcl.export import write_entries, write_tuning
 
-        return {"bfcl": lambda folder, tasks: write_entries(folder, tasks, self)}
+        return {
+            "bfcl": lambda folder, tasks: write_entries(folder, tasks, self),
+            "envtuning": lambda path, tasks: write_tuning(path, tasks, self),
+        }
 
     def open(self, task: Task) -> BfclWorld:
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""

@@ -27,7 +27,7 @@ from rods.envs.function_call.world import FunctionCallWorld, tools_to_json
 from rods.errors import ConfigError, TaskError
 from rods.infra.rows import file_rows
 from rods.split import Split, sides
-from rods.task import Provenance, Task, Turn, read_tasks
+from rods.task import Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
 _LOG = logging.getLogger(__name__)
@@ -85,9 +85,9 @@ class FunctionCallEnvironment(Environment):
         dropped: list[str] = []
         for number, value in file_rows(path, "steps", TaskError, COLUMNS):
             first = not (made or dropped)
-            if first and isinstance(value, dict) and {"turns", "world"} <= value.keys():
-                return self._ours(path)
             where = f"{path}, row {number}"
+            if first and carried(value, where):
+                return self._ours(path)
             steps, faults = read_row(value, where)
             dropped += [f"{where}: {fault}" for fault in faults]
             made += [_task(s, self.name, f"{path.stem}-{number}", k) for k, s in enumerate(steps)]

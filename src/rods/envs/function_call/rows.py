@@ -28,6 +28,7 @@ from rods.envs.function_call.rlla import tools_of as rlla_tools
 from rods.envs.function_call.schema import schema_of
 from rods.envs.function_call.toolace import called, listed_tools
 from rods.errors import TaskError
+from rods.task import CARRYING
 from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 
 FORMS = (
@@ -38,7 +39,7 @@ FORMS = (
 COLUMNS = frozenset(
     (
         *("query", "tools", "answers", "system", "conversations", "raw_system", "answer"),
-        *("instruction", "input", "output", "prompt", "reward_model"),
+        *("instruction", "input", "output", "prompt", "reward_model", *CARRYING),
     )
 )
 """What is read of a Parquet file."""

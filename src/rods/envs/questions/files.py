@@ -28,11 +28,14 @@ from typing import Any, NamedTuple, cast
 
 from rods.errors import TaskError
 from rods.infra.rows import file_rows
-from rods.task import Provenance, Task, Turn, read_tasks
+from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
 COLUMNS = frozenset(
-    ["prompt", "reward_model", "question", "problem", "golden_answers", "answer", "final_answer"]
+    (
+        *("prompt", "reward_model", "question", "problem"),
+        *("golden_answers", "answer", "final_answer", *CARRYING),
+    )
 )
 """What is read of a Parquet file."""
 
@@ -74,9 +77,10 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
         raise TaskError(f"{path}: there is no such file of tasks.")
     tasks: dict[Row, Task] = {}
     for number, value in file_rows(path, "questions", TaskError, COLUMNS):
-        if number == 1 and isinstance(value, dict) and {"turns", "world"} <= set(value):
+        where = f"{path}, row {number}"
+        if number == 1 and carried(value, where):
             return list(read_tasks(path))
-        row = read_row(value, f"{path}, row {number}")
+        row = read_row(value, where)
         if row not in tasks:
             tasks[row] = _task(row, env, f"{path.stem}-{number}")
     return list(tasks.values())

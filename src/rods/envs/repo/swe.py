@@ -18,7 +18,7 @@ from typing import Any, cast
 from rods.envs.repo.container import Container
 from rods.errors import TaskError
 from rods.infra.rows import file_rows
-from rods.task import Provenance, Task, Turn, read_tasks
+from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
 IMAGE = "xingyaoww/sweb.eval.x86_64."
@@ -44,10 +44,13 @@ def load_rows(path: Path, env: str) -> list[Task]:
     if not path.is_file():
         raise TaskError(f"{path}: there is no such file of tasks.")
     tasks: list[Task] = []
-    for number, row in file_rows(path, "repositories", TaskError, (*COLUMNS, "image_name")):
-        if number == 1 and isinstance(row, dict) and {"turns", "world"} <= set(row):
+    for number, row in file_rows(
+        path, "repositories", TaskError, (*COLUMNS, "image_name", *CARRYING)
+    ):
+        where = f"{path}, row {number}"
+        if number == 1 and carried(row, where):
             return list(read_tasks(path))
-        tasks.append(_task(row, f"{path}, row {number}", env))
+        tasks.append(_task(row, where, env))
     return tasks
 
 

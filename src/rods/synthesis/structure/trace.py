@@ -153,6 +153,12 @@ def _offered(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
         world.close()
 
 
+def tool_group(task: Task) -> str:
+    """A name for all tools of a task's world: tasks with the same tools have the same."""
+    classes = cast("list[str]", task.world.get("classes", []))
+    return f"{task.env}:{'+'.join(sorted(classes))}" if classes else task.env
+
+
 def owners(environment: Environment, task: Task) -> Mapping[str, str]:
     """Class of each function of a task's world; empty where the world names no classes."""
     result: dict[str, str] = {}

@@ -1,0 +1,78 @@
+"""`rods convert`: tasks from one format into another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rods.cli.common import overrides, say
+from rods.errors import ConfigError, StoreError
+
+if TYPE_CHECKING:
+    from rods.task import Task
+
+
+def convert(
+    context: typer.Context,
+    target: Annotated[Path, typer.Option("--out", help="Where the tasks go; must be new.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--tasks", help="A file to read, may be repeated; default: all originals."),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="jsonl, verl, trl, verifiers, or the environment's: bfcl, envtuning."
+        ),
+    ] = "jsonl",
+    side: Annotated[
+        Literal["all", "train", "held_out"], typer.Option(help="Of the tasks, as training parts.")
+    ] = "all",
+    categories: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
+    dialect: Annotated[
+        str, typer.Option(help="How prompts ask for calls, where the format has them.")
+    ] = "hermes",
+) -> None:
+    """Write tasks in another format. The form of what is read is found by its rows.
+
+    --env.name says whose tasks they are (bfcl), so which published forms are understood: see
+    docs/interchange.md. Any setting of the environment: --env.key VALUE.
+    """
+    from rods.config import load_config
+    from rods.dialects import structured
+    from rods.envs import make_environment
+    from rods.envs.originals import original_tasks, parted_tasks
+    from rods.synthesis.dataset.exports import export, formats
+
+    named = [f"env.tasks={[str(file) for file in files]}"] if files else []
+    settings = load_config(overrides=[*overrides(context.args), *named]).env
+    environment = make_environment(settings.name, settings.arguments)
+    known = formats(environment)
+    if form not in known:
+        raise ConfigError(f"--format {form!r}: expected one of {', '.join(known)}.")
+    structured(dialect)
+    if not target.parent.is_dir():
+        raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
+    if side == "all":
+        tasks: Sequence[Task] = original_tasks(settings)
+    else:
+        parted = parted_tasks(settings)
+        tasks = parted.train if side == "train" else parted.held_out
+    tasks = _of(tasks, categories)
+    split = "val" if side == "held_out" else "train"
+    export(tasks, target, form, environment, dialect=dialect, split=split)
+    say(f"{len(tasks)} tasks in {target}")
+
+
+def _of(tasks: Sequence[Task], categories: str) -> Sequence[Task]:
+    wanted = {name.strip() for name in categories.split(",") if name.strip()}
+    known = {task.category for task in tasks}
+    if wanted - known:
+        raise ConfigError(
+            f"--categories: there is no task of {', '.join(sorted(wanted - known))}; there are "
+            f"{', '.join(sorted(known))}."
+        )
+    return [task for task in tasks if not wanted or task.category in wanted]

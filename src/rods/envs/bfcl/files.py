@@ -1,0 +1,157 @@
+"""Tasks of the benchmark in files that somebody has: its own JSON, or rows of Environment Tuning.
+
+Owns which forms a row may have, and which entry of the benchmark a row means. Forms:
+
+* a folder in the benchmark's layout, or one file of it with its answers in `possible_answer`
+* rows of Environment Tuning (arXiv 2510.10197): `extra_info.interaction_kwargs`
+* task rows of ours, and rows that carry one
+
+    tasks = load_entries(Path("data/bfcl_train.parquet"))
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from rods.envs.bfcl import assets
+from rods.envs.bfcl.tasks import task_of
+from rods.errors import TaskError
+from rods.infra.files import parquet_rows
+from rods.infra.rows import field, json_lines
+from rods.task import Task, carried
+
+_NAME = re.compile(rf"multi_turn_({'|'.join(assets.CATEGORIES)})_\d+")
+_FORMS = (
+    "Expected a task row of ours, an entry of the benchmark (id, question, involved_classes), or a "
+    "row of Environment Tuning (extra_info.interaction_kwargs)."
+)
+
+
+def load_entries(path: Path, wheel: str = "") -> list[Task]:
+    """Tasks of a folder in the benchmark's layout, or of a file in any of the forms above.
+
+    Args:
+        path: the folder holds `BFCL_v4_multi_turn_*.json` and `possible_answer` with files of these
+            names; a file is Parquet (by the name's ending) or JSON lines.
+        wheel: Path of the benchmark's wheel, for the functions' signatures.
+
+    Raises:
+        TaskError: a file or a row cannot be read, or stands twice; both are named.
+        PrerequisiteError: a Parquet file, and pyarrow is not installed.
+    """
+    if path.is_dir():
+        files = [path / f"BFCL_v4_multi_turn_{name}.json" for name in assets.CATEGORIES]
+        tasks = [task for file in files if file.is_file() for task in _of_file(file, wheel)]
+        if not tasks:
+            raise TaskError(f"{path}: there is no file BFCL_v4_multi_turn_*.json with entries.")
+        return tasks
+    return list(_of_file(path, wheel))
+
+
+def _of_file(path: Path, wheel: str) -> Iterator[Task]:
+    answers: Mapping[str, Any] | None = None
+    seen: dict[str, str] = {}
+    for where, row in _rows(path):
+        plain = carried(row, where)
+        if plain is not None:
+            task = Task.from_json(plain, where)
+        elif isinstance(row, dict) and "extra_info" in row:
+            task = _tuning(cast("dict[str, Any]", row), where, wheel)
+        elif isinstance(row, dict) and "question" in row:
+            answers = _answers(path) if answers is None else answers
+            task = _entry(cast("dict[str, Any]", row), answers, where, wheel)
+        else:
+            raise TaskError(f"{where}: {_FORMS}")
+        if task.id in seen:
+            raise TaskError(
+                f"{where}: the same task (id {task.id}) stands at {seen[task.id]} already. Remove "
+                "one of them."
+            )
+        seen[task.id] = where
+        yield task
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix == ".parquet":
+        yield from parquet_rows(path, "tasks", TaskError)
+        return
+    for number, row in json_lines(path, "tasks", TaskError):
+        yield f"{path}:{number}", row
+
+
+def _answers(path: Path) -> dict[str, Any]:
+    """The ground truths beside a file of entries."""
+    file = path.parent / "possible_answer" / path.name
+    rows = ((f"{file}:{n}", row) for n, row in json_lines(file, "answers", TaskError))
+    return {
+        field(row, "id", str, where, TaskError): field(row, "ground_truth", list, where, TaskError)
+        for where, row in rows
+    }
+
+
+def _entry(entry: dict[str, Any], answers: Mapping[str, Any], where: str, wheel: str) -> Task:
+    name = field(entry, "id", str, where, TaskError)
+    if name not in answers:
+        raise TaskError(f"{where}: {name}: there is no answer of this id in possible_answer.")
+    task = _read(entry, answers[name], where, wheel)
+    if "provenance" not in entry:
+        return task
+    return Task.from_json({**task.to_json(), "provenance": entry["provenance"]}, where)
+
+
+def _tuning(row: dict[str, Any], where: str, wheel: str) -> Task:
+    """A row of Environment Tuning; which functions are withheld is known from the benchmark."""
+    extra = field(row, "extra_info", dict, where, TaskError)
+    kwargs = cast("dict[str, Any]", field(extra, "interaction_kwargs", dict, where, TaskError))
+    name = next((str(n) for n in (kwargs.get("id"), extra.get("original_id")) if n), "")
+    entry = {
+        "id": name,
+        **{key: _plain(kwargs.get(key), where) for key in ("question", "initial_config")},
+        "involved_classes": kwargs.get("involved_classes"),
+        "missed_function": _missed(kwargs, name, where, wheel),
+    }
+    return _read(entry, _plain(kwargs.get("ground_truth"), where), where, wheel)
+
+
+def _missed(kwargs: Mapping[str, Any], name: str, where: str, wheel: str) -> dict[str, Any]:
+    given = _plain(kwargs.get("missed_function"), where)
+    if given:
+        return {turn: names for turn, names in given.items() if names}
+    if "miss_func" not in name:
+        return {}
+    for entry in assets.rows("question", "miss_func", wheel):
+        if entry["id"] == name:
+            return entry["missed_function"]
+    raise TaskError(
+        f"{where}: {name}: which functions are withheld is not said (missed_function), and the "
+        "benchmark has no entry of this id."
+    )
+
+
+def _plain(value: Any, where: str) -> Any:
+    """A value, or what the text says that it was put into."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError as error:
+        raise TaskError(f"{where}: {value!r:.60} is not JSON: {error}.") from error
+
+
+def _read(entry: dict[str, Any], answer: Any, where: str, wheel: str) -> Task:
+    match = _NAME.fullmatch(entry["id"])
+    if match is None:
+        known = ", ".join(assets.CATEGORIES)
+        raise TaskError(
+            f"{where}: id {entry['id']!r}: expected multi_turn_CATEGORY_NUMBER, CATEGORY one of "
+            f"{known}."
+        )
+    try:
+        return task_of(entry, answer, match[1], wheel)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
+        raise TaskError(
+            f"{where}: {entry['id']}: not an entry of the benchmark: {what}."
+        ) from error
