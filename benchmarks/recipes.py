@@ -90,6 +90,13 @@ METERS: Mapping[str, str] = {
     "calls_per_trajectory": "calls of a response",
 }
 """What is drawn and printed."""
+OF_CONVERSATIONS: Mapping[str, str] = {
+    "progress_mean": "share of the turns solved",
+    "reward_mean": "reward",
+    "zero_variance": "groups without variance",
+}
+"""What is drawn of `artist_fc`, `envtuning` and `skyrl_v0`."""
+CONVERSATIONS = ("artist_fc", "envtuning", "skyrl_v0")
 HOW: Mapping[str, str] = {"greedy": "greedy_progress", "sampled": "progress"}
 COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57", "#8e5fb0")
 STYLE = (
@@ -164,7 +171,7 @@ def show(name: str, out: Path, seeds: Sequence[int]) -> None:
     """First and last sixth of each meter."""
     print(f"\n{name} ({len(seeds)} seeds): first and last sixth of the updates")
     keys = [*METERS, "tool_productivity", "response_tokens", "execution_success", "reward_mean"]
-    keys += ["progress_mean", "hints"]
+    keys += ["progress_mean", "zero_variance", "hints"]
     keys += ["calls_needed", "calls_wasted", "calls_short"]
     for variant in STUDIES[name]:
         rows = lines(out, variant, seeds)
@@ -217,7 +224,8 @@ def picture(name: str, out: Path, seeds: Sequence[int]) -> str:
     runs = {v.label: lines(out, v, seeds) for v in STUDIES[name]}
     axes = Axes(width=300, height=210, x_label="update")
     parts: list[str] = []
-    for column, (key, title) in enumerate(METERS.items()):
+    meters = OF_CONVERSATIONS if name in CONVERSATIONS else METERS
+    for column, (key, title) in enumerate(meters.items()):
         series: list[Series] = []
         for i, rows in enumerate(runs.values(), 1):
             xs = [row["step"] for row in rows]
