@@ -133,14 +133,17 @@ class _Shown(Protocol):
 
 def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
     """What would help after a failed call, or nothing: of the call itself, of what the world knows,
-    of where its values are.
+    of where its values are. A tool that is not offered was not run: its name alone is looked at.
 
     Args:
         world: that gave the result, in the same turn.
         call: what failed.
         result: what it gave.
     """
-    found = call_hint(call, {spec.name: spec for spec in world.offered()})
+    offered = {spec.name: spec for spec in world.offered()}
+    found = call_hint(call, offered)
+    if any(one.name not in offered for one in nested(call)):
+        return found
     if not found and isinstance(world, HintSource):
         found = world.hint(call, result)
     if not found and isinstance(world, _Shown):
