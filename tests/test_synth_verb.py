@@ -26,7 +26,8 @@ from rods.errors import TaskError
 from rods.settings.synthesis import LlmWriterSettings
 from rods.store import RunDirectory
 from rods.synthesis.dataset.collect import Collection
-from rods.synthesis.dataset.seeds import choose_seeds, read_rewards
+from rods.synthesis.dataset.logged import Reading, read_rewards
+from rods.synthesis.dataset.seeds import choose_seeds
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.synthesis.writer import WriterOptions
 from rods.synthesis.writers.llm.writer import make_llm_writer
@@ -134,8 +135,8 @@ def test_parquet_logs_and_other_columns(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="no column task_id or id or uid or origin; there are name"):
         read_rewards(tmp_path / "log.parquet")
     with pytest.raises(TaskError, match=r"row 1: the reward 9.0 is outside"):
-        read_rewards(tmp_path / "log.parquet", "name")
-    rows = read_rewards(tmp_path / "log.parquet", "name", "return")
+        read_rewards(tmp_path / "log.parquet", Reading("name"))
+    rows = read_rewards(tmp_path / "log.parquet", Reading("name", "return"))
     assert [r.reward for r in rows] == [0.5, 0.0]
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(TaskError, match="not a Parquet file"):
@@ -173,7 +174,7 @@ def test_trajectories_of_our_own_runs_are_read(tmp_path: Path) -> None:
         ([{"id": SEEDS[0].id, "reward": 1}, {"id": 3, "reward": 1.5}], "log.jsonl:2: the reward"),
         ([{"id": SEEDS[0].id, "reward": "1"}], "log.jsonl:1: the reward is '1'"),
         ([{"id": SEEDS[0].id, "reward": float("nan")}], "log.jsonl:1: the reward nan"),
-        ([{"id": SEEDS[0].id}], "no column reward or score or progress; there are id"),
+        ([{"id": SEEDS[0].id}], "no column reward or score or progress or rewards; there are id"),
         ([], "holds no rollouts"),
     ],
 )
@@ -325,7 +326,7 @@ def test_mistakes_of_synth_are_one_message_and_leave_nothing(
         (["--seeds", "broken.jsonl"], "broken.jsonl:10"),
         (["--seeds", "absent.jsonl"], "absent.jsonl"),
         (["--seeds", "held.jsonl"], "seeds are of held-out scenarios"),
-        (["--format", "csv"], "expected one of jsonl, parquet, bfcl"),
+        (["--format", "csv"], "expected one of jsonl, verl, trl"),
         (["--writer", "nobody"], "synthesis.writer: there is no writer 'nobody'"),
         (["--out", "no/such/v.jsonl"], "there is no folder no/such"),
         (["--from-trajectories", "log.jsonl"], "log.jsonl:1: there is no task 'nobody'"),

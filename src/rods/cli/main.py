@@ -21,6 +21,7 @@ from rods.cli.doctor import doctor
 from rods.cli.evaluate import evaluate
 from rods.cli.experiment import experiment
 from rods.cli.inspect import inspect
+from rods.cli.observe import observe
 from rods.cli.pretrain import pretrain
 from rods.cli.profile import profile
 from rods.cli.report import report
@@ -55,6 +56,7 @@ _VERBS = {
     "check": check,
     "synth": synth,
     "inspect": inspect,
+    "observe": observe,
     "profile": profile,
     "report": report,
     "compare": compare,

@@ -89,8 +89,19 @@ def judge(
     return judge_values(group.task, values, settings, step, group.policy_version)
 
 
+class TaskName(NamedTuple):
+    """What a judgement is of."""
+
+    id: str
+    category: str
+
+
 def judge_values(
-    task: Task, values: Sequence[float | None], settings: BoundarySettings, step: int, version: int
+    task: TaskName | Task,
+    values: Sequence[float | None],
+    settings: BoundarySettings,
+    step: int,
+    version: int,
 ) -> Judgement | None:
     """The same from numbers: those of `signals`, one a member, None where it is invalid.
 

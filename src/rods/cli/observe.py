@@ -1,0 +1,75 @@
+"""`rods observe`: where another trainer's tasks lie, by the rewards that it logged."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from rods.cli.common import AsJson, out, overrides, say
+from rods.errors import ConfigError
+
+
+def observe(
+    context: typer.Context,
+    log: Annotated[Path, typer.Argument(help="JSON lines, Parquet, a folder of them, or a run.")],
+    target: Annotated[
+        Path | None, typer.Option("--out", help="All tasks, in a new .json or .csv.")
+    ] = None,
+    task_key: Annotated[str, typer.Option(help="Column of task ids; default: found.")] = "",
+    reward_key: Annotated[str, typer.Option(help="Column of rewards; default: found.")] = "",
+    span: Annotated[
+        str, typer.Option("--range", help="Rewards of a failure and of a success: -1,1.")
+    ] = "0,1",
+    show: Annotated[int, typer.Option(min=0, help="Boundary tasks to print.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Say which tasks lie at the boundary, are mastered or hard. Edges: --boundary.low VALUE.
+
+    Reads verl's rollout_data_dir, TRL's completions, our runs, or rows with task_id and reward.
+    """
+    from rods.config import load_config
+    from rods.report.observe import observe as judged
+    from rods.report.observe import write
+    from rods.synthesis.dataset.logged import Reading, read_rewards
+
+    settings = load_config(overrides=overrides(context.args)).boundary
+    low, high = _span(span)
+    observed = judged(read_rewards(log, Reading(task_key, reward_key, low, high)), settings)
+    if target is not None:
+        write(target, observed)
+    counts = Counter(task.region for task in observed)
+    if as_json:
+        out().print_json(data={"counts": counts, "tasks": [task._asdict() for task in observed]})
+        return
+    table = Table("region", "tasks", "share")
+    for region in ("hard", "boundary", "mastered", "unjudged"):
+        table.add_row(region, str(counts[region]), f"{counts[region] / len(observed):.1%}")
+    out().print(table)
+    urgent = [task for task in observed if task.region == "boundary"][:show]
+    if urgent:
+        rows = Table("at the boundary", "mean reward", "95 %", "trajectories", "step")
+        for task in urgent:
+            interval = f"{task.low:.2f} to {task.high:.2f}"
+            step = "" if task.step is None else str(task.step)
+            rows.add_row(task.task, f"{task.mean_reward:.3f}", interval, str(task.valid), step)
+        out().print(rows)
+    invalid = sum(task.members - task.valid for task in observed)
+    if invalid:
+        say(f"{invalid} trajectories have no reward and do not count.")
+    if target is not None:
+        say(f"{len(observed)} tasks in {target}")
+
+
+def _span(text: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in json.loads(f"[{text}]"))
+    except ValueError as error:
+        raise ConfigError(f"--range {text!r}: expected two numbers, such as -1,1.") from error
+    if not low < high:
+        raise ConfigError(f"--range {text!r}: the first must be less than the second.")
+    return low, high

@@ -1,0 +1,222 @@
+"""Rewards that a trainer has logged: rows of a file, of a folder of files, or of a run of ours.
+
+Owns which columns hold task, reward and step in the logs of the trainers that are known, and what
+is said of a bad row. Never judges.
+
+    for row in read_rewards(Path("rollouts")): row.task, row.reward, row.step
+
+* plain JSON lines or Parquet: `task_id` with `reward`, or with a list `rewards`
+* verl's `rollout_data_dir`: a file of JSON lines a step, with `input`, `score`, `step`
+* TRL's `log_completions`: a Parquet file a step, with `prompt`, a column a reward, `step`
+* our own trajectories
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from rods.curriculum.boundary import EDGE
+from rods.env import TurnVerdict
+from rods.errors import TaskError
+from rods.infra.files import parquet_rows
+
+TASK_KEYS = ("task_id", "id", "uid", "origin")
+"""Columns that may name the task; the first that a row has counts."""
+PROMPT_KEYS = ("input", "prompt")
+"""Columns whose content names the task where nothing else does."""
+REWARD_KEYS = ("reward", "score", "progress", "rewards")
+"""Columns that may hold the reward, or a list of them: those of a group."""
+_OWN = frozenset(("verdicts", "n_turns", "failure"))
+"""Columns of our own trajectories."""
+_TRL = frozenset(("completion", "advantage"))
+"""Columns of TRL's completions, whose rewards have the names of their functions."""
+_NO_REWARDS = frozenset(("step", "advantage", *TASK_KEYS, *PROMPT_KEYS))
+
+
+class Logged(NamedTuple):
+    """One trajectory as its log tells it."""
+
+    task: str
+    """Id or origin of its task; of a prompt `prompt:` and the beginning of its SHA-256."""
+    reward: float | None
+    """None: the trajectory is invalid (infrastructure failed)."""
+    where: str
+    """File and line."""
+    step: int | None = None
+    """Of the trainer; None: not said."""
+
+
+class Reading(NamedTuple):
+    """How a log is read."""
+
+    task_key: str = ""
+    """Column of the task's id or origin; empty: found by `TASK_KEYS`, then `PROMPT_KEYS`."""
+    reward_key: str = ""
+    """Column of the reward; empty: found by `REWARD_KEYS`, then TRL's single one."""
+    low: float = 0.0
+    """Reward of a failure."""
+    high: float = 1.0
+    """Reward of a success."""
+
+
+FOUND = Reading()
+"""Columns are found, rewards lie in [0, 1]."""
+
+
+def read_rewards(path: Path, reading: Reading = FOUND) -> list[Logged]:
+    """Rows of a log (JSON lines or, by the name's ending, Parquet), of a folder of logs, or a run.
+
+    Our own trajectories have verdicts instead of a reward: the share of turns solved counts. Of a
+    run's folder the newest group of each task is read, of another's folder all files.
+
+    Raises:
+        TaskError: the file or a row cannot be read, a column is missing, or a reward is outside of
+            its range; the message names file and line.
+        PrerequisiteError: a Parquet file, and pyarrow is not installed.
+    """
+    if path.is_dir():
+        return _folder(path, reading)
+    if not path.is_file():
+        raise TaskError(f"{path}: there is no such file of rollouts.")
+    table = path.suffix == ".parquet"
+    rows = parquet_rows(path, "rollouts", TaskError) if table else _json_lines(path)
+    found = [logged for where, row in rows for logged in _row(row, reading, where)]
+    if not found:
+        raise TaskError(f"{path}: holds no rollouts.")
+    return found
+
+
+def latest(rewards: Sequence[Logged]) -> list[Logged]:
+    """Of each task the rows of its newest step; all of a task whose rows say none."""
+    newest: dict[str, int] = {}
+    for row in rewards:
+        if row.step is not None:
+            newest[row.task] = max(row.step, newest.get(row.task, row.step))
+    return [row for row in rewards if row.step is None or row.step == newest[row.task]]
+
+
+def _folder(folder: Path, reading: Reading) -> list[Logged]:
+    files = sorted(folder.glob("step-*.parquet")) or sorted(folder.glob("trajectories/*.parquet"))
+    if not files:
+        others = sorted((*folder.glob("*.jsonl"), *folder.glob("*.parquet")), key=_number)
+        if not others:
+            raise TaskError(
+                f"{folder}: there are no trajectories of a run here (step-*.parquet), and no logs "
+                "(*.jsonl, *.parquet)."
+            )
+        return [row for file in others for row in read_rewards(file, reading)]
+    newest: dict[str, list[Logged]] = {}
+    for file in files:
+        rows = read_rewards(file, reading)
+        for task in {row.task for row in rows}:
+            newest[task] = [row for row in rows if row.task == task]
+    return [row for group in newest.values() for row in group]
+
+
+def _number(path: Path) -> tuple[int, str]:
+    """verl calls its files 1.jsonl, 2.jsonl, 10.jsonl."""
+    found = re.search(r"\d+", path.name)
+    return int(found[0]) if found else 0, path.name
+
+
+def _row(row: Mapping[str, Any], reading: Reading, where: str) -> list[Logged]:
+    task, step = _task(row, reading.task_key, where), row.get("step")
+    if step is not None and (isinstance(step, bool) or not isinstance(step, int)):
+        raise TaskError(f"{where}: the step is {step!r}, expected a whole number.")
+    if not reading.reward_key and _OWN.issubset(row):
+        return [Logged(task, _progress(row, where), where, step)]
+    value = _reward_of(row, reading, where)
+    if _TRL.issubset(row) and isinstance(value, float) and math.isnan(value):
+        value = None  # its function does not apply to the row
+    values = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return [Logged(task, _reward(v, reading, where), where, step) for v in values]
+
+
+def _task(row: Mapping[str, Any], task_key: str, where: str) -> str:
+    if task_key:
+        return str(_column(row, (task_key,), "--task-key", where))
+    named = next((key for key in TASK_KEYS if key in row), "")
+    prompt = next((key for key in PROMPT_KEYS if row.get(key)), "")
+    # verl's uid is of one rollout in the dumps of its newer trainer
+    if (not named or (named == "uid" and "input" in row)) and prompt:
+        text = json.dumps(row[prompt], sort_keys=True)
+        return f"prompt:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return str(_column(row, TASK_KEYS, "--task-key", where))
+
+
+def _reward_of(row: Mapping[str, Any], reading: Reading, where: str) -> Any:
+    known = (reading.reward_key,) if reading.reward_key else REWARD_KEYS
+    if not reading.reward_key and _TRL.issubset(row) and not any(key in row for key in known):
+        numbers = [k for k, v in row.items() if k not in _NO_REWARDS and _is_number(v)]
+        if len(numbers) > 1:
+            raise TaskError(
+                f"{where}: several columns may be the reward: {', '.join(numbers)}. Name it with "
+                "--reward-key."
+            )
+        known = (*known, *numbers)
+    return _column(row, known, "--reward-key", where)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _progress(row: Mapping[str, Any], where: str) -> float | None:
+    """The share of turns solved; None where the trajectory is invalid."""
+    if row["failure"] is not None:
+        return None
+    try:
+        raw = row["verdicts"]
+        verdicts = cast("list[dict[str, Any]]", json.loads(raw) if isinstance(raw, str) else raw)
+        solved = sum(TurnVerdict(**verdict).solved for verdict in verdicts)
+        return solved / int(row["n_turns"])
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise TaskError(f"{where}: not a trajectory of a run: {error}.") from error
+
+
+def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            where = f"{path}:{number}"
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise TaskError(f"{where}: not JSON: {error}. Mend or remove this line.") from error
+            if not isinstance(row, dict):
+                raise TaskError(f"{where}: expected an object with task id and reward.")
+            yield where, cast("dict[str, Any]", row)
+
+
+def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: str) -> Any:
+    for name in names:
+        if name in row:
+            return row[name]
+    raise TaskError(
+        f"{where}: no column {' or '.join(names)}; there are {', '.join(sorted(row)) or 'none'}. "
+        f"Name it with {option}."
+    )
+
+
+def _reward(value: Any, reading: Reading, where: str) -> float | None:
+    low, high = reading.low, reading.high
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        raise TaskError(
+            f"{where}: the reward is {value!r}, expected a number in [{low:g}, {high:g}] or null."
+        )
+    share = (value - low) / (high - low)
+    if not -EDGE <= share <= 1 + EDGE:
+        raise TaskError(
+            f"{where}: the reward {value} is outside of [{low:g}, {high:g}]: the boundary needs a "
+            "share of what was solved. Name another column with --reward-key, or scale it."
+        )
+    return share
