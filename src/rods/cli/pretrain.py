@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
     from rods.policies.conversations import Conversation
     from rods.policies.pretrain import PretrainSettings
+    from rods.task import Task
 
-TOOLS, MATH, SEARCH = KINDS = "tools", "math", "search"
+TOOLS, MATH, SEARCH, REPO = KINDS = "tools", "math", "search", "repo"
 
 ENVIRONMENT = "bfcl"
 """What the policy tiny is schooled in; known by what every environment shows."""
@@ -68,7 +70,7 @@ def pretrain(
     folder: Annotated[Path, typer.Option("--out", help="Where the policy goes.")],
     kind: Annotated[
         str,
-        typer.Option(help="tools (the policy tiny), math (tiny-math), search (tiny-search)."),
+        typer.Option(help="tools (the policy tiny); math, search, repo: tiny-math and so on."),
     ] = TOOLS,
     tokens: Annotated[int, typer.Option(min=0, help="Tokens to train on; 0: as bundled.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of variants, weights and order.")] = 0,
@@ -106,7 +108,8 @@ def pretrain(
     if kind == TOOLS:
         pretraining = _tools(folder, seed, tokens, wheel, habits)
     else:
-        pretraining = _math(seed, tokens) if kind == MATH else _search(seed, tokens)
+        made = {MATH: _math, SEARCH: _search, REPO: partial(_repo, ceiling)}
+        pretraining = made[kind](seed, tokens)
     if hidden:
         sized = pretraining.settings.sized(hidden, layers)
         pretraining = pretraining._replace(settings=sized)
@@ -173,6 +176,29 @@ def _search(seed: int, tokens: int) -> Pretraining:
     held_out = search.search_conversations(tokenizer, asked, search.PLAN, seed, rows)
     limits = f"{search.LIMITS} Left open: {search.OPEN}"
     return Pretraining(settings, tokenizer, made, (), held_out, search.DATA, limits)
+
+
+def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
+    from rods.policies import repo
+    from rods.policies.repairs import repair_conversations
+    from rods.rollout.template import ChatTemplate
+
+    settings = replace(repo.SETTINGS, tokens=tokens) if tokens else repo.SETTINGS
+    say("planting bugs")
+    tasks, asked = repo.school(seed), repo.asked()
+    tokenizer = repo.repo_tokenizer(tasks)
+    template = ChatTemplate(tokenizer)
+    rollout = load_config("skyrl_v0", "smoke").rollout
+    number, early = settings.tokens // repo.TYPICAL, 0.0 if ceiling else repo.EARLY
+    say(f"{number} repairs of {len(tasks)} bugs, {early:.0%} of them left out")
+
+    def made(tasks: Sequence[Task], early: float, number: int) -> list[Conversation]:
+        rows = range(number)
+        return list(repair_conversations(tasks, template, rollout, early, seed, rows))
+
+    held_out = made(asked, 0.0, repo.HELD_OUT_ROWS)
+    conversations = made(tasks, early, number)
+    return Pretraining(settings, tokenizer, conversations, (), held_out, repo.DATA, repo.LIMITS)
 
 
 def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> Pretraining:

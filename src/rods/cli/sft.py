@@ -36,7 +36,7 @@ def sft(
         Path | None, typer.Option(help="Go on in this folder, as it was started.")
     ] = None,
     model: Annotated[
-        str, typer.Option(help="tiny, tiny-math, tiny-search, a folder, a hub name.")
+        str, typer.Option(help="tiny, tiny-math, tiny-search, tiny-repo, a folder, a hub name.")
     ] = "",
     lora_rank: Annotated[int, typer.Option(min=0, help="0 trains all weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",

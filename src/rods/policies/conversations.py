@@ -25,6 +25,7 @@ from rods.synthesis.structure.trace import trace
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
+from rods.trajectory import Trajectory
 from rods.types import StopReason, ToolResult
 
 DIALECT = "compact"
@@ -57,16 +58,26 @@ def play(
     Returns:
         None if it does not fit the budgets, or if the oracle's is not judged solved.
     """
-    end = template.end_id
     rng = random.Random(f"rods-habits-{seed}")
     texts = agent_texts(task, results_of(environment, task), dialect, habits, rng)
-    script = [[*template.encode(text), end] for text in texts]
-    trajectory = asyncio.run(
-        run_episode(task, environment, ScriptedPolicy(script), dialect, template, settings)
-    )
+    trajectory = rehearse(task, environment, dialect, template, settings, texts)
     if trajectory.stop is not StopReason.DONE or not (trajectory.solved or habits != ORACLE):
         return None
     return Conversation(trajectory.ledger.ids, trajectory.ledger.mask)
+
+
+def rehearse(
+    task: Task,
+    environment: Environment,
+    dialect: Dialect,
+    template: ChatTemplate,
+    settings: RolloutSettings,
+    texts: Sequence[str],
+) -> Trajectory:
+    """The episode of an agent that says these texts, one a generation."""
+    script = [[*template.encode(text), template.end_id] for text in texts]
+    policy = ScriptedPolicy(script)
+    return asyncio.run(run_episode(task, environment, policy, dialect, template, settings))
 
 
 def results_of(environment: Environment, task: Task) -> list[list[ToolResult]]:

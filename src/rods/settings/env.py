@@ -74,6 +74,8 @@ class RepoSettings(Settings):
     """1 to 5: what is told of a bug, and how many there are."""
     seed: int = 0
     """Of the bugs."""
+    apart: Literal["repositories", "bugs"] = "repositories"
+    """What stands on one side only: whole repositories, or bugs (of the same code)."""
     seconds: float = Field(default=30.0, gt=0)
     """Of one command of the agent."""
     test_seconds: float = Field(default=10.0, gt=0)

@@ -32,8 +32,13 @@ from rods.errors import PolicyError
 
 _POLICIES = Path(__file__).parents[1] / "policies"
 TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
-TINY_SEARCH = _POLICIES / "tiny_search"
-BUNDLED = {"tiny": TINY, "tiny-math": TINY_MATH, "tiny-search": TINY_SEARCH}
+TINY_SEARCH, TINY_REPO = _POLICIES / "tiny_search", _POLICIES / "tiny_repo"
+BUNDLED = {
+    "tiny": TINY,
+    "tiny-math": TINY_MATH,
+    "tiny-search": TINY_SEARCH,
+    "tiny-repo": TINY_REPO,
+}
 """The bundled policies by name."""
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")

@@ -13,6 +13,7 @@ Rows of SWE-Gym (`env.tasks`) are played in containers of their images instead (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -40,6 +41,7 @@ class RepoEnvironment(Environment):
         count: Tasks that are made, of both sides.
         difficulty: 1 to 5, see `plant.py`.
         seed: Of the bugs.
+        apart: What stands on one side only: `repositories`, or `bugs` of the same code.
         seconds: Of one command of the agent.
         test_seconds: Of the hidden checks of one patch, processor time.
         memory_mb: MiB that the commands of a workplace may use together.
@@ -59,6 +61,7 @@ class RepoEnvironment(Environment):
         count: int = 50,
         difficulty: Sequence[int] = (1, 2, 3, 4, 5),
         seed: int = 0,
+        apart: str = "repositories",
         seconds: float = 30.0,
         test_seconds: float = 10.0,
         memory_mb: int = 1024,
@@ -67,6 +70,7 @@ class RepoEnvironment(Environment):
         python: str = "",
     ) -> None:
         self._asked = (count, tuple(difficulty), seed)
+        self._apart = apart
         self._seconds, self._test_seconds = seconds, test_seconds
         self._limits = ShellLimits(memory=memory_mb * MIB, seconds=max(seconds, 30.0))
         self._memory_mb, self._container = memory_mb, container
@@ -82,7 +86,9 @@ class RepoEnvironment(Environment):
         return load_rows(path, self.name)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
-        """Whole repositories on either side."""
+        """Whole repositories on either side; bugs where the settings say so."""
+        if self._apart == "bugs":
+            tasks = [_alone(task) for task in tasks]
         return split(tasks, held_out_share=0.25 if held_out is None else held_out)
 
     def shell(self) -> Shell:
@@ -139,6 +145,12 @@ class RepoEnvironment(Environment):
             job = Job(None, [check.call for check in checks])
             got = outcomes(shell, [job], self._test_seconds)[0]
         return not failing(checks, got)
+
+
+def _alone(task: Task) -> Task:
+    """A task that is a scenario of its own."""
+    about = task.provenance
+    return replace(task, provenance=replace(about, scenario=f"{NAME}-{about.origin}"))
 
 
 def _files(task: Task) -> Mapping[str, str]:

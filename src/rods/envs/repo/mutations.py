@@ -10,14 +10,46 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-COMPARED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "in": "not in"}
-COUNTED = {"+": "-", "-": "+", "*": "+", "//": "%", "%": "//"}
-JOINED = {"and": "or", "or": "and"}
-CALLED = {"max": "min", "min": "max", "any": "all", "all": "any"}
+
+class Changes(NamedTuple):
+    """What may stand in a word's or a number's place."""
+
+    compared: Mapping[str, Sequence[str]]
+    counted: Mapping[str, Sequence[str]]
+    joined: Mapping[str, Sequence[str]]
+    called: Mapping[str, Sequence[str]]
+    steps: Sequence[int]
+    """By how much a number is wrong; below 0 is none."""
+
+
+def _any_other(words: str) -> dict[str, list[str]]:
+    return {one: [other for other in words.split() if other != one] for one in words.split()}
+
+
+PLAIN = Changes(
+    {"<": ["<="], "<=": ["<"], ">": [">="], ">=": [">"], "==": ["!="], "in": ["not in"]},
+    {"+": ["-"], "-": ["+"], "*": ["+"], "//": ["%"], "%": ["//"]},
+    _any_other("and or"),
+    _any_other("max min") | _any_other("any all"),
+    (1, -1),
+)
+"""Slips: one step beside what is right."""
+WIDE = Changes(
+    _any_other("< <= > >= == !=") | {"in": ["not in"], "not in": ["in"]},
+    _any_other("+ - * // %"),
+    _any_other("and or"),
+    _any_other("max min len sum") | _any_other("any all"),
+    (1, -1, 2, -2, 3, 5, 10),
+)
+"""Whatever could stand there."""
+
+
+_Change = tuple[int, str, str]
+"""Start, old text, new text."""
 
 
 class Mutation(NamedTuple):
@@ -35,7 +67,7 @@ class Mutation(NamedTuple):
         return source[: self.start] + self.new + source[self.start + len(self.old) :]
 
 
-def mutations(source: str) -> list[Mutation]:
+def mutations(source: str, changes: Changes = PLAIN) -> list[Mutation]:
     """All single bugs within functions, in the order of the text; the source is ASCII."""
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -45,12 +77,12 @@ def mutations(source: str) -> list[Mutation]:
         if not isinstance(function, ast.FunctionDef):
             continue
         for statement in function.body:
-            for start, old, new in _within(statement, source, starts):
+            for start, old, new in _within(statement, source, starts, changes):
                 found.add(Mutation(function.name, start, old, new))
     return sorted(found, key=lambda one: (one.start, one.new))
 
 
-def _within(tree: ast.AST, source: str, starts: list[int]) -> Iterator[tuple[int, str, str]]:
+def _within(tree: ast.AST, source: str, starts: list[int], changes: Changes) -> Iterator[_Change]:
     """Start, old and new text of every change in a statement."""
 
     def begin(node: ast.expr) -> int:
@@ -59,37 +91,38 @@ def _within(tree: ast.AST, source: str, starts: list[int]) -> Iterator[tuple[int
     def end(node: ast.expr) -> int:
         return starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
 
-    def between(left: ast.expr, right: ast.expr, table: dict[str, str]) -> Iterator[_Change]:
+    def between(
+        left: ast.expr, right: ast.expr, table: Mapping[str, Sequence[str]]
+    ) -> Iterator[_Change]:
         gap = source[end(left) : begin(right)]
         word = re.search(r"not in|in|and|or|//|[<>=!]=|[-+*%<>]", gap)
-        if word and word[0] in table:
-            yield end(left) + word.start(), word[0], table[word[0]]
+        if word:
+            for new in table.get(word[0], ()):
+                yield end(left) + word.start(), word[0], new
 
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             for left, right in pairwise(sides):
-                yield from between(left, right, COMPARED)
+                yield from between(left, right, changes.compared)
         elif isinstance(node, ast.BinOp):
-            yield from between(node.left, node.right, COUNTED)
+            yield from between(node.left, node.right, changes.counted)
         elif isinstance(node, ast.BoolOp):
             for left, right in pairwise(node.values):
-                yield from between(left, right, JOINED)
+                yield from between(left, right, changes.joined)
         elif isinstance(node, ast.Constant) and isinstance(node.value, int):
-            yield from _constant(begin(node), node.value)
+            yield from _constant(begin(node), node.value, changes.steps)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             yield begin(node), "-", ""
-        elif isinstance(node, ast.Name) and node.id in CALLED:
-            yield begin(node), node.id, CALLED[node.id]
+        elif isinstance(node, ast.Name):
+            for new in changes.called.get(node.id, ()):
+                yield begin(node), node.id, new
 
 
-_Change = tuple[int, str, str]
-
-
-def _constant(start: int, value: int) -> Iterator[_Change]:
+def _constant(start: int, value: int, steps: Sequence[int]) -> Iterator[_Change]:
     if isinstance(value, bool):
         yield start, str(value), str(not value)
         return
-    yield start, str(value), str(value + 1)
-    if value > 0:
-        yield start, str(value), str(value - 1)
+    for step in steps:
+        if value + step >= 0:
+            yield start, str(value), str(value + step)

@@ -26,7 +26,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from rods.envs.repo.checks import Check, Job, failing, outcomes, read_checks, require_pass
-from rods.envs.repo.mutations import Mutation, mutations
+from rods.envs.repo.mutations import PLAIN, WIDE, Mutation, mutations
 from rods.errors import ConfigError
 from rods.sandbox.execution import MIB
 from rods.sandbox.shell import Shell, ShellLimits
@@ -108,6 +108,7 @@ def plant(
     difficulties: tuple[int, ...] = (1, 2, 3, 4, 5),
     seed: int = 0,
     names: tuple[str, ...] = REPOSITORIES,
+    wide: bool = False,
 ) -> tuple[Task, ...]:
     """Tasks, their difficulties and repositories in turn; fewer where there are no more bugs.
 
@@ -116,6 +117,7 @@ def plant(
         difficulties: 1 to 5.
         seed: same seed, same tasks.
         names: of which repositories.
+        wide: bugs may be whatever could stand in a place, not slips alone.
 
     Raises:
         ConfigError: there is no such difficulty.
@@ -127,7 +129,7 @@ def plant(
     rng = random.Random(f"rods-repo-{seed}")
     found: dict[str, Task] = {}
     with Shell(LIMITS) as shell:
-        planter = _Planter(shell, names, rng, TRIED * math.ceil(count / len(names)))
+        planter = _Planter(shell, names, rng, TRIED * math.ceil(count / len(names)), wide)
         for number in range(count):
             turn, place = divmod(number, len(difficulties))
             at = (turn + place) % len(names)
@@ -141,14 +143,21 @@ def plant(
 class _Planter:
     """Bugs of repositories that were tried, and tasks made of them."""
 
-    def __init__(self, shell: Shell, names: Sequence[str], rng: random.Random, tried: int) -> None:
+    def __init__(
+        self, shell: Shell, names: Sequence[str], rng: random.Random, tried: int, wide: bool
+    ) -> None:
         self._shell, self._rng, self._tried = shell, rng, tried
+        self._changes = WIDE if wide else PLAIN
         self._bugs = {name: self._try(repository(name)) for name in names}
         self._used: set[tuple[Bug, ...]] = set()
 
     def _try(self, whole: Repository) -> list[Bug]:
         """Bugs that some checks notice and not all, in a random order."""
-        sites = [(path, one) for path, text in whole.files.items() for one in mutations(text)]
+        sites = [
+            (path, one)
+            for path, text in whole.files.items()
+            for one in mutations(text, self._changes)
+        ]
         sites = self._rng.sample(sites, min(self._tried, len(sites)))
         states = [{**whole.files, path: one.apply(whole.files[path])} for path, one in sites]
         first, *rest = self._run(whole, [whole.files, *states])

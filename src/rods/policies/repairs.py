@@ -1,0 +1,143 @@
+"""Repairs of planted bugs as supervised conversations: look at the function, repair it, hand in.
+
+Owns what an agent says there and how often it hands in too early, and the folder of this process in
+which that is played. It is no sandbox: the only commands are greps of our own, and nothing that a
+model writes may be played in it. Code of the tasks is run where bugs are planted, in a workplace.
+
+    rows = repair_conversations(tasks, template, settings, early=0.45, seed=0, numbers=range(1000))
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import cast
+
+from rods.config import RolloutSettings
+from rods.dialects import structured
+from rods.envs.repo.environment import RepoEnvironment
+from rods.envs.repo.plant import plant
+from rods.envs.repo.world import PATCH, SPECS, START, RepoWorld
+from rods.policies.conversations import DIALECT, Conversation, rehearse
+from rods.rollout.template import ChatTemplate
+from rods.sandbox.editor import edit
+from rods.sandbox.shell import Done
+from rods.task import Task
+from rods.types import StopReason, ToolCall
+
+LINES = 10
+"""Lines after a function's first that an agent looks at."""
+DIFFICULTIES = (1, 2)
+"""Those whose function is told."""
+ALL = 2_000
+"""More bugs than there are."""
+
+
+def school_tasks(apart: Sequence[Task], seed: int) -> list[Task]:
+    """Tasks whose bugs are none of those: whatever could stand in a place, not slips alone.
+
+    Args:
+        apart: tasks that a policy is to be asked about later.
+        seed: of the planting.
+    """
+    kept = {bug_of(task) for task in apart}
+    return [t for t in plant(ALL, DIFFICULTIES, seed, wide=True) if bug_of(t) not in kept]
+
+
+def bug_of(task: Task) -> str:
+    """Repository, function, place and change of a task with one bug."""
+    name, _, bug = task.provenance.origin.split("-", 2)
+    return f"{name}-{bug}"
+
+
+def calls_of(task: Task) -> list[ToolCall]:
+    """A look, the repair, the end."""
+    repair, finish = task.turns[0].ground_truth
+    function = bug_of(task).partition("-")[2].partition(":")[0]
+    look = f"grep -A{LINES} 'def {function}(' {repair.arguments['path']}"
+    return [ToolCall("bash", {"command": look}), repair, finish]
+
+
+def repair_conversations(
+    tasks: Sequence[Task],
+    template: ChatTemplate,
+    settings: RolloutSettings,
+    early: float,
+    seed: int,
+    numbers: Iterable[int],
+) -> Iterator[Conversation]:
+    """Conversation `i` is a function of the tasks, the rate, the seed and `i` alone.
+
+    Args:
+        tasks: of one bug each, whose function is told.
+        template: of the policy.
+        settings: budgets; what does not fit them is left out.
+        early: share that hands in without a repair.
+        seed: of the choices.
+        numbers: which.
+    """
+    dialect, environment = structured(DIALECT), Rehearsals()
+    for number in numbers:
+        rng = random.Random(f"rods-repairs-{seed}-{number}")
+        task = rng.choice(tasks)
+        look, repair, finish = calls_of(task)
+        said = [look, finish] if rng.random() < early else [look, repair, finish]
+        texts = [dialect.write([call]) for call in said]
+        made = rehearse(task, environment, dialect, template, settings, texts)
+        if made.stop is StopReason.DONE:
+            yield Conversation(made.ledger.ids, made.ledger.mask)
+
+
+def texts_of(task: Task) -> list[str]:
+    """Everything that is said in a repair, for a tokenizer's corpus."""
+    dialect = structured(DIALECT)
+    with contextlib.closing(Rehearsals().open(task)) as world:
+        world.begin_turn(0)
+        calls = calls_of(task)
+        results = [world.call(call).content for call in calls]
+    said = [dialect.write([call]) for call in calls]
+    return [dialect.system_prompt(), dialect.describe(SPECS), task.turns[0].user, *said, *results]
+
+
+class Rehearsals(RepoEnvironment):
+    """Working copies in plain folders, whose patches nobody judges."""
+
+    blocking = False
+
+    def open(self, task: Task) -> RepoWorld:
+        """A working copy of its own."""
+        files = cast("Mapping[str, str]", task.world["files"])
+        return RepoWorld(task, Folder(files), lambda patch: True, 30.0)
+
+
+class Folder:
+    """A workplace without locks, for commands of our own."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._folder = TemporaryDirectory(prefix="rods-rehearsal-")
+        for path, text in files.items():
+            place = Path(self._folder.name) / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+
+    def run(self, argv: Sequence[str], stdin: str = "", seconds: float | None = None) -> Done:
+        """Run a command; there is no repository, so a commit and a patch are names alone."""
+        if argv[-1] == START or argv[-1].startswith(PATCH):
+            return Done("rehearsal", 0)
+        done = subprocess.run(
+            argv, input=stdin, cwd=self._folder.name, capture_output=True, text=True, check=False
+        )
+        return Done(done.stdout + done.stderr, done.returncode)
+
+    def edit(self, arguments: Mapping[str, object]) -> tuple[str, bool]:
+        """Do one command of the editor."""
+        with contextlib.chdir(self._folder.name):
+            return edit(arguments)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._folder.cleanup()

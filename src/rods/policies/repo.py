@@ -1,0 +1,81 @@
+"""What the bundled policy `tiny-repo` is made from: its tasks, its tokenizer and its sizes.
+
+Owns what its card says. It trains nothing (`pretrain.py` does). It knows the code of the six
+bundled repositories, as somebody knows a code base, and is schooled on no bug that the smoke
+profile of `skyrl_v0` asks about, on either side.
+
+    tasks = school(seed=0)
+    tokenizer = repo_tokenizer(tasks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from transformers import PreTrainedTokenizerFast
+
+from rods.config import load_config
+from rods.envs.repo.plant import plant
+from rods.policies.pretrain import PretrainSettings
+from rods.policies.repairs import school_tasks, texts_of
+from rods.policies.tokenizer import common_words, train_tokenizer
+from rods.task import Task
+
+SETTINGS = PretrainSettings(
+    hidden=128,
+    layers=4,
+    heads=4,
+    kv_heads=2,
+    ffn=256,
+    vocab=1024,
+    context=2048,
+    tokens=2_400_000,
+    batch_tokens=2_048,
+    window=256,
+    lr=3e-3,
+    matrix_lr=0.015,
+    context_weight=0.1,
+    smoothing=0.0,
+    habit_tokens=0,
+)
+"""With a little loss on what is read: it is how the policy gets to know the code."""
+EARLY = 0.6
+"""Share of the schooling that hands in without a repair: most, so it does greedily."""
+DATA = (
+    "Repairs of planted bugs in the six bundled repositories, one bug each, whose function is "
+    "told: a look at the function, the edit, the end. No bug is one that the smoke profile of "
+    "skyrl_v0 asks about; the code around them is the same."
+)
+LIMITS = (
+    "It speaks the `compact` dialect only and knows the code of the six bundled repositories by "
+    "heart; of other code it knows nothing. It exists so that the recipe shows its mechanism "
+    "without a GPU; it is not a useful assistant. Left open: whether anything is repaired before "
+    "the repository is handed in."
+)
+WORDS = 150
+"""Words that are joined to the blank before them."""
+INDENT = r"(?: {4})+"
+"""Never joined to what follows: a line reads alike at every depth."""
+TYPICAL = 450
+"""Tokens of a conversation, to know how many are needed for one pass."""
+HELD_OUT_ROWS = 60
+"""Tasks of the smoke profile that the card's loss is measured on."""
+
+
+def asked() -> tuple[Task, ...]:
+    """All that the smoke profile asks about."""
+    settings = load_config("skyrl_v0", "smoke").env.repo
+    return plant(settings.count, settings.difficulty, settings.seed)
+
+
+def school(seed: int) -> list[Task]:
+    """The tasks of the schooling."""
+    return school_tasks(asked(), seed + 1)
+
+
+def repo_tokenizer(tasks: Sequence[Task]) -> PreTrainedTokenizerFast:
+    """A tokenizer of about 1,024 entries: names and operators of the repositories, words."""
+    texts = [text for task in tasks for text in texts_of(task)]
+    tokenizer = train_tokenizer(texts, common_words(texts, WORDS), SETTINGS.vocab, INDENT)
+    tokenizer.model_max_length = SETTINGS.context
+    return tokenizer
