@@ -20,7 +20,7 @@ from typing import cast
 from rods.config import RolloutSettings
 from rods.dialects import structured
 from rods.envs.repo.environment import RepoEnvironment
-from rods.envs.repo.plant import plant
+from rods.envs.repo.plant import REPOSITORIES, plant
 from rods.envs.repo.world import PATCH, SPECS, START, RepoWorld
 from rods.policies.conversations import DIALECT, Conversation, rehearse
 from rods.rollout.template import ChatTemplate
@@ -37,15 +37,18 @@ ALL = 2_000
 """More bugs than there are."""
 
 
-def school_tasks(apart: Sequence[Task], seed: int) -> list[Task]:
+def school_tasks(
+    apart: Sequence[Task], seed: int, names: tuple[str, ...] = REPOSITORIES
+) -> list[Task]:
     """Tasks whose bugs are none of those: whatever could stand in a place, not slips alone.
 
     Args:
         apart: tasks that a policy is to be asked about later.
         seed: of the planting.
+        names: of which repositories.
     """
     kept = {bug_of(task) for task in apart}
-    return [t for t in plant(ALL, DIFFICULTIES, seed, wide=True) if bug_of(t) not in kept]
+    return [t for t in plant(ALL, DIFFICULTIES, seed, names, wide=True) if bug_of(t) not in kept]
 
 
 def bug_of(task: Task) -> str:
