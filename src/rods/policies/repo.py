@@ -43,8 +43,8 @@ EARLY = 0.6
 """Share of the schooling that hands in without a repair: most, so it does greedily."""
 DATA = (
     "Repairs of planted bugs in the six bundled repositories, one bug each, whose function is "
-    "told: a look at the function, the edit, the end; in three of five no edit. No bug is one that the smoke profile of "
-    "skyrl_v0 asks about; the code around them is the same."
+    "told: a look at the function, the edit, the end; in three of five no edit. No bug is one "
+    "that the smoke profile of skyrl_v0 asks about; the code around them is the same."
 )
 LIMITS = (
     "It speaks the `compact` dialect only and knows the code of the six bundled repositories by "
