@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from rods.policies.conversations import Conversation
     from rods.policies.pretrain import PretrainSettings
-    from rods.task import Task
 
 TOOLS, MATH, SEARCH, REPO = KINDS = "tools", "math", "search", "repo"
 
@@ -180,7 +179,7 @@ def _search(seed: int, tokens: int) -> Pretraining:
 
 def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
     from rods.policies import repo
-    from rods.policies.repairs import repair_conversations
+    from rods.policies.repairs import bug_of, repair_conversations
     from rods.rollout.template import ChatTemplate
 
     settings = replace(repo.SETTINGS, tokens=tokens) if tokens else repo.SETTINGS
@@ -189,16 +188,24 @@ def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
     tokenizer = repo.repo_tokenizer(tasks)
     template = ChatTemplate(tokenizer)
     rollout = load_config("skyrl_v0", "smoke").rollout
-    number, early = settings.tokens // repo.TYPICAL, 0.0 if ceiling else repo.EARLY
-    say(f"{number} repairs of {len(tasks)} bugs, {early:.0%} of them left out")
+    kept, early = {bug_of(task) for task in asked}, 0.0 if ceiling else repo.EARLY
+    number, more = settings.tokens // repo.TYPICAL, settings.habit_tokens // repo.TYPICAL
+    say(f"{number} repairs, and {more} of which {early:.0%} are left out")
 
-    def made(tasks: Sequence[Task], early: float, number: int) -> list[Conversation]:
-        rows = range(number)
-        return list(repair_conversations(tasks, template, rollout, early, seed, rows))
+    def made(early: float, numbers: range) -> list[Conversation]:
+        rows = repair_conversations(tasks, template, rollout, early, seed, numbers, kept)
+        return list(rows)
 
-    held_out = made(asked, 0.0, repo.HELD_OUT_ROWS)
-    conversations = made(tasks, early, number)
-    return Pretraining(settings, tokenizer, conversations, (), held_out, repo.DATA, repo.LIMITS)
+    held_out = repair_conversations(asked, template, rollout, 0.0, seed, range(repo.HELD_OUT_ROWS))
+    return Pretraining(
+        settings,
+        tokenizer,
+        made(0.0, range(number)),
+        made(early, range(number, number + more)),
+        list(held_out),
+        repo.DATA,
+        repo.LIMITS,
+    )
 
 
 def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> Pretraining:

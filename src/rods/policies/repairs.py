@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import random
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -20,14 +21,15 @@ from typing import cast
 from rods.config import RolloutSettings
 from rods.dialects import structured
 from rods.envs.repo.environment import RepoEnvironment
-from rods.envs.repo.plant import REPOSITORIES, plant
+from rods.envs.repo.mutations import WIDE, Mutation, mutations
+from rods.envs.repo.plant import REPOSITORIES, Bug, plant, planted, repository
 from rods.envs.repo.world import PATCH, SPECS, START, RepoWorld
 from rods.policies.conversations import DIALECT, Conversation, rehearse
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.editor import edit
 from rods.sandbox.shell import Done
 from rods.task import Task
-from rods.types import StopReason, ToolCall
+from rods.types import StopReason, ToolCall, Value
 
 LINES = 10
 """Lines after a function's first that an agent looks at."""
@@ -35,6 +37,8 @@ DIFFICULTIES = (1, 2)
 """Those whose function is told."""
 ALL = 2_000
 """More bugs than there are."""
+NUMBERS = 100
+"""A wrong number is below."""
 
 
 def school_tasks(
@@ -51,6 +55,31 @@ def school_tasks(
     return [t for t in plant(ALL, DIFFICULTIES, seed, names, wide=True) if bug_of(t) not in kept]
 
 
+def with_another_bug(task: Task, kept: Set[str], rng: random.Random) -> Task:
+    """The task with a bug that is drawn anew in the same function, and none of those kept.
+
+    What is told of it stays, so it need not fit the bug any more. There are far more such bugs than
+    a policy can remember: it has to read which one it is.
+    """
+    repair, finish = task.turns[0].ground_truth
+    whole, path = repository(str(task.world["repository"])), str(repair.arguments["path"])
+    sites: dict[int, list[Mutation]] = {}
+    for site in mutations(whole.files[path], WIDE):
+        if site.function == _function(task):
+            sites.setdefault(site.start, []).append(site)
+    while True:
+        bug = rng.choice(rng.choice(list(sites.values())))
+        if bug.old.isdigit():
+            bug = bug._replace(new=str(rng.randrange(NUMBERS)))
+        about = Bug(path, bug, frozenset(), ())
+        if bug.new != bug.old and f"{whole.name}-{about.label}" not in kept:
+            break
+    state, repairs = planted(whole, [about])
+    files = cast("dict[str, Value]", task.world["files"]) | state
+    turn = replace(task.turns[0], ground_truth=(*repairs, finish))
+    return replace(task, turns=(turn,), world={**task.world, "files": files})
+
+
 def bug_of(task: Task) -> str:
     """Repository, function, place and change of a task with one bug."""
     name, _, bug = task.provenance.origin.split("-", 2)
@@ -60,9 +89,12 @@ def bug_of(task: Task) -> str:
 def calls_of(task: Task) -> list[ToolCall]:
     """A look, the repair, the end."""
     repair, finish = task.turns[0].ground_truth
-    function = bug_of(task).partition("-")[2].partition(":")[0]
-    look = f"grep -A{LINES} 'def {function}(' {repair.arguments['path']}"
+    look = f"grep -A{LINES} 'def {_function(task)}(' {repair.arguments['path']}"
     return [ToolCall("bash", {"command": look}), repair, finish]
+
+
+def _function(task: Task) -> str:
+    return bug_of(task).partition("-")[2].partition(":")[0]
 
 
 def repair_conversations(
@@ -72,8 +104,9 @@ def repair_conversations(
     early: float,
     seed: int,
     numbers: Iterable[int],
+    kept: Set[str] | None = None,
 ) -> Iterator[Conversation]:
-    """Conversation `i` is a function of the tasks, the rate, the seed and `i` alone.
+    """Conversation `i` is a function of the tasks, the rate, the seed, `kept` and `i` alone.
 
     Args:
         tasks: of one bug each, whose function is told.
@@ -82,11 +115,14 @@ def repair_conversations(
         early: share that hands in without a repair.
         seed: of the choices.
         numbers: which.
+        kept: bugs (`bug_of`) that may not come, where each task gets another one; None: the tasks
+            are played as they are.
     """
     dialect, environment = structured(DIALECT), Rehearsals()
     for number in numbers:
         rng = random.Random(f"rods-repairs-{seed}-{number}")
         task = rng.choice(tasks)
+        task = task if kept is None else with_another_bug(task, kept, rng)
         look, repair, finish = calls_of(task)
         said = [look, finish] if rng.random() < early else [look, repair, finish]
         texts = [dialect.write([call]) for call in said]

@@ -29,22 +29,23 @@ SETTINGS = PretrainSettings(
     ffn=256,
     vocab=1024,
     context=2048,
-    tokens=2_400_000,
+    tokens=1_700_000,
     batch_tokens=2_048,
     window=256,
     lr=3e-3,
     matrix_lr=0.015,
     context_weight=0.1,
     smoothing=0.0,
-    habit_tokens=0,
+    habit_tokens=160_000,
 )
 """With a little loss on what is read: it is how the policy gets to know the code."""
 EARLY = 0.6
-"""Share of the schooling that hands in without a repair: most, so it does greedily."""
+"""Share that hands in without a repair in the second part: most, so it does greedily."""
 DATA = (
-    "Repairs of planted bugs in the six bundled repositories, one bug each, whose function is "
-    "told: a look at the function, the edit, the end; in three of five no edit. No bug is one "
-    "that the smoke profile of skyrl_v0 asks about; the code around them is the same."
+    "Repairs of bugs in the six bundled repositories, one bug each, whose function is told: a look "
+    "at the function, the edit, the end; in three of five of the second part no edit. What is told "
+    "was seen with a bug of the same function. No bug is one that the smoke profile of skyrl_v0 "
+    "asks about; the code around them is the same."
 )
 LIMITS = (
     "It speaks the `compact` dialect only and knows the code of the six bundled repositories by "
@@ -56,7 +57,7 @@ WORDS = 150
 """Words that are joined to the blank before them."""
 INDENT = r"(?: {4})+"
 """Never joined to what follows: a line reads alike at every depth."""
-TYPICAL = 450
+TYPICAL = 540
 """Tokens of a conversation, to know how many are needed for one pass."""
 HELD_OUT_ROWS = 60
 """Tasks of the smoke profile that the card's loss is measured on."""
