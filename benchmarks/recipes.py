@@ -77,6 +77,7 @@ STUDIES: Mapping[str, tuple[Variant, ...]] = {
         Variant("Tool-N1", "tool_n1"),
         Variant("partial", "tool_n1", rewarded("tool_n1_names", STEPS)),
     ),
+    "skyrl_v0": (Variant("SkyRL-v0", "skyrl_v0"),),
     "artist_math": (Variant("ARTIST", "artist_math"),),
     "artist_fc": (Variant("ARTIST", "artist_fc"),),
     "otc_grpo_search": (

@@ -15,6 +15,7 @@ from rods.env import Environment
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.errors import ConfigError
 from rods.task import Task, Turn
+from rods.trainers.loading import BUNDLED
 from rods.types import ToolCall
 from tir_cases import question
 from verbs import rods
@@ -39,6 +40,11 @@ SMALL = (
     *("synthesis.drain_seconds=60", "synthesis.variants_per_seed=1"),
 )
 """An update is an epoch and every task is at the boundary: the second epoch has variants."""
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_a_recipe_plays_without_a_profile_fits_a_laptop(name: str) -> None:
+    assert load_config(name, "small").model.name in BUNDLED
 
 
 @pytest.mark.slow
