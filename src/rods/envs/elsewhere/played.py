@@ -1,0 +1,173 @@
+"""A task played by somebody else's loop: call by call, or text by text.
+
+Owns where the conversation stands and what its turns were worth. Turns, withheld tools and verdicts
+are those of a rollout; budgets are the other loop's, but for the steps of a turn. Never samples.
+
+    played = PlayedTask(environment, task)
+    played.call(ToolCall("ls", {}))
+    played.end(answered=True)                   # the next turn begins, if there is one
+    played.progress()
+
+    talk = Conversation(environment, task, structured("hermes"))
+    talk.opening, talk.say("<tool_call>...</tool_call>")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from rods.dialects.base import Dialect, nested
+from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict
+from rods.errors import TaskError
+from rods.rollout.episode import MORE_TOOLS
+from rods.task import Task
+from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
+
+OVER = "The conversation is over."
+
+
+class PlayedTask:
+    """One world of one task; close it at the end."""
+
+    def __init__(self, environment: Environment, task: Task) -> None:
+        """Open the world and enter the first turn.
+
+        Raises:
+            TaskError: the world cannot be loaded, or somebody talks in it (`rods.env.Partner`).
+        """
+        self.task = task
+        self.turn = 0
+        self.over = False
+        self._verdicts: list[TurnVerdict] = []
+        self._texts: list[str] = []
+        self._world = environment.open(task)
+        if isinstance(self._world, Partner):
+            self._world.close()
+            raise TaskError(
+                f"task {task.id}: somebody talks with the agent in this world (rods.env.Partner); "
+                "such worlds are played by rods alone."
+            )
+        self._world.begin_turn(0)
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The tools of the current turn; none at the end."""
+        return () if self.over else self._world.offered()
+
+    def heard(self, text: str) -> None:
+        """Take note of what the agent wrote in this turn, for worlds that judge answers."""
+        self._texts.append(text)
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call; a world may end its turn by it."""
+        if self.over:
+            return ToolResult(OVER, failed=True)
+        result = self._world.call(call)
+        ended = self._world.ended() if isinstance(self._world, Ending) else ""
+        if ended:
+            self.end(answered=False, ended=ended)
+        return result
+
+    def end(self, answered: bool, ended: str = "") -> None:
+        """End the turn and enter the next one; nothing at the end.
+
+        Args:
+            answered: by an answer, not because no more steps were left.
+            ended: why the world ended it.
+        """
+        if self.over:
+            return
+        world, correct = self._world, None
+        if isinstance(world, AnswerJudge):
+            correct = world.judge_answer("\n".join(self._texts))
+        verdict = world.end_turn()
+        self._verdicts.append(
+            dataclasses.replace(verdict, answered=answered, ended=ended, correct=correct)
+        )
+        self._texts.clear()
+        self.over = self.turn == len(self.task.turns) - 1
+        if not self.over:
+            self.turn += 1
+            world.begin_turn(self.turn)
+
+    def progress(self) -> float:
+        """Share of the task's turns that are solved so far, in [0, 1]."""
+        return sum(verdict.solved for verdict in self._verdicts) / len(self.task.turns)
+
+    def close(self) -> None:
+        """Close the world; nothing can be played after that."""
+        self.over = True
+        self._world.close()
+
+
+class Conversation:
+    """The same for who sends texts: a dialect reads them and writes what comes back."""
+
+    def __init__(
+        self, environment: Environment, task: Task, dialect: Dialect, steps: int = 20
+    ) -> None:
+        """Begin; `opening` is what the policy reads first.
+
+        Args:
+            environment: opens the world.
+            task: played.
+            dialect: of calls and answers.
+            steps: texts of one turn; after them it ends without an answer.
+        """
+        self.played = PlayedTask(environment, task)
+        self._dialect, self._most, self._said = dialect, steps, 0
+        self._gives_up = environment.gives_up
+        specs = self.played.offered()
+        self._known = {spec.name for spec in specs}
+        tools = f"\n\n{dialect.describe(specs)}" if specs else ""
+        self.opening: tuple[Message, ...] = (
+            Message("system", dialect.system_prompt() + tools),
+            *dialect.opening(task.dialogue, task.turns[0].user),
+        )
+
+    def say(self, text: str) -> tuple[Message, ...]:
+        """What comes back to a text of the policy: results, feedback, what the user says next.
+
+        Nothing comes back at the end (`played.over`).
+        """
+        played, turn, back = self.played, self.played.turn, list[Message]()
+        if played.over:
+            return ()
+        self._said += 1
+        played.heard(text)
+        offered = {spec.name: spec for spec in played.offered()}
+        parsed = self._dialect.parse(text, offered, truncated=False)
+        if parsed.verdict is ParseVerdict.ANSWER:
+            played.end(answered=True)
+        elif parsed.verdict is ParseVerdict.CALLS:
+            results = self._run(parsed.calls, turn)
+            back += self._dialect.results(parsed.calls[: len(results)], results)
+        else:
+            if parsed.verdict is ParseVerdict.UNKNOWN_TOOL:
+                # Refused, and counted where it is the agent's task to call nothing.
+                unknown = (c for c in parsed.calls if any(n.name not in offered for n in nested(c)))
+                self._run(tuple(unknown), turn)
+            back.append(Message(self._dialect.feedback_role, parsed.feedback))
+        if played.turn == turn and not played.over and self._said >= self._most:
+            played.end(answered=False)
+            played.over = played.over or self._gives_up
+        if played.turn != turn and not played.over:
+            self._said = 0
+            back.append(self._user())
+        return tuple(back)
+
+    def _run(self, calls: Sequence[ToolCall], turn: int) -> list[ToolResult]:
+        """Results up to the call by which the world ended the turn."""
+        results: list[ToolResult] = []
+        for call in calls:
+            if self.played.turn == turn and not self.played.over:
+                results.append(self.played.call(call))
+        return results
+
+    def _user(self) -> Message:
+        specs = self.played.offered()
+        new = [spec for spec in specs if spec.name not in self._known]
+        self._known.update(spec.name for spec in new)
+        more = f"{MORE_TOOLS}\n{self._dialect.describe(new)}" if new else ""
+        user = self.played.task.turns[self.played.turn].user
+        return Message("user", "\n\n".join(part for part in (user, more) if part.strip()))

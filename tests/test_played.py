@@ -1,0 +1,136 @@
+"""Tasks in other loops: as a conversation of texts, and as TRL's duck-typed environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rods.dialects import structured
+from rods.envs.elsewhere.methods import TaskEnvironment, task_environments
+from rods.envs.elsewhere.played import Conversation
+from rods.errors import EnvError, TaskError
+from rods.synthesis.dataset.exports import export
+from rods.synthesis.structure.trace import all_tools
+from rods.task import Task
+from rods.types import ToolCall
+from synthesis_cases import ENVIRONMENT, named
+from worlds import NotesEnvironment, notes_task
+
+HERMES = structured("hermes")
+ADD, NOTE = ToolCall("add", {"amount": 2}), ToolCall("note", {"text": "x"})
+TASK = notes_task([("add two", [ADD]), ("and then", []), ("it is x", [NOTE])])
+
+
+def trl_tools(made: TaskEnvironment) -> dict[str, Any]:
+    """The methods that TRL 1.16 offers to the policy, found as it finds them."""
+    names = [name for name, _ in inspect.getmembers(type(made), predicate=inspect.isfunction)]
+    hidden = ("reset", "get_reward")
+    return {n: getattr(made, n) for n in names if n not in hidden and not n.startswith("_")}
+
+
+@pytest.mark.parametrize("category", ["base", "miss_func", "miss_param", "long_context"])
+def test_a_conversation_is_a_rollout(category: str) -> None:
+    """The ground truth, said as a policy would, solves every turn."""
+    task = named(f"multi_turn_{category}_7")
+    talk = Conversation(ENVIRONMENT, task, HERMES)
+    assert talk.opening[-1].content == task.turns[0].user
+    heard: list[str] = []
+    for turn in task.turns:
+        for call in turn.ground_truth:
+            heard += [m.content for m in talk.say(HERMES.write([call])) if m.role == "user"]
+        heard += [m.content for m in talk.say(HERMES.answer("Done.")) if m.role == "user"]
+    assert talk.played.over and talk.played.progress() == 1.0
+    for said, turn, before in zip(heard, task.turns[1:], task.turns[:-1], strict=True):
+        assert said.startswith(turn.user)
+        assert ("More functions" in said) == (len(before.withheld) > len(turn.withheld))
+    assert talk.say("more") == (), "nothing comes after the end"
+
+
+def test_faults_come_back_and_calls_count_where_none_is_wanted() -> None:
+    talk = Conversation(NotesEnvironment(), TASK, HERMES, steps=3)
+    for text in ("<tool_call>{", HERMES.write([ToolCall("fly", {})])):
+        (back,) = talk.say(text)
+        assert back.role == HERMES.feedback_role and "rror" in back.content
+    assert [m.role for m in talk.say(HERMES.write([ADD]))] == ["tool", "user"], "steps are spent"
+    talk.say(HERMES.write([ToolCall("fly", {})]))
+    talk.say(HERMES.answer("What?"))
+    talk.say(HERMES.write([NOTE]))
+    talk.say(HERMES.answer("Done."))
+    assert talk.played.over and talk.played.progress() == pytest.approx(2 / 3)
+
+
+def test_trl_gets_tools_reward_and_the_next_request(tmp_path: Path) -> None:
+    tasks = [named("multi_turn_base_7"), named("multi_turn_base_3")]
+    export(tasks, tmp_path / "t.jsonl", "trl", ENVIRONMENT)
+    rows = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    factories = task_environments(ENVIRONMENT, tasks)
+    for task, row in zip(tasks, rows, strict=True):
+        made = factories[row["environment"]]()
+        assert trl_tools(made).keys() == {*all_tools(ENVIRONMENT, task), "reply_to_user"}
+        for solved in (True, False):  # instances are used again
+            given = {key: value for key, value in row.items() if key != "environment"}
+            assert made.reset(**given) is None
+            said = [task.turns[0].user]
+            for turn in task.turns:
+                for call in turn.ground_truth if solved else ():
+                    assert isinstance(getattr(made, call.name)(**call.arguments), str)
+                said.append(made.reply_to_user("Done."))
+            assert said == [*(t.user for t in task.turns), "The conversation is over."]
+            assert made.get_reward() == float(solved)
+
+
+@pytest.mark.slow
+def test_trl_reads_the_tools_from_the_methods() -> None:
+    """By transformers' own reader of signatures, hints and docstrings."""
+    from transformers.utils import get_json_schema
+
+    task = named("multi_turn_base_7")
+    (kind,) = task_environments(ENVIRONMENT, [task]).values()
+    for name, spec in all_tools(ENVIRONMENT, task).items():
+        shown = get_json_schema(trl_tools(kind())[name])["function"]
+        read = shown["parameters"]
+        assert shown["name"] == name
+        assert read["properties"].keys() == spec.properties.keys()
+        assert set(read.get("required", ())) == set(spec.required)
+        for key, schema in spec.properties.items():
+            assert read["properties"][key]["type"] == schema["type"], (name, key)
+
+
+def test_what_is_open_at_the_end_is_not_an_answer() -> None:
+    made = task_environments(NotesEnvironment(), [TASK])["notes"]()
+    made.reset(**{"task": TASK.to_json()})
+    assert made.add(amount=2) == "2"  # type: ignore[attr-defined]
+    made.reply_to_user("Done.")
+    assert made.get_reward() == pytest.approx(1 / 3), "saying nothing is no abstention"
+    with pytest.raises(EnvError, match="reset comes first"):
+        type(made)().get_reward()
+
+
+def test_a_world_that_breaks_gives_no_reward() -> None:
+    class Breaking(NotesEnvironment):
+        def open(self, task: Task) -> Any:
+            world = super().open(task)
+            world.call = lambda _: (_ for _ in ()).throw(EnvError("away"))  # type: ignore
+            return world
+
+    made = task_environments(Breaking(), [TASK])["notes"]()
+    made.reset(task=TASK.to_json())
+    with pytest.raises(EnvError, match="away"):
+        made.add(amount=2)  # type: ignore[attr-defined]
+    with pytest.raises(EnvError, match="there is no reward: away"):
+        made.get_reward()
+
+
+def test_what_trl_cannot_play_is_refused() -> None:
+    withheld = dataclasses.replace(
+        TASK, turns=(dataclasses.replace(TASK.turns[0], withheld=("add",)),)
+    )
+    with pytest.raises(TaskError, match="it withholds tools"):
+        task_environments(NotesEnvironment(), [withheld])
+    with pytest.raises(TaskError, match="columns prompt carries no task"):
+        task_environments(NotesEnvironment(), [TASK])["notes"]().reset(prompt="x")
