@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 import urllib.error
@@ -260,3 +261,16 @@ def test_without_a_token_a_service_listens_on_this_machine_alone(
     monkeypatch.delenv("RODS_ENV_TOKEN", raising=False)
     assert rods("serve-env", "--host", "0.0.0.0", monkeypatch=monkeypatch) == 2
     assert "RODS_ENV_TOKEN" in capsys.readouterr().err
+
+
+def test_openenvs_server_stays_on_this_machine_and_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RODS_ENV_TOKEN", "secret")
+    words = ("serve-env", "--openenv", "--host", "0.0.0.0")
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "show no token" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "openenv", None)
+    assert rods("serve-env", "--openenv", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "needs openenv" in said and "[openenv]" in said

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -12,6 +13,12 @@ from rods.cli.common import LOOPBACK, overrides, say
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 
+if TYPE_CHECKING:
+    from rods.config import EnvSettings
+    from rods.env import Environment
+
+App: TypeAlias = "Callable[[Environment, EnvSettings, int], Any]"
+"""Makes the service of an environment for so many sessions."""
 TOKEN = "RODS_ENV_TOKEN"
 """Environment variable of the token that clients must show."""
 
@@ -24,12 +31,19 @@ def serve_env(
     seconds: Annotated[float, typer.Option(help="Seconds of one action.")] = 60.0,
     idle: Annotated[float, typer.Option(help="Seconds until an idle world is closed.")] = 600.0,
     body: Annotated[int, typer.Option(help="Bytes of one request.")] = 4 << 20,
+    openenv: Annotated[bool, typer.Option("--openenv", help="For clients of OpenEnv.")] = False,
+    dialect: Annotated[str, typer.Option(help="Of OpenEnv's texts.")] = "hermes",
 ) -> None:
     """Play the worlds of an environment (--env.name NAME, --env.NAME.setting) for others.
 
     Clients must show the token that the environment variable RODS_ENV_TOKEN holds. Without one it
-    listens on this machine alone.
+    listens on this machine alone, and so it does with --openenv, whose clients show none.
     """
+    if openenv and host not in LOOPBACK:
+        raise ConfigError(
+            f"--host {host}: clients of OpenEnv show no token, so whoever reaches it could run "
+            "tools here. Listen at 127.0.0.1, behind a proxy that asks who comes."
+        )
     token = os.environ.get(TOKEN, "").strip()
     if not token and host not in LOOPBACK:
         raise ConfigError(
@@ -39,10 +53,11 @@ def serve_env(
     try:
         import uvicorn
 
-        from rods.envs.elsewhere.server import ServerLimits, environment_app
+        app_of = _for_openenv(dialect) if openenv else _for_us(seconds, idle, body, token)
     except ImportError as error:
+        extra = "openenv" if openenv else "serve"
         raise PrerequisiteError(
-            f"rods serve-env needs {error.name}: {install_line('serve')}."
+            f"rods serve-env needs {error.name}: {install_line(extra)}."
         ) from error
     from rods.config import load_config
     from rods.envs import make_environment
@@ -50,7 +65,25 @@ def serve_env(
     settings = load_config(overrides=overrides(context.args)).env
     environment = make_environment(settings.name, settings.arguments)
     environment.warm_up()
-    app = environment_app(environment, ServerLimits(sessions, body, seconds, idle), token)
+    app = app_of(environment, settings, sessions)
     server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning"))
     say(f"{environment.name} at http://{host}:{port}, {sessions} worlds at once")
     asyncio.run(server.serve())
+
+
+def _for_us(seconds: float, idle: float, body: int, token: str) -> App:
+    from rods.envs.elsewhere.server import ServerLimits, environment_app
+
+    return lambda environment, _, sessions: environment_app(
+        environment, ServerLimits(sessions, body, seconds, idle), token
+    )
+
+
+def _for_openenv(dialect: str) -> App:
+    from rods.dialects import structured
+    from rods.envs.elsewhere.openenv import openenv_app
+
+    speech = structured(dialect)
+    return lambda environment, settings, sessions: openenv_app(
+        environment, speech, held_out=settings.held_out, sessions=sessions
+    )
