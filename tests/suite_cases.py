@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rods.dialects import get_dialect, structured
+from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules
 from rods.evaluation.suites import play_suite
 from rods.policy import Policy
@@ -15,12 +16,18 @@ from rollout_cases import TEMPLATE, script, settings
 
 
 def play(
-    rules: SuiteRules, tasks: Sequence[Task], policy: Policy, repeats: int = 1, **changes: object
+    rules: SuiteRules,
+    tasks: Sequence[Task],
+    policy: Policy,
+    repeats: int = 1,
+    kept: Kept | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    **changes: object,
 ) -> list[Group]:
     """Tasks under a suite's rules, by a policy that writes the pythonic dialect."""
     rollout = settings(**{"context_tokens": 1_000_000, "step_tokens": 20_000, **changes})
     dialect = structured(get_dialect("pythonic"))
-    playing = play_suite(rules, tasks, policy, dialect, TEMPLATE, rollout, repeats)
+    playing = play_suite(rules, tasks, policy, dialect, TEMPLATE, rollout, repeats, progress, kept)
     return asyncio.run(playing)
 
 

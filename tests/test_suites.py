@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from rods.config import RunConfig, load_config
 from rods.envs import make_suite
-from rods.errors import ConfigError
+from rods.errors import ConfigError, EnvError, StoreError
+from rods.evaluation.kept import Kept
 from rods.evaluation.rules import Outcome, SuiteRules
 from rods.evaluation.stats import mean_ci, mean_of_means
 from rods.evaluation.suites import (
     SuiteRow,
     accuracies,
     chosen_tasks,
+    pass_hat,
     saved_groups,
     suite_rows,
 )
+from rods.policy import ScriptedPolicy
 from rods.report.suites import suite_table
 from rods.settings.rollout import SuiteSettings
 from rods.task import Task
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import StopReason, ToolCall
-from rollout_cases import script
+from rollout_cases import TEMPLATE, script
 from suite_cases import play
 from verbs import rods
 from worlds import NotesEnvironment, notes_task
@@ -181,6 +186,104 @@ def test_a_run_of_the_program_and_its_saved_trajectories_say_the_same(
     assert all(one["why"][0] == one["why"][1] for one in played)  # greedy, the engine repeats
     assert rods(*asked, "--trajectories", path, monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out) == played
+
+
+def keeping(path: Path, *more: str) -> Kept:
+    return Kept.open(path, load_config(overrides=[*more]), "notes", weights="")
+
+
+def test_pass_k_is_the_share_of_choices_of_which_all_are_right() -> None:
+    assert pass_hat((True, True, False, True), 2) == 0.5
+    assert pass_hat((True, True, False, True), 4) == 0.0
+
+    class Trials(Notes):
+        trials = True
+
+    rows = [row("one", "a", True, True, True), row("one", "b", True, False, True, True)]
+    (one,) = accuracies(Trials(), rows)
+    assert one.passes == pytest.approx(((1 + 0.5) / 2, (1 + 0.25) / 2))
+    (one,) = accuracies(Notes(), rows)
+    assert one.passes == ()
+    text = Console(width=80, record=True, quiet=False)
+    text.print(suite_table("notes", accuracies(Trials(), rows), rows))
+    assert re.search(r"pass\^2\s+pass\^3", text.export_text())
+
+
+def test_a_judge_that_does_not_answer_fails_one_trajectory_and_no_other() -> None:
+    class Judged(Notes):
+        def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+            if trajectory.member:
+                raise EnvError("no judge")
+            return Outcome(True)
+
+    groups = play(Judged(), Notes().tasks()[:1], script("[add(amount=2)]", "ok"), repeats=2)
+    (made,) = suite_rows(Judged(), groups)
+    assert (made.right, made.failures) == ((True,), ("not scored: no judge",))
+
+
+def test_what_was_played_is_kept_at_once_and_gone_on_with(tmp_path: Path) -> None:
+    """A policy that breaks in the seventh of eight conversations; the next call plays two."""
+    rules, path = Notes(), tmp_path / "x.parquet"
+    begun: list[int] = []
+    broken = ["from the seventh on"]
+
+    class Breaking(ScriptedPolicy):
+        def open(self, *given: Any, **more: Any) -> Any:
+            begun.append(1)
+            if broken and len(begun) > 6:
+                raise RuntimeError("broken off")
+            return super().open(*given, **more)
+
+    said = [[*TEMPLATE.encode(text), TEMPLATE.end_id] for text in ("[add(amount=2)]", "\ud800")]
+    with pytest.raises(RuntimeError, match="broken off"):
+        play(rules, rules.tasks(), Breaking(said), 2, keeping(path), concurrency=1)
+    assert not path.exists()
+    assert len((tmp_path / "x.parquet.unfinished").read_text().split("\n")) == 1 + 6 + 1
+    begun.clear()
+    broken.clear()
+    done: list[tuple[int, int]] = []
+    kept = keeping(path)
+    groups = play(
+        rules,
+        rules.tasks(),
+        Breaking(said),
+        2,
+        kept,
+        progress=lambda *numbers: done.append(numbers),
+        concurrency=1,
+    )
+    assert len(begun) == 2 and done == [(6, 8), (7, 8), (8, 8)]
+    assert [[t.member for t in group.trajectories] for group in groups] == [[0, 1]] * 4
+    kept.finish(t for group in groups for t in group.trajectories)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.parquet"]
+    again = saved_groups(rules, rules.tasks(), path)
+    assert suite_rows(rules, again) == suite_rows(rules, groups)
+
+
+def test_a_torn_line_is_owed_again_and_failures_are_not_kept(tmp_path: Path) -> None:
+    rules, path = Notes(), tmp_path / "x.parquet"
+    (group, _, _, _) = play(rules, rules.tasks(), script("[add(amount=2)]", "ok"), 2)
+    kept = keeping(path)
+    for trajectory in group.trajectories:
+        kept.add(trajectory)
+        kept.add(replace(trajectory, failure="no server"))
+    with (tmp_path / "x.parquet.unfinished").open("a") as log:
+        log.write('{"trajectory": "{\\"ver')
+    name = group.task.id
+    assert keeping(path).of(name) == list(group.trajectories)
+    keeping(path).add(replace(group.trajectories[0], member=0))
+    assert [one.member for one in keeping(path).of(name)] == [0, 1, 2]
+
+
+def test_other_settings_do_not_go_on_with_what_was_played(tmp_path: Path) -> None:
+    path, rules = tmp_path / "x.parquet", Notes()
+    (group, *_) = play(rules, rules.tasks(), script("[add(amount=2)]", "ok"))
+    kept = keeping(path)
+    assert not list(tmp_path.iterdir())  # a start that is refused leaves nothing
+    kept.add(group.trajectories[0])
+    with pytest.raises(StoreError, match=r": 1 traj.*: model\.dialect: hermes -> llama\. Repeat"):
+        keeping(path, 'model.dialect="llama"')
+    assert len(keeping(path, "evaluation.suite.repeats=3").of(group.task.id)) == 1
 
 
 class LessThanASuite:

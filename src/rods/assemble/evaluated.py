@@ -18,6 +18,7 @@ from rods.config import ModelSettings, RunConfig
 from rods.dialects import get_dialect, structured
 from rods.engines.threads import set_threads
 from rods.errors import ConfigError, StoreError
+from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules
 from rods.evaluation.suite import Suite
 from rods.evaluation.suites import play_suite
@@ -65,6 +66,7 @@ async def examination_of(
     rules: SuiteRules,
     tasks: Sequence[Task],
     progress: Callable[[int, int], None],
+    kept: Kept | None = None,
 ) -> list[Group]:
     """The tasks of a suite, played greedily `evaluation.suite.repeats` times.
 
@@ -74,9 +76,10 @@ async def examination_of(
         rules: the suite.
         tasks: of it.
         progress: told after every trajectory how many are done, and of how many.
+        kept: gets every trajectory as it ends, and has what was played before.
 
     Raises:
-        StoreError: the run has no checkpoint.
+        StoreError: the run has no checkpoint, or a trajectory cannot be kept.
         ConfigError: the dialect is inline, or the engine cannot be given the weights.
         EnvError: too many trajectories failed for reasons of infrastructure.
     """
@@ -89,7 +92,7 @@ async def examination_of(
     try:
         async with _started(policy, model):
             return await play_suite(
-                rules, tasks, policy, dialect, template, config.rollout, repeats, progress
+                rules, tasks, policy, dialect, template, config.rollout, repeats, progress, kept
             )
     finally:
         rules.environment.close()
@@ -121,12 +124,25 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
     return model, template_of(model, tokenizer)
 
 
-def _checkpointed(settings: ModelSettings, run: Path) -> tuple[Any, Any]:
-    """Model and tokenizer of a run's last checkpoint."""
+def weights_of(run: Path | None) -> str:
+    """Which checkpoint of a run is evaluated; empty: no run's.
+
+    Raises:
+        StoreError: the run has no checkpoint yet.
+    """
+    return "" if run is None else str(_last(run))
+
+
+def _last(run: Path) -> Path:
     checkpoint = RunDirectory.open(run).latest_checkpoint()
     if checkpoint is None:
         raise StoreError(f"{run}: the run has no checkpoint yet.")
-    folder = checkpoint.path / "policy"
+    return checkpoint.path
+
+
+def _checkpointed(settings: ModelSettings, run: Path) -> tuple[Any, Any]:
+    """Model and tokenizer of a run's last checkpoint."""
+    folder = _last(run) / "policy"
     if not (folder / ADAPTER).is_file():
         return load_model(settings.model_copy(update={"name": str(folder)}))
     model, tokenizer = load_model(settings)

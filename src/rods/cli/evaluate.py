@@ -33,7 +33,10 @@ def evaluate(
         Path | None, typer.Option(help="Score these saved ones of the suite; play nothing.")
     ] = None,
     save: Annotated[
-        Path | None, typer.Option(help="Keep the suite's trajectories in this Parquet file.")
+        Path | None,
+        typer.Option(
+            help="Keep the suite's trajectories in this Parquet file; the same call goes on."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, a row a task.")] = False,
 ) -> None:
@@ -89,16 +92,13 @@ def _suite(
     from rods.envs import make_suite
     from rods.evaluation.suites import accuracies, chosen_tasks, rows_as_json, suite_rows
     from rods.report.suites import suite_table
-    from rods.trajectory_codec import write_parquet
 
     rules = make_suite(name, config)
     tasks = chosen_tasks(rules, config.evaluation.suite, plays=trajectories is None)
     if trajectories is not None:
         groups = _saved(rules, tasks, trajectories)
     else:
-        groups = _played(config, rules, tasks, run)
-    if save is not None:
-        write_parquet(save, (t for group in groups for t in group.trajectories))
+        groups = _played(config, rules, tasks, run, save)
     rows = suite_rows(rules, groups)
     if as_json:
         out().print_json(data=rows_as_json(rows))
@@ -116,13 +116,23 @@ def _saved(rules: SuiteRules, tasks: list[Task], path: Path) -> list[Group]:
 
 
 def _played(
-    config: RunConfig, rules: SuiteRules, tasks: list[Task], run: Path | None
+    config: RunConfig, rules: SuiteRules, tasks: list[Task], run: Path | None, save: Path | None
 ) -> list[Group]:
     structured(config.model.dialect)  # refused before anything heavy is imported
-    from rods.assemble.evaluated import examination_of
+    from rods.assemble.evaluated import examination_of, weights_of
+    from rods.evaluation.kept import Kept
 
+    kept = None
+    if save is not None:
+        kept = Kept.open(save, config, rules.name, weights_of(run))
+        there = sum(len(kept.of(task.id)) for task in tasks)
+        if there:
+            say(f"{save}: goes on after {there} trajectories of a call that was broken off.")
     with progress("trajectories", None) as show:
         playing = examination_of(
-            config, run, rules, tasks, lambda done, total: show(done, total=float(total))
+            config, run, rules, tasks, lambda done, total: show(done, total=float(total)), kept
         )
-        return asyncio.run(playing)
+        groups = asyncio.run(playing)
+    if kept is not None:
+        kept.finish(t for group in groups for t in group.trajectories)
+    return groups

@@ -43,6 +43,8 @@ class SuiteRules(Protocol):
     """Categories behind each average, by its name; the mean of their means, unless in `pooled`."""
     pooled: frozenset[str] = frozenset()
     """Averages in which each task weighs the same, whatever its category."""
+    trials: bool = False
+    """Whether the suite quotes pass^k, the chance that k trials of a task are all right."""
 
     def tasks(self) -> Sequence[Task]:
         """All tasks, in the suite's order; `provenance.origin` is the suite's own name of one.

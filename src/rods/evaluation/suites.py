@@ -11,17 +11,19 @@ a trajectory and for a saved one alike.
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from rods.config import RolloutSettings
 from rods.dialects import Dialect
-from rods.errors import ConfigError, StoreError
-from rods.evaluation.rules import SuiteRules
+from rods.errors import ConfigError, EnvError, StoreError
+from rods.evaluation.kept import Kept
+from rods.evaluation.rules import Outcome, SuiteRules
 from rods.evaluation.stats import Interval, mean_of_means
 from rods.evaluation.suite import NOISE, stratified
 from rods.infra.dotted import nearest
@@ -75,6 +77,9 @@ class Accuracy:
     """95 %, over scenarios; None with fewer than two of them."""
     process: float | None
     """Mean of how far trajectories came; None where the suite does not measure it."""
+    passes: tuple[float, ...] = ()
+    """pass^2, pass^3 ...: the chance that so many trials of a task are all right, up to as many as
+    every task has (arXiv 2406.12045); nothing where the suite does not quote it."""
 
 
 def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, plays: bool = True) -> list[Task]:
@@ -117,21 +122,40 @@ async def play_suite(
     rollout: RolloutSettings,
     repeats: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    kept: Kept | None = None,
 ) -> list[Group]:
     """Play each task greedily, so many times.
 
+    Args:
+        rules: the suite.
+        tasks: of it.
+        policy: what is sampled.
+        dialect: how the policy writes calls, before the suite's rules.
+        template: how messages become ids.
+        rollout: settings of play, before the suite's rules.
+        repeats: trajectories of each task.
+        progress: told after every trajectory how many there are, and of how many.
+        kept: gets every trajectory as it ends; what it has already is not played again.
+
     Raises:
         EnvError: too many trajectories failed for reasons of infrastructure.
+        StoreError: a trajectory cannot be kept.
     """
-    done = 0
+    there = {task.id: kept.of(task.id)[:repeats] if kept is not None else [] for task in tasks}
+    total = len(tasks) * repeats
+    done = sum(map(len, there.values()))
 
-    def count(_: Trajectory) -> None:
+    def count(trajectory: Trajectory) -> None:
         nonlocal done
         done += 1
-        progress(done, len(tasks) * repeats)
+        if kept is not None:
+            kept.add(trajectory)
+        progress(done, total)
 
+    progress(done, total)
+    owed = [task for task in tasks for _ in range(repeats - len(there[task.id]))]
     groups = run_groups(
-        tasks,
+        owed,
         rules.environment,
         policy,
         rules.dialect(dialect),
@@ -139,11 +163,19 @@ async def play_suite(
         rules.rollout(rollout),
         seed=NOISE,
         temperature=0.0,
-        k=repeats,
+        k=1,
         on_trajectory=count,
         noise_version=0,
     )
-    return [group async for group in groups]
+    async for group in groups:
+        there[group.task.id] += group.trajectories
+    return [_group(task, there[task.id]) for task in tasks]
+
+
+def _group(task: Task, played: Sequence[Trajectory]) -> Group:
+    """A task's trajectories, numbered."""
+    members = tuple(replace(one, member=number) for number, one in enumerate(played))
+    return Group(task, members, min(one.policy_version for one in members))
 
 
 def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[Group]:
@@ -189,7 +221,13 @@ def suite_rows(rules: SuiteRules, groups: Iterable[Group]) -> list[SuiteRow]:
 def _row(rules: SuiteRules, group: Group) -> SuiteRow:
     task = group.task
     valid = [t for t in group.trajectories if t.valid]
-    scored = [rules.score(task, trajectory) for trajectory in valid]
+    failures = [t.failure for t in group.trajectories if t.failure is not None]
+    scored: list[Outcome] = []
+    for trajectory in valid:
+        try:
+            scored.append(rules.score(task, trajectory))
+        except EnvError as error:  # who judges it does not answer, such as a chat server
+            failures.append(f"not scored: {error}")
     return SuiteRow(
         task.id,
         task.provenance.origin,
@@ -199,7 +237,7 @@ def _row(rules: SuiteRules, group: Group) -> SuiteRow:
         tuple(outcome.why for outcome in scored),
         tuple(outcome.process for outcome in scored if outcome.process is not None),
         tuple(t.stop.value for t in valid if t.stop not in (StopReason.DONE, StopReason.STEPS)),
-        tuple(t.failure for t in group.trajectories if t.failure is not None),
+        tuple(failures),
     )
 
 
@@ -213,17 +251,19 @@ def accuracies(rules: SuiteRules, rows: Sequence[SuiteRow]) -> list[Accuracy]:
     for row in rows:
         by[row.category].append(row)
     valued = {name: [row for row in found if row.right] for name, found in by.items()}
-    made = [_accuracy(name, False, {name: found}) for name, found in valued.items()]
+    made = [_accuracy(name, False, {name: found}, rules.trials) for name, found in valued.items()]
     for name, wanted in rules.averages.items():
         if set(wanted) <= valued.keys() and len(wanted) > 1:
             parts: Mapping[str, list[SuiteRow]] = {c: valued[c] for c in wanted}
             if name in rules.pooled:
                 parts = {name: [row for found in parts.values() for row in found]}
-            made.append(_accuracy(name, True, parts))
+            made.append(_accuracy(name, True, parts, rules.trials))
     return made
 
 
-def _accuracy(name: str, average: bool, parts: Mapping[str, Sequence[SuiteRow]]) -> Accuracy:
+def _accuracy(
+    name: str, average: bool, parts: Mapping[str, Sequence[SuiteRow]], trials: bool
+) -> Accuracy:
     rows = [(part, row) for part, found in parts.items() for row in found]
     values = [fmean(row.right) for _, row in rows]
     mean = None
@@ -233,7 +273,20 @@ def _accuracy(name: str, average: bool, parts: Mapping[str, Sequence[SuiteRow]])
     process = None
     if mean is not None and all(row.process for _, row in rows):
         process = fmean(fmean(fmean(row.process) for row in found) for found in parts.values())
-    return Accuracy(name, average, len(rows), mean, interval if mean is not None else None, process)
+    passes: tuple[float, ...] = ()
+    if mean is not None and trials:
+        most = min(len(row.right) for _, row in rows)
+        passes = tuple(
+            fmean(fmean(pass_hat(row.right, k) for row in found) for found in parts.values())
+            for k in range(2, most + 1)
+        )
+    reach = interval if mean is not None else None
+    return Accuracy(name, average, len(rows), mean, reach, process, passes)
+
+
+def pass_hat(right: Sequence[bool], k: int) -> float:
+    """Share of the choices of k trials in which all are right."""
+    return math.comb(sum(right), k) / math.comb(len(right), k)
 
 
 def rows_as_json(rows: Sequence[SuiteRow]) -> list[dict[str, Any]]:

@@ -15,6 +15,8 @@ from rich.text import Text
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.results import mean, plain_table
 
+SHOWN = 3
+"""Values of pass^k that are shown; the rest follows from `right` in `--json`."""
 REASONS = 5
 """Reasons of wrong trajectories that are shown; all are in `--json`."""
 
@@ -33,16 +35,19 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
     table.add_column("accuracy", justify="right", no_wrap=True)
     if any(one.process is not None for one in found):
         table.add_column("process", justify="right", no_wrap=True)
+    trials = min(SHOWN, min((len(one.passes) for one in found if one.passes), default=0))
+    for k in range(trials):
+        table.add_column(f"pass^{k + 2}", justify="right", no_wrap=True)
     section = False
     for one in found:
         if one.is_average and not section:
             table.add_section()
             section = True
-        _add(table, one)
+        _add(table, one, trials)
     return Group(table, *[Text(line) for line in _notes(rows)])
 
 
-def _add(table: Table, one: Accuracy) -> None:
+def _add(table: Table, one: Accuracy, trials: int) -> None:
     reach = f" \N{PLUS-MINUS SIGN}{one.interval.half_width:.3f}" if one.interval else ""
     value = "-" if one.mean is None else f"{one.mean:.3f}"
     said = mean(one.interval) if one.interval else value
@@ -52,6 +57,7 @@ def _add(table: Table, one: Accuracy) -> None:
         str(one.tasks),
         f"{said}{reach}",
         *process,
+        *[f"{value:.3f}" for value in one.passes[:trials]],
         style="bold" if one.is_average else "",
     )
 

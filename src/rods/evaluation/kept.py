@@ -1,0 +1,114 @@
+"""A suite's trajectories as they end: kept at once, gone on with, and one Parquet file at the end.
+
+Owns the file beside the one that `--save` names, which is there until all is played: the settings,
+then a trajectory a line. A kill at any moment leaves what was there; a line that it tore is owed
+again. Never scores.
+
+    kept = Kept.open(Path("played.parquet"), config, "bfcl-multi-turn", weights="")
+    kept.add(trajectory)
+    kept.finish(trajectories)
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rods.config import RunConfig
+from rods.errors import StoreError
+from rods.infra.dotted import flat
+from rods.infra.lines import LineLog
+from rods.trajectory import Trajectory
+from rods.trajectory_codec import from_json, to_json, write_parquet
+from rods.types import Json
+
+
+class Kept:
+    """What was played so far."""
+
+    def __init__(
+        self,
+        path: Path,
+        log: LineLog,
+        played: Mapping[str, Json],
+        found: Iterable[Trajectory],
+    ) -> None:
+        """Use `open`; nothing is written before the first trajectory ends."""
+        self._path, self._log, self._played = path, log, played
+        self._members: dict[str, list[Trajectory]] = defaultdict(list)
+        for trajectory in found:
+            self._members[trajectory.task_id].append(trajectory)
+
+    @classmethod
+    def open(cls, path: Path, config: RunConfig, suite: str, weights: str) -> Kept:
+        """Begin, or go on where an earlier call was broken off.
+
+        Args:
+            path: the Parquet file to be, which is not there yet.
+            config: the settings of play.
+            suite: its name.
+            weights: which checkpoint is played; empty: the settings' model.
+
+        Raises:
+            StoreError: what is there was played under other settings, or is damaged.
+        """
+        log = LineLog(path.with_name(f"{path.name}.unfinished"))
+        played = _played_by(config, suite, weights)
+        try:
+            whole = log.path.read_bytes().rfind(b"\n") + 1
+        except FileNotFoundError:
+            whole = 0
+        log.cut(whole)
+        first, *rows = log.records() or [played]
+        changed = [
+            f"{key}: {first.get(key)} -> {played.get(key)}"
+            for key in sorted(first.keys() | played.keys())
+            if first.get(key) != played.get(key)
+        ]
+        if changed and rows:
+            raise StoreError(
+                f"{log.path}: {len(rows)} trajectories were played under other settings: "
+                f"{'; '.join(changed)}. Repeat the call as it was to go on, or remove the file."
+            )
+        found = [
+            from_json(json.loads(str(row.get("trajectory"))), f"{log.path}:{number}")
+            for number, row in enumerate(rows, 2)
+        ]
+        if not rows:
+            log.cut(0)
+        return cls(path, log, played, found)
+
+    def of(self, task_id: str) -> list[Trajectory]:
+        """Trajectories of a task, by their members."""
+        return sorted(self._members.get(task_id, ()), key=lambda one: one.member)
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Keep one more; its member is the first one of its task that is free.
+
+        One that infrastructure failed is not kept: it is played again by the next call.
+        """
+        if not trajectory.valid:
+            return
+        taken = {one.member for one in self._members[trajectory.task_id]}
+        member = next(n for n in range(len(taken) + 1) if n not in taken)
+        numbered = replace(trajectory, member=member)
+        if not any(self._members.values()):
+            self._log.append(self._played)
+        self._log.append({"trajectory": json.dumps(to_json(numbered))})
+        self._members[trajectory.task_id].append(numbered)
+
+    def finish(self, trajectories: Iterable[Trajectory]) -> None:
+        """Write the Parquet file; the other one goes."""
+        write_parquet(self._path, trajectories)
+        self._log.path.unlink(missing_ok=True)
+
+
+def _played_by(config: RunConfig, suite: str, weights: str) -> dict[str, Json]:
+    """What decides how a conversation goes, by dotted keys, as JSON reads it again."""
+    wanted = ("model.", "rollout.", "engine.", "evaluation.suite.folder", "evaluation.suite.user.")
+    every = flat(config.model_dump(mode="json"))
+    played = {key: value for key, value in every.items() if key.startswith(wanted)}
+    return {"suite": suite, "weights": weights, **played}
