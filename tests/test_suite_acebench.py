@@ -140,9 +140,9 @@ class User:
 
 @pytest.fixture
 def user(monkeypatch: pytest.MonkeyPatch, rules: SuiteRules) -> Iterator[type[User]]:
-    monkeypatch.setattr("rods.envs.suites.acebench.ChatClient", User)
+    monkeypatch.setattr("rods.envs.suites.chat.ChatClient", User)
     yield User
-    rules.environment._chat = None  # type: ignore[attr-defined]
+    rules.environment._user.close()  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -207,7 +207,7 @@ def test_a_talk_is_opened_and_answered_by_who_plays_the_user(
     assert rules.score(task, played) == Outcome(True, process=1.0)
     assert played.verdicts[0].solved
     user.said = ["Hello."]
-    rules.environment._chat = None  # type: ignore[attr-defined]
+    rules.environment._user.close()  # type: ignore[attr-defined]
     gone = told(rules, task, "When?")
     assert gone.failure is not None
     assert gone.failure.endswith("does not answer: gone, correct evaluation.suite.user.url")

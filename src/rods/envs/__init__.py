@@ -36,6 +36,7 @@ SUITES = Registry(
         "bfcl-single-turn": "rods.envs.bfcl.single_turn:SingleTurn",
         "api-bank": "rods.envs.suites.api_bank:ApiBank",
         "acebench-agent": "rods.envs.suites.acebench:AceBenchAgent",
+        "tau2-retail": "rods.envs.suites.tau2.rules:Tau2Retail",
     },
 )
 

@@ -113,8 +113,8 @@ class RolloutSettings(Settings):
     """Largest share of invalid trajectories in a step; above it the run stops."""
 
 
-class UserSettings(Settings):
-    """Who plays the user, where a suite's tasks are talks with one."""
+class ServerSettings(Settings):
+    """A model beside the policy, in a suite."""
 
     url: str = ""
     """Base URL of an OpenAI-compatible chat server; its key stands in RODS_WRITER_KEY."""
@@ -129,7 +129,10 @@ class SuiteSettings(Settings):
     """Where its data is; empty: the benchmark's package, for suites that have one."""
     categories: Texts = ()
     """Only these of its categories; empty: all."""
-    user: UserSettings = UserSettings()
+    user: ServerSettings = ServerSettings()
+    """Who plays the user, where tasks are talks with one."""
+    judge: ServerSettings = ServerSettings()
+    """Who judges what is asserted of a conversation in words, where tasks have such assertions."""
     omit: Texts = ()
     """Tasks are left out, and counted, whose own names hold one of these texts."""
     tasks: int = Field(default=0, ge=0)

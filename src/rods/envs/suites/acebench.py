@@ -11,7 +11,6 @@ class in the wanted state; the process is the share of milestones, in order, amo
 from __future__ import annotations
 
 import ast
-import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,14 +20,12 @@ from rods.config import RolloutSettings, RunConfig
 from rods.dialects import Dialect
 from rods.env import Environment
 from rods.envs.suites.ace_world import FINISH, SAVED, AceWorld
+from rods.envs.suites.chat import Speaker
 from rods.envs.suites.host import Host
-from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError, WriterError
+from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.rules import Outcome, SuiteRules, executing, unbounded
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
-from rods.settings.rollout import UserSettings
-from rods.settings.synthesis import LlmWriterSettings
-from rods.synthesis.chat.client import ChatClient
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
 from rods.types import Json, StopReason, ToolCall
@@ -76,8 +73,8 @@ class AceBenchAgent(SuiteRules):
                 "evaluation.suite.folder: acebench-agent needs a checkout of "
                 "chenchen0103/ACEBench, with data_all and model_inference."
             )
-        self._folder, self._user = Path(settings.folder), settings.user
-        self._worlds = AceEnvironment(Host(self._folder, NAME), settings.user)
+        self._folder, self._user = Path(settings.folder), Speaker(settings.user, NAME, "user")
+        self._worlds = AceEnvironment(Host(self._folder, NAME), self._user)
         self.environment = self._worlds
 
     @cached_property
@@ -102,7 +99,7 @@ class AceBenchAgent(SuiteRules):
     def ready(self, tasks: Sequence[Task], plays: bool) -> None:
         """Refuse talks where nobody plays the user."""
         talks = sum("prompt" in task.world for task in tasks)
-        if plays and talks and not self._user.url:
+        if plays and talks and not self._user:
             raise PrerequisiteError(
                 f"acebench-agent: {talks} of {len(tasks)} tasks are talks with a user, whom a chat "
                 "server plays: give --evaluation.suite.user.url URL (OpenAI-compatible; "
@@ -142,45 +139,22 @@ class AceEnvironment(Environment):
     varies = False
     blocking = True
 
-    def __init__(self, host: Host, user: UserSettings) -> None:
-        """Connect to nobody yet."""
+    def __init__(self, host: Host, user: Speaker) -> None:
+        """Start nothing yet."""
         self._host, self._user = host, user
-        self._lock = threading.Lock()
-        self._chat: ChatClient | None = None
 
     def open(self, task: Task) -> AceWorld:
         """A fresh world; in a talk somebody plays its user."""
-        return AceWorld(task, self._host, self._says if self._user.url else None)
+        return AceWorld(task, self._host, self._user.says if self._user else None)
 
     def replay(self, task: Task) -> AceWorld:
         """A fresh world in which calls are made alone."""
         return AceWorld(task, self._host, None)
 
-    def _says(self, messages: Sequence[Mapping[str, str]]) -> str:
-        with self._lock:
-            if self._chat is None:
-                settings = LlmWriterSettings(
-                    url=self._user.url,
-                    model=self._user.model,
-                    temperature=0.0,
-                    top_p=1.0,
-                    concurrency=256,
-                )
-                self._chat = ChatClient(settings)
-            chat = self._chat
-        try:
-            return chat.ask("user", messages, seed=0).text
-        except WriterError as error:  # in the words of this setting
-            said = str(error).replace("synthesis.llm.", "evaluation.suite.user.")
-            raise EnvError(f"acebench-agent: who plays the user does not answer: {said}") from None
-
     def close(self) -> None:
         """End the process of the classes and the connection; scoring starts another."""
         self._host.close()
-        with self._lock:
-            if self._chat is not None:
-                self._chat.close()
-                self._chat = None
+        self._user.close()
 
 
 def progress_of(trajectory: Trajectory, milestones: Sequence[Any]) -> float:

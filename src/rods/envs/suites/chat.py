@@ -1,0 +1,82 @@
+"""Somebody else's model in a suite: who plays its user, or who judges in words.
+
+Owns the connection to one chat server and what is said of one that does not answer.
+
+    user = Speaker(settings.user, "tau2-retail", "user")
+    user.says([{"role": "user", "content": "Hello."}])
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from rods.errors import EnvError, WriterError
+from rods.settings.rollout import ServerSettings
+from rods.settings.synthesis import LlmWriterSettings
+from rods.synthesis.chat.client import ChatClient
+from rods.types import Json
+
+CONCURRENCY = 256
+"""As many conversations as are played at once by default."""
+_DOES = {"user": "plays the user", "judge": "judges"}
+
+
+class Speaker:
+    """One chat server, asked greedily. Threads may share it; it connects at the first question."""
+
+    def __init__(self, server: ServerSettings, suite: str, role: Literal["user", "judge"]) -> None:
+        """Connect to nobody yet.
+
+        Args:
+            server: which, and which of its models.
+            suite: named in messages.
+            role: the setting `evaluation.suite.<role>` that names it.
+        """
+        self._server, self._suite, self._role = server, suite, role
+        self._lock = threading.Lock()
+        self._chat: ChatClient | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there is one."""
+        return bool(self._server.url)
+
+    def says(
+        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Json] | None = None
+    ) -> str:
+        """The answer to a conversation of `role` and `content`.
+
+        Args:
+            messages: the conversation.
+            schema: JSON schema that the answer shall follow.
+
+        Raises:
+            EnvError: there is no answer.
+        """
+        with self._lock:
+            if self._chat is None:
+                settings = LlmWriterSettings(
+                    url=self._server.url,
+                    model=self._server.model,
+                    temperature=0.0,
+                    top_p=1.0,
+                    concurrency=CONCURRENCY,
+                )
+                self._chat = ChatClient(settings)
+            chat = self._chat
+        try:
+            if schema is None:
+                return chat.ask(self._role, messages, seed=0).text
+            return chat.ask(self._role, messages, seed=0, schema=schema).text
+        except WriterError as error:  # in the words of this setting
+            said = str(error).replace("synthesis.llm.", f"evaluation.suite.{self._role}.")
+            who = f"{self._suite}: who {_DOES[self._role]} does not answer"
+            raise EnvError(f"{who}: {said}") from None
+
+    def close(self) -> None:
+        """End the connection; the next question makes another."""
+        with self._lock:
+            if self._chat is not None:
+                self._chat.close()
+                self._chat = None
