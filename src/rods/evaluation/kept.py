@@ -107,8 +107,13 @@ class Kept:
 
 
 def _played_by(config: RunConfig, suite: str, weights: str) -> dict[str, Json]:
-    """What decides how a conversation goes, by dotted keys, as JSON reads it again."""
+    """What decides how a conversation goes, by dotted keys, as JSON reads it again.
+
+    Where servers are and how many conversations are in flight may differ: a server that went away
+    comes back elsewhere.
+    """
     wanted = ("model.", "rollout.", "engine.", "evaluation.suite.folder", "evaluation.suite.user.")
     every = flat(config.model_dump(mode="json"))
-    played = {key: value for key, value in every.items() if key.startswith(wanted)}
+    free = ("engine.url", "evaluation.suite.user.url", "rollout.concurrency", "model.threads")
+    played = {k: value for k, value in every.items() if k.startswith(wanted) and k not in free}
     return {"suite": suite, "weights": weights, **played}
