@@ -14,11 +14,12 @@ import random
 from collections.abc import Sequence
 
 from rods.assemble.engines import engine_of
-from rods.assemble.tasks import environment_of, held_out_tasks, sides_of
+from rods.assemble.tasks import held_out_tasks, sides_of
 from rods.config import RunConfig, load_config
 from rods.curriculum.boundary import Judgement, judge
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
+from rods.envs.opening import environment_of
 from rods.evaluation.suite import stratified
 from rods.reward import score_group
 from rods.rewards import get_reward

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from pool_cases import config as small_config
+from rods.cli.verl import parted
 from rods.config import RunConfig
 from rods.envs.hints import hinted
-from rods.errors import PolicyError, StoreError, TrainError
+from rods.errors import ConfigError, PolicyError, StoreError, TrainError
 from rods.loop import train
-from rods.trainers.hosted import HostedRun
+from rods.trainers.hosted import Dealt, HostedRun
+from rods.trainers.verl.config import require_known
+from rods.trainers.verl.rows import dealt_of, row_of
 from rods.trajectory import Group
 from test_loop import (
     TEMPLATE,
@@ -122,6 +125,44 @@ def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     monkeypatch.setitem(sys.modules, "trl", None)
     assert rods("trl", "--dry-run", monkeypatch=monkeypatch) == 2
     assert "the TRL adapter needs trl: pip install" in capsys.readouterr().err
+
+
+def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "verl", None)
+    assert rods("verl", "--dry-run", monkeypatch=monkeypatch) == 2
+    assert "`rods verl` needs verl: pip install" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"train": {"kl": 0.1, "kl_in": "reward"}}, "train.kl_in"),
+        ({"train": {"mask_env_tokens": False}}, "mask_env_tokens"),
+        ({"rollout": {"schedule": "pipelined"}}, "rollout.schedule"),
+        ({"engine": {"name": "hf"}}, "engine.name"),
+        ({"evaluation": {"every": 2}}, "evaluation.every"),
+    ],
+)
+def test_what_the_verl_adapter_has_not_is_refused(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        require_known(small_config(**changes))
+
+
+def test_a_draw_goes_through_verl_s_rows_and_back() -> None:
+    dealt = Dealt(task_of(3), 2, 1, True)
+    row = row_of(dealt, 7, 4)
+    back = dealt_of(row["rods"])
+    assert back == dealt and back.task.to_json() == dealt.task.to_json()
+    assert (row["ticket"], row["__rollout_n__"]) == (f"2:{dealt.task.id}", 4)
+    assert row_of(None, 0, 4)["ticket"] == "" and row_of(None, 0, 4)["__rollout_n__"] == 1
+
+
+def test_words_of_ours_and_of_verl_s_are_told_apart() -> None:
+    words = ["--train.lr", "1e-4", "trainer.nnodes=2", "--rollout.k=4", "+ray_kwargs.a=1"]
+    ours = ["--train.lr", "1e-4", "--rollout.k=4"]
+    assert parted(words) == (ours, ["trainer.nnodes=2", "+ray_kwargs.a=1"])
 
 
 def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:

@@ -18,13 +18,14 @@ from typing import Any
 
 from rods.assemble.engines import engine_within, template_of
 from rods.assemble.refusals import grows, require_named, require_tasks, require_trainable
-from rods.assemble.tasks import Sides, environment_of, held_out_tasks, sides_of
+from rods.assemble.tasks import Sides, held_out_tasks, sides_of
 from rods.config import RunConfig, Start
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
+from rods.envs.opening import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Suite
 from rods.evaluation.tool_metrics import meters

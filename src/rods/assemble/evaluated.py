@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rods.assemble.engines import engine_of, template_of
-from rods.assemble.tasks import environment_of, held_out_tasks, sides_of
+from rods.assemble.tasks import held_out_tasks, sides_of
 from rods.config import ModelSettings, RunConfig
 from rods.dialects import get_dialect, structured
 from rods.engines.threads import set_threads
+from rods.envs.opening import environment_of
 from rods.errors import ConfigError, StoreError
 from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules

@@ -14,10 +14,11 @@ from functools import partial
 
 from rods.assemble import worker_of
 from rods.assemble.refusals import require_named, require_tasks
-from rods.assemble.tasks import environment_of, sides_of
+from rods.assemble.tasks import sides_of
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
 from rods.envs.hints import hinted as hints
+from rods.envs.opening import environment_of
 from rods.trainers.hosted import HostedRun
 
 

@@ -1,9 +1,8 @@
-"""Tasks of both sides, and the environment that plays them.
+"""Tasks of both sides of the split.
 
 Owns which tasks a configuration trains on and is evaluated on. Never plays one, save to leave out
 those whose ground truth does not replay.
 
-    environment = environment_of(config)
     sides = sides_of(config, environment)
 """
 
@@ -13,8 +12,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rods.config import RunConfig, SynthesisSettings
-from rods.envs import make_environment
-from rods.envs.elsewhere.processes import ProcessEnvironment
 from rods.envs.originals import parted_tasks, tasks_of_files
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
@@ -42,26 +39,6 @@ class Sides(NamedTuple):
     digest: str
     skipped: Sequence[CheckRow] = ()
     """Tasks of `env.tasks` that are on no side: their ground truth does not replay."""
-
-
-def environment_of(config: RunConfig) -> Any:
-    """The environment that `env.name` means, warmed up where that takes long.
-
-    Raises:
-        ConfigError: it is not a bundled environment and cannot be imported.
-    """
-    environment = make_environment(config.env.name, config.env.arguments)
-    worlds = config.rollout.worlds
-    if worlds.processes:
-        environment = ProcessEnvironment(
-            environment,
-            config.env.name,
-            config.env.arguments,
-            worlds.processes,
-            worlds.call_seconds or config.rollout.seconds,
-        )
-    environment.warm_up()  # here, not within a trajectory's deadline
-    return environment
 
 
 def sides_of(config: RunConfig, environment: Any = None) -> Sides:

@@ -31,6 +31,7 @@ from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
 from rods.cli.trl import trl
+from rods.cli.verl import verl
 from rods.errors import Interrupted, RodsError
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
@@ -52,6 +53,7 @@ app = typer.Typer(
 _VERBS = {
     "train": train,
     "trl": trl,
+    "verl": verl,
     "eval": evaluate,
     "check": check,
     "synth": synth,

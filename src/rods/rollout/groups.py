@@ -147,7 +147,7 @@ class Player:
             context = replace(context, stages=Stages.of(context.settings.worlds))
         self._context, self._size = context, size
         self._gate = asyncio.Semaphore(context.settings.concurrency)
-        self._invalid = _Invalid(context.settings.max_invalid, window)
+        self._invalid = InvalidShare(context.settings.max_invalid, window)
         self._on_trajectory = on_trajectory
 
     @property
@@ -167,9 +167,8 @@ class Player:
             EnvError: too many of the last trajectories are invalid.
             TaskError: the task's world cannot be loaded.
         """
-        first, context = visit * self._size, replace(self._context, layer=layer)
         members = [
-            asyncio.create_task(self._member(context, task, member, first + member))
+            asyncio.create_task(self.member(task, member, visit, layer))
             for member in range(self._size)
         ]
         try:
@@ -181,11 +180,24 @@ class Player:
         versions = [t.policy_version for t in played]
         return Group(task, tuple(played), min(versions, default=self.version))
 
-    async def _member(
-        self, context: RolloutContext, task: Task, member: int, noise: int
+    async def member(
+        self, task: Task, member: int, visit: int = 0, layer: Layer | None = None
     ) -> Trajectory:
+        """One trajectory of a group; the others may be played elsewhere.
+
+        Args:
+            task: what is played.
+            member: index within the group.
+            visit: see `group`.
+            layer: see `group`.
+
+        Raises:
+            EnvError: too many of the last trajectories are invalid.
+            TaskError: the task's world cannot be loaded.
+        """
+        context = replace(self._context, layer=layer)
         async with self._gate, _place(context.environment):
-            trajectory = await _episode(context, task, member, noise)
+            trajectory = await _episode(context, task, member, visit * self._size + member)
         self._invalid.count(trajectory)
         if self._on_trajectory is not None:
             self._on_trajectory(trajectory)
@@ -240,14 +252,16 @@ class _TaskGroup:
         self._crash.cancel()
 
 
-class _Invalid:
+class InvalidShare:
     """Counts invalid ones among the last trajectories and stops the run when they are too many."""
 
     def __init__(self, share: float, total: int) -> None:
+        """Count none yet; at most a `share` of the last `total` may be invalid."""
         self._share, self._total = share, total
         self._last: deque[str | None] = deque(maxlen=total)
 
     def count(self, trajectory: Trajectory) -> None:
+        """Take one more in; raises `EnvError` where it is one too many."""
         self._last.append(trajectory.failure)
         if trajectory.failure is None:
             return

@@ -1,0 +1,70 @@
+"""`rods verl`: a recipe inside verl's trainer on Ray."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from rods.cli.common import Profile, Recipe, out, overrides
+from rods.config import FULL, SMALL, load_config
+from rods.errors import Interrupted
+
+
+def verl(
+    context: typer.Context,
+    recipe: Recipe = "rods",
+    model: Annotated[
+        str, typer.Option(help="Your own model, model.name: a folder or a name on a hub.")
+    ] = "",
+    profile: Profile = "",
+    folder: Annotated[str, typer.Option("--out", help="Folder of verl's checkpoints.")] = (
+        "runs/verl"
+    ),
+    nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of each machine.")] = 8,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print verl's configuration, checked by verl; stop.")
+    ] = False,
+) -> None:
+    """Train in verl's trainer. Any setting: --section.key VALUE; verl's own: key=value.
+
+    A training whose folder has a checkpoint goes on from it (trainer.resume_mode=disable: anew).
+    """
+    ours, theirs = parted(context.args)
+    asked = overrides(ours)
+    if model:
+        asked.append(f"model.name={json.dumps(model)}")
+    config = load_config(recipe, profile or (FULL if model else SMALL), asked)
+    from rods.trainers.verl.config import compose
+
+    cfg = compose(config, folder, theirs, nodes, gpus)
+    if dry_run:
+        text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
+        out().print(text, markup=False, highlight=False)
+        return
+    from rods.assemble.hosted import hosted
+    from rods.trainers.verl.start import start
+
+    try:
+        start(cfg, hosted)
+    except KeyboardInterrupt as stop:
+        raise Interrupted("interrupted. The same words go on from the last checkpoint.") from stop
+
+
+def parted(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words of our settings (`--key value`, `--key=value`), and of verl's (`key=value`)."""
+    ours, theirs = list[str](), list[str]()
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("--"):
+            theirs.append(word)
+            continue
+        ours.append(word)
+        if "=" not in word and rest:
+            ours.append(rest.pop(0))
+    return ours, theirs

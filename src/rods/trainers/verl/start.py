@@ -1,0 +1,64 @@
+"""Starts verl's trainer on Ray with our curriculum in its task runner.
+
+Owns the way from a composed configuration to verl's `run_ppo`. The curriculum, its database and the
+synthesis worker live in the process of verl's task runner; agent workers and servers are verl's.
+
+    start(compose(config, "runs/verl", []), hosted)
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from rods.config import RunConfig, parse_config
+from rods.errors import RodsError
+from rods.trainers.hosted import HostedRun
+
+Hosted = Callable[[RunConfig], AbstractContextManager[HostedRun]]
+"""Makes what a host drives of a run: `rods.assemble.hosted.hosted`."""
+
+
+def start(cfg: Any, hosted: Hosted) -> None:
+    """Train to the end; verl goes on from the last checkpoint in its folder, if there is one.
+
+    Args:
+        cfg: what `compose` made.
+        hosted: makes the run in the task runner's process.
+
+    Raises:
+        RodsError: as it was raised there.
+    """
+    main: Any = importlib.import_module("verl.trainer.main_ppo")
+    ray: Any = importlib.import_module("ray")
+    try:
+        main.run_ppo(cfg, task_runner_class=_runner(hosted))
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, RodsError):
+            raise error.cause from error
+        raise
+    finally:
+        ray.shutdown()
+
+
+def _runner(hosted: Hosted) -> Any:
+    """verl's task runner, in whose process the curriculum lives."""
+    main: Any = importlib.import_module("verl.trainer.main_ppo")
+    ray: Any = importlib.import_module("ray")
+    base: Any = main.TaskRunnerV1.__ray_actor_class__
+
+    class CurriculumRunner(base):
+        def run(self, config: Any) -> None:
+            registry: Any = importlib.import_module("verl.trainer.ppo.v1.trainer_base")
+            trainer = importlib.import_module(f"{__package__}.trainer").CurriculumTrainer
+            settings = parse_config(json.loads(config.rods.settings), "rods.settings")
+            with hosted(settings) as run:
+                # By its own name: verl asks for the mode "sync" by that word in many places.
+                registry.TRAINER_REGISTRY["sync"] = partial(trainer, run)
+                super().run(config)
+
+    return ray.remote(num_cpus=1)(CurriculumRunner)

@@ -1,0 +1,354 @@
+"""The verl adapter through verl's own entrance: its V1 trainer on Ray, its loader, its checkpoints.
+
+The bundled policy on the benchmark, variants by the real worker, a server of verl's on our engine
+(`verl_cpu.py`, `verl_server.py`); what the trainer was given is read afterwards, step by step
+(`verl_watch.py`). `.ci/hosts` runs these tests.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pickle
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import rods
+from pool_cases import FakeQueue
+from rods.config import RunConfig
+from rods.curriculum.online import OnlineCurriculum
+from rods.errors import ConfigError
+from rods.trainers.samples import host_row
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.hosts,
+    pytest.mark.skipif(importlib.util.find_spec("verl") is None, reason="needs verl: .ci/hosts"),
+    pytest.mark.timeout(2400),  # a start of Ray and verl takes minutes where cores are shared
+    pytest.mark.filterwarnings("ignore"),  # verl's own
+]
+
+STEPS = 5
+SMALL = [
+    *(f"updates={STEPS}", "rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=4"),
+    *("rollout.generated_tokens=48", "rollout.step_tokens=24", "model.threads=1"),
+    *("model.lora_rank=0", "model.dtype=float32"),
+    *("boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0"),
+    *("replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0"),
+    *("train.minibatch=0", "train.schedule=constant", "train.aggregation=token"),
+    *("train.local.checkpoint_steps=1", "train.credit=trajectory"),
+    *("evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=0"),
+    'stages=[{name="all", epochs=9, expand=true}]',
+]
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+ON_A_CPU = [
+    *(f"{ROLLOUT}.name=rods_cpu", f"{ROLLOUT}.load_format=auto", f"{ROLLOUT}.agent.num_workers=1"),
+    *(f"{ROLLOUT}.full_determinism=True", f"{ROLLOUT}.free_cache_engine=False"),
+    *(f"{ACTOR}.use_torch_compile=False", f"{ACTOR}.fsdp_config.use_torch_compile=False"),
+    "trainer.device=cpu",
+    "actor_rollout_ref.model.external_lib=verl_server",
+    "actor_rollout_ref.model.use_remove_padding=False",
+    "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
+    "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+    *("ray_kwargs.ray_init.num_cpus=16", "+ray_kwargs.ray_init.num_gpus=1"),
+    "+ray_kwargs.ray_init.include_dashboard=False",
+]
+
+
+class Step(NamedTuple):
+    """What one update was made of."""
+
+    dealt: list[Any]
+    groups: list[Any]
+    scores: list[Any]
+    rows: list[dict[str, Any]]
+    """Judgements as they are logged."""
+    table: dict[str, list[Any]]
+    """verl's batch, a list for each field."""
+    metrics: dict[str, float]
+
+    @property
+    def played(self) -> list[tuple[int, Any]]:
+        """Row of verl's batch and trajectory, of those that stand in it."""
+        known = {
+            (f"{d.epoch}:{d.task.id}", t.member): t
+            for d, group in zip(self.dealt, self.groups, strict=True)
+            for t in group.trajectories
+        }
+        table = self.table
+        rows = range(len(table["ticket"]))
+        return [
+            (i, known[table["ticket"][i], int(table["session_id"][i])])
+            for i in rows
+            if not table["padding"][i]
+        ]
+
+
+def small(*changes: str) -> RunConfig:
+    return rods.load_config("rods", "quick", [*SMALL, *changes])
+
+
+def command(folder: Path, *more: str) -> list[str]:
+    words = [sys.executable, "-m", "rods.cli.main", "verl", "--gpus", "1", "--out", str(folder)]
+    return [*words, *(f"--{text}" for text in SMALL), *ON_A_CPU, *more]
+
+
+def environment(watched: Path | None = None) -> dict[str, str]:
+    here = Path(__file__).parent
+    known = os.environ.get("PYTHONPATH", "")
+    own = {
+        "PYTHONPATH": os.pathsep.join([str(here), str(here.parent / "src"), known]),
+        "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
+        "VERL_PLATFORM": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_prestart_worker_first_driver": "0",  # sixteen idle ones
+        "PYTHONWARNINGS": "ignore",
+    }
+    if watched is not None:
+        watched.mkdir(parents=True, exist_ok=True)
+        own["RODS_WATCH"] = str(watched)
+    return {**os.environ, **own}
+
+
+def steps_of(watched: Path) -> dict[int, Step]:
+    files = sorted(watched.glob("step-*.pkl"))
+    return {int(f.stem[5:]): Step(**pickle.loads(f.read_bytes())) for f in files}
+
+
+def train(folder: Path, *more: str) -> dict[int, Step]:
+    """A whole training; its steps by number."""
+    watched = folder.with_suffix(".watched")
+    made = subprocess.run(
+        command(folder, *more), capture_output=True, text=True, env=environment(watched)
+    )
+    assert made.returncode == 0, (made.stdout + made.stderr)[-6000:]
+    return steps_of(watched)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("verl") / "out"
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> dict[int, Step]:
+    return train(folder)
+
+
+def require_injection(steps: Mapping[int, Step]) -> None:
+    """Variants that were ordered in epoch 0 are played by verl in epoch 1, and none before."""
+    played = [d for step in steps.values() for d in step.dealt]
+    assert {d.epoch for d in played} >= {0, 1}
+    assert all(d.task.is_original for d in played if d.epoch == 0)
+    variants = [d.task for d in played if d.epoch == 1 and not d.task.is_original]
+    first = {d.task.id for d in played if d.epoch == 0}
+    assert variants and all(set(t.provenance.ancestors) <= first for t in variants)
+
+
+def test_a_task_injected_at_epoch_n_is_drawn_at_n_plus_1(trained: dict[int, Step]) -> None:
+    assert list(trained) == [1, 2, 3, 4, 5]
+    assert all(len(step.dealt) == 2 for step in trained.values())
+    require_injection(trained)
+
+
+def test_without_replay_the_contract_is_broken(tmp_path: Path) -> None:
+    """What the test above asserts fails where nothing is injected."""
+    fixed = train(tmp_path / "out", "--replay.inject", "0.0", "--updates", "3")
+    assert {d.epoch for step in fixed.values() for d in step.dealt} == {0, 1}
+    with pytest.raises(AssertionError):
+        require_injection(fixed)
+
+
+def test_invariant_1_masks_are_exact_token_by_token(trained: dict[int, Step]) -> None:
+    inserted = 0
+    for step in trained.values():
+        table = step.table
+        assert len(step.played) == 4
+        for i, trajectory in step.played:
+            ledger = trajectory.ledger
+            prompt, response = table["prompts"][i], table["responses"][i]
+            whole = prompt + response
+            assert whole == ledger.ids[: len(whole)], "sampled ids, never encoded again"
+            assert not any(ledger.mask[len(whole) :]) and ledger.mask[len(whole) - 1]
+            mask = [int(m) for m in ledger.mask[len(prompt) : len(whole)]]
+            assert not any(ledger.mask[: len(prompt)]) and mask[0]
+            trained_on = table["response_mask"][i]
+            assert trained_on == table["loss_mask"][i]
+            assert trained_on == mask or not any(trained_on), "all that was sampled, or nothing"
+            logprobs = np.float32(ledger.logprobs[len(prompt) : len(whole)])
+            assert np.array_equal(np.float32(table["rollout_log_probs"][i]), logprobs)
+            assert table["old_log_probs"][i] == table["rollout_log_probs"][i]
+            inserted += mask.count(0)
+    assert inserted > 50, "the environment spoke within responses"
+
+
+def test_rewards_and_advantages_are_those_of_the_recipe(trained: dict[int, Step]) -> None:
+    informative = 0
+    for step in trained.values():
+        batch = _collected(step)
+        samples = {(step.groups[s.group].task.id, s.member): s for s in batch.samples}
+        values = {
+            (group.task.id, t.member): score.value
+            for group, row in zip(step.groups, step.scores, strict=True)
+            for t, score in zip(group.trajectories, row, strict=True)
+        }
+        for i, trajectory in step.played:
+            key = trajectory.task_id, trajectory.member
+            points = step.table["rm_scores"][i]
+            assert points[-1] == pytest.approx(values[key]) and not any(points[:-1])
+            expected = host_row(trajectory, samples.get(key))
+            carries = expected.trained if samples else expected.mask
+            assert step.table["response_mask"][i] == carries
+            assert step.table["advantages"][i] == pytest.approx(expected.advantages)
+        informative += len(samples)
+    assert informative > 0, "some group taught something"
+
+
+def _collected(step: Step) -> Any:
+    from rods.trainers.collect import Credit, Filters, collect
+
+    return collect(step.groups, step.scores, "grpo", filters=Filters(), credit=Credit())
+
+
+def test_the_boundary_sees_what_the_local_trainer_shows_it(
+    trained: dict[int, Step], tmp_path: Path
+) -> None:
+    """The same trajectories, observed as `rods train` does it, give the same judgements."""
+    first = [trained[1], trained[2]]
+    originals = {d.task.id: d.task for step in first for d in step.dealt}
+    local = OnlineCurriculum(
+        small(), list(originals.values()), tmp_path / "local.sqlite", FakeQueue()
+    )
+    for step in first:
+        drawn = local.draw(2)
+        assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in step.dealt]
+        triples = [(g, s, e) for g, s, (_, e) in zip(step.groups, step.scores, drawn, strict=True)]
+        judged = local.observe_all(triples)
+        assert [local.log_row(j) for j in judged if j] == step.rows
+    local.close()
+
+
+def visits(checkpoint: Path, folder: Path) -> list[tuple[Any, ...]]:
+    """All judgements in a checkpoint's pool, in the order of the draws."""
+    import torch
+
+    saved = torch.load(checkpoint / "data.pt", weights_only=False)
+    path = folder / "pool.sqlite"
+    path.write_bytes(_found(saved, "curriculum")["buffer"])
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
+        rows = db.execute(
+            "SELECT d.epoch, d.position, d.task_id, d.status, v.rbar, v.variance, v.version "
+            "FROM draws d LEFT JOIN visits v USING(epoch, task_id) ORDER BY 1, 2"
+        ).fetchall()
+    db.close()
+    return rows
+
+
+def _found(value: Any, key: str) -> Any:
+    """What stands under a key somewhere in the state of verl's loader."""
+    if isinstance(value, dict):
+        if key in value:
+            return value[key]
+        rows = [_found(v, key) for v in value.values()]
+        return next((row for row in rows if row is not None), None)
+    return None
+
+
+def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
+    trained: dict[int, Step], folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen(
+            command(out), stdout=log, stderr=log, env=environment(), start_new_session=True
+        )
+        wait_for(out, 2, running)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    assert not (out / f"global_step_{STEPS}").exists()
+    time.sleep(10.0)  # Ray's processes end when they see that their driver is gone
+    resumed = train(out)
+    assert min(resumed) in (3, 4) and max(resumed) == STEPS
+    for step, record in resumed.items():
+        drawn = [(d.task.id, d.epoch) for d in record.dealt]
+        assert drawn == [(d.task.id, d.epoch) for d in trained[step].dealt]
+    last = visits(out / f"global_step_{STEPS}", tmp_path)
+    assert last == visits(folder / f"global_step_{STEPS}", tmp_path)
+    assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
+
+
+def wait_for(out: Path, step: int, running: subprocess.Popen[bytes], seconds: float = 2000) -> None:
+    """Until verl has finished the checkpoint of a step."""
+    tracker = out / "latest_checkpointed_iteration.txt"
+    end = time.monotonic() + seconds
+    while not (tracker.exists() and int(tracker.read_text() or 0) >= step):
+        assert running.poll() is None and time.monotonic() < end, tracker
+        time.sleep(0.2)
+
+
+PPO = [
+    *("--train.advantage", "gae", "critic.model.external_lib=verl_server"),
+    *("critic.model.use_remove_padding=False", "critic.fsdp.use_torch_compile=False"),
+    "+critic.model.override_config.attn_implementation=sdpa",
+]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [["algorithm.adv_estimator=reinforce_plus_plus"], PPO],
+    ids=["reinforce++", "ppo"],
+)
+def test_verl_s_own_algorithms_train_on_what_we_play(asked: Sequence[str], tmp_path: Path) -> None:
+    steps = train(tmp_path / "out", "--updates", "3", *asked)
+    assert list(steps) == [1, 2, 3]
+    for step in steps.values():
+        for i, trajectory in step.played:
+            row = host_row(trajectory, None)
+            assert step.table["response_mask"][i] == row.mask, "whatever was sampled carries loss"
+            spread = step.table["advantages"][i]
+            assert all(a == 0 for a, m in zip(spread, row.mask, strict=True) if not m)
+        assert np.isfinite(step.metrics["actor/grad_norm"])
+    assert any(any(row) for step in steps.values() for row in step.table["advantages"])
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_full_recipes_compose_to_what_verl_accepts(nodes: int, tmp_path: Path) -> None:
+    from rods.trainers.verl.config import compose
+
+    config = rods.load_config("rods")
+    cfg = compose(config, str(tmp_path), ["trainer.logger=[console,wandb]"], nodes, 8)
+    assert (cfg.trainer.nnodes, cfg.trainer.n_gpus_per_node) == (nodes, 8)
+    assert (cfg.data.train_batch_size, cfg.actor_rollout_ref.rollout.n) == (32, 16)
+    actor = cfg.actor_rollout_ref.actor
+    assert (actor.clip_ratio_low, actor.clip_ratio_high, actor.kl_loss_coef) == (0.2, 0.28, 0.01)
+    assert actor.use_kl_loss and actor.loss_agg_mode == "token-mean" and actor.optim.lr == 1e-6
+    assert actor.fsdp_config.fsdp_size == (-1 if nodes == 1 else 8)
+    assert list(cfg.trainer.logger) == ["console", "wandb"]
+    assert cfg.algorithm.adv_estimator == "rods"
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ("actor_rollout_ref.rollout.n=4", "rollout.n=4, expected 2"),
+        ("trainer.v1.trainer_mode=colocate_async", "trainer_mode=colocate_async, expected sync"),
+        ("actor_rollout_ref.rollot.n=4", "rollot"),
+        ("actor_rollout_ref.actor.loss_agg_mode=mean", "verl refuses the configuration"),
+    ],
+)
+def test_overrides_that_contradict_are_refused(asked: str, named: str, tmp_path: Path) -> None:
+    from rods.trainers.verl.config import compose
+
+    with pytest.raises(ConfigError, match=named):
+        compose(small(), str(tmp_path), [asked])

@@ -1,0 +1,119 @@
+"""A server of verl's on a CPU: our engine behind the interface that its vLLM and SGLang have.
+
+verl imports it where it makes the model (`actor_rollout_ref.model.external_lib`), by when its own
+registries can be written to. The noise of a sample is a function of the request's id (our session's
+seed) and of the position, so that runs repeat each other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+import torch.distributed as dist
+import verl.workers.engine.fsdp.transformer_impl as engines
+from verl.workers.engine.base import EngineRegistry
+from verl.workers.rollout import base
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
+
+from verl_watch import watch
+
+NAME = "rods_cpu"
+BOTH = ["fsdp", "fsdp2"]
+
+
+@EngineRegistry.register(model_type="language_model", backend=BOTH, device=["cpu"])
+class CPUEngine(engines.FSDPEngineWithLMHead):
+    pass
+
+
+@EngineRegistry.register(model_type="value_model", backend=BOTH, device=["cpu"])
+class CPUCritic(engines.FSDPEngineWithValueHead):
+    pass
+
+
+def gloo_once(backend: Any = None, *args: Any, **others: Any) -> Any:
+    """verl asks for a backend of the CPU and one of the device, which are the same here."""
+    return ORIGINAL("gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **others)
+
+
+ORIGINAL = dist.init_process_group
+dist.init_process_group = dist.distributed_c10d.init_process_group = gloo_once
+
+
+@ray.remote(num_cpus=0, max_concurrency=1000)
+class Server:
+    def __init__(self, path: str, longest: int) -> None:
+        from rods.config import ModelSettings
+        from rods.engines.hf import HFPolicy
+        from rods.trainers.loading import load_model
+
+        self.model, tokenizer = load_model(ModelSettings(name=path, threads=1))
+        self.engine = HFPolicy(self.model, tokenizer, rows=16, max_context=longest)
+        self.step = 0
+
+    async def generate(
+        self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
+    ) -> TokenOutput:
+        session = self.engine.open(int(request_id), prompt_ids)
+        made = await session.generate(
+            prompt_ids,
+            sampling_params["max_tokens"],
+            sampling_params["temperature"],
+            (),
+            sampling_params["top_p"],
+        )
+        session.close()
+        return TokenOutput(
+            token_ids=list(made.ids),
+            log_probs=list(made.logprobs),
+            stop_reason="completed",
+            num_preempted=0,
+            extra_fields={"global_steps": self.step},
+        )
+
+    async def load(self, weights: dict[str, torch.Tensor], step: int | None) -> None:
+        self.model.load_state_dict(weights, strict=False)
+        self.step = step or 0
+        self.engine.reload(self.step)
+
+    async def nothing(self, **_: Any) -> None:
+        pass
+
+    wake_up = sleep = abort_all_requests = resume_generation = clear_kv_cache = nothing
+    release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing
+
+
+class Replica(RolloutReplica):
+    async def launch_servers(self) -> None:
+        name = f"{NAME}_{self.replica_rank}"
+        path = self.model_config["path"]
+        server = Server.options(name=name).remote(path, self.config.max_model_len)
+        self.servers, self._server_handle, self._server_address = [server], server, name
+
+
+class Adapter(BaseRollout):
+    async def resume(self, tags: list[str]) -> None:
+        pass
+
+    async def release(self) -> None:
+        pass
+
+    async def update_weights(
+        self, weights: Any, wire_format: str = "named_tensors", **others: Any
+    ) -> None:
+        held = {name: value.detach().cpu().clone() for name, value in weights}
+        server = ray.get_actor(f"{NAME}_0")
+        await server.load.remote(ray.put(held), others.get("global_steps"))
+
+
+RolloutReplicaRegistry.register(NAME, lambda: Replica)
+base._ROLLOUT_REGISTRY[(NAME, "async")] = "verl_server.Adapter"
+
+if "RODS_WATCH" in os.environ and "rods.trainers.verl.trainer" in sys.modules:  # task runner
+    watch(Path(os.environ["RODS_WATCH"]))

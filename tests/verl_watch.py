@@ -1,0 +1,49 @@
+"""What verl's trainer was given and made, step by step, written where a test can read it.
+
+Owns nothing of verl: it looks on at `HostedRun.judge` and before the update.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+from rods.trainers.hosted import HostedRun
+
+FIELDS = ("prompts", "responses", "response_mask", "loss_mask", "rm_scores")
+SAMPLED = ("rollout_log_probs", "old_log_probs", "advantages")
+
+
+def watch(folder: Path) -> None:
+    """Write a file a step; in the process of verl's task runner."""
+    import transfer_queue
+
+    from rods.trainers.verl.trainer import CurriculumTrainer
+
+    seen: dict[str, Any] = {}
+    judge, update = HostedRun.judge, CurriculumTrainer._update_actor
+
+    def judged(run: HostedRun, dealt: Any, groups: Any) -> Any:
+        scores = judge(run, dealt, groups)
+        rows = [run.curriculum.log_row(j) for j in run.judged if j is not None]
+        seen.update(dealt=list(dealt), groups=list(groups), scores=scores, rows=rows)
+        return scores
+
+    def updated(trainer: Any, batch: Any, metrics: Any) -> Any:
+        data = transfer_queue.kv_batch_get(
+            keys=batch.keys,
+            partition_id=batch.partition_id,
+            select_fields=[*FIELDS, *SAMPLED, "ticket", "session_id"],
+        )
+        table = {name: [row.tolist() for row in data[name]] for name in (*FIELDS, *SAMPLED)}
+        for name in ("ticket", "session_id"):
+            table[name] = [getattr(value, "data", value) for value in data[name]]
+        table["padding"] = [bool(tag.get("is_padding")) for tag in batch.tags]
+        made = update(trainer, batch, metrics)
+        record = {**seen, "table": table, "metrics": dict(metrics)}
+        (folder / f"step-{trainer.global_steps}.pkl").write_bytes(pickle.dumps(record))
+        return made
+
+    HostedRun.judge = judged  # type: ignore[method-assign]
+    CurriculumTrainer._update_actor = updated  # type: ignore[method-assign]
