@@ -7,11 +7,13 @@ platforms can be named here. The rest is in `verl_server.py`.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import types
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
@@ -93,3 +95,13 @@ class PlatformCPU(PlatformBase):
     manual_seed_all = manual_seed
     set_device = synchronize = set_allocator_settings = empty_cache = nothing
     profiler_start = profiler_stop = cudart = nothing
+
+
+def gloo_once(backend: Any = None, *args: Any, **others: Any) -> Any:
+    """verl asks for a backend of the CPU and one of the device, which are the same here."""
+    importlib.import_module("verl_server")  # what trains looks for its engine next
+    return ORIGINAL("gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **others)
+
+
+ORIGINAL = dist.init_process_group
+dist.init_process_group = dist.distributed_c10d.init_process_group = gloo_once

@@ -1,8 +1,9 @@
 """A server of verl's on a CPU: our engine behind the interface that its vLLM and SGLang have.
 
 verl imports it where it makes the model (`actor_rollout_ref.model.external_lib`), by when its own
-registries can be written to. The noise of a sample is a function of the request's id (our session's
-seed) and of the position, so that runs repeat each other.
+registries can be written to; `verl_cpu.py` does in workers that train. The noise of a sample is a
+function of the request's id (our session's seed) and of the position, so that runs repeat each
+other.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 
 import ray
 import torch
-import torch.distributed as dist
 import verl.workers.engine.fsdp.transformer_impl as engines
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.rollout import base
@@ -35,15 +35,6 @@ class CPUEngine(engines.FSDPEngineWithLMHead):
 @EngineRegistry.register(model_type="value_model", backend=BOTH, device=["cpu"])
 class CPUCritic(engines.FSDPEngineWithValueHead):
     pass
-
-
-def gloo_once(backend: Any = None, *args: Any, **others: Any) -> Any:
-    """verl asks for a backend of the CPU and one of the device, which are the same here."""
-    return ORIGINAL("gloo" if backend == "cpu:gloo,cpu:gloo" else backend, *args, **others)
-
-
-ORIGINAL = dist.init_process_group
-dist.init_process_group = dist.distributed_c10d.init_process_group = gloo_once
 
 
 @ray.remote(num_cpus=0, max_concurrency=1000)

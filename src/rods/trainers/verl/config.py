@@ -73,11 +73,11 @@ def compose(
     cfg.rods = {**ours, "settings": config.model_dump_json().replace("$", "\\u0024")}
     omegaconf.set_struct(cfg, True)
     require_same(config, cfg)
-    _check(cfg)
+    _check(cfg, errors.HydraException)
     return cfg
 
 
-def _check(cfg: Any) -> None:
+def _check(cfg: Any, refusal: type[Exception]) -> None:
     """Let verl look at it; raises `ConfigError`."""
     utils: Any = importlib.import_module("verl.trainer.ppo.utils")
     checks: Any = importlib.import_module("verl.utils.config")
@@ -90,7 +90,7 @@ def _check(cfg: Any) -> None:
         )
         checks.omega_conf_to_dataclass(cfg.actor_rollout_ref.rollout)
         checks.omega_conf_to_dataclass(cfg.algorithm)
-    except (AssertionError, ValueError, TypeError) as error:
+    except (AssertionError, ValueError, TypeError, refusal) as error:
         raise ConfigError(f"verl refuses the configuration: {error}") from error
 
 
