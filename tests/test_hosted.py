@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pool_cases import config as small_config
-from rods.cli.verl import parted
+from rods.cli.hosts.verl import parted
 from rods.config import RunConfig
 from rods.envs.hints import hinted
 from rods.errors import ConfigError, PolicyError, StoreError, TrainError

@@ -20,6 +20,8 @@ from rods.cli.demonstrate import demonstrate
 from rods.cli.doctor import doctor
 from rods.cli.evaluate import evaluate
 from rods.cli.experiment import experiment
+from rods.cli.hosts.trl import trl
+from rods.cli.hosts.verl import verl
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
 from rods.cli.pretrain import pretrain
@@ -30,8 +32,6 @@ from rods.cli.serve_policy import serve_policy
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
-from rods.cli.trl import trl
-from rods.cli.verl import verl
 from rods.errors import Interrupted, RodsError
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as

@@ -1,0 +1,1 @@
+"""Verbs that train inside another trainer (docs/hosts.md), one file each."""
