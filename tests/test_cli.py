@@ -238,6 +238,11 @@ def test_resume_with_an_edited_recipe_names_what_was_edited(
     words = ["train", "--resume", "mine"]
     assert rods(*words, "--recipe", "own.toml", monkeypatch=monkeypatch) == 2
     assert "the run's: train.lr: 0.001 -> 0.002. Resume without" in capsys.readouterr().err
+    drift = (*words, "--recipe", "own.toml", "--allow-drift", "--seed", "7")
+    assert rods(*drift, monkeypatch=monkeypatch) == 2
+    assert "no resume can change: seed: 0 -> 7" in capsys.readouterr().err
+    assert rods("train", "--allow-drift", monkeypatch=monkeypatch) == 2
+    assert "it belongs to --resume RUN" in capsys.readouterr().err
     assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out)["train"]["lr"] == 1e-3, "by its own settings"
 

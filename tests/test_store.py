@@ -109,6 +109,31 @@ def test_resume_may_change_what_decides_nothing_and_remembers_it(run):
     assert RunDirectory.open(run.path).config == other
 
 
+def test_drift_is_allowed_by_name_alone_and_remembered(run):
+    save_log(run, 4)
+    other = RunConfig.model_validate({"train": {"lr": 0.5}, "boundary": {"low": 0.1}})
+    with pytest.raises(StoreError, match=r"train.lr: 1e-06 -> 0.5.*--allow-drift"):
+        RunDirectory.resume(run.path, other)
+    assert RunDirectory.open(run.path).config == RunConfig()
+    for key, data in (
+        ("seed: 0 -> 1", {"seed": 1}),
+        ("model.lora_rank: 0 -> 4", {"model": {"lora_rank": 4}}),
+        ("stages", {"stages": [{"name": "one", "epochs": 1}]}),
+    ):
+        saved = RunConfig.model_validate({**other.model_dump(exclude_unset=True), **data})
+        with pytest.raises(StoreError, match=f"no resume can change: {key}"):
+            RunDirectory.resume(run.path, saved, drift=True)
+    assert RunDirectory.open(run.path).config == RunConfig(), "a refusal changes nothing"
+    assert RunDirectory.resume(run.path, other, drift=True).config == other
+    again = RunDirectory.open(run.path)
+    low = RunConfig().boundary.low
+    assert sorted(row["setting"] for row in again.manifest["changes"]) == [
+        f"boundary.low: {low} -> 0.1",
+        "train.lr: 1e-06 -> 0.5",
+    ]
+    assert RunDirectory.resume(run.path).config == other, "it goes on with them"
+
+
 def test_a_run_remembers_what_its_settings_were_read_from(tmp_path):
     start = Start("rods", "quick", ["updates=2"])
     config = load_config(*start)

@@ -50,6 +50,8 @@ TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
 BEFORE_MANIFEST = {LOCK, f"{MANIFEST}.part"}
 """All that a folder holds until its manifest is there."""
+SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
+"""Settings, or sections of them, that the saved state is made of: a resume never changes them."""
 MAY_CHANGE = frozenset(
     {
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
@@ -227,6 +229,7 @@ class RunDirectory:
         config: RunConfig | None = None,
         start: Start | None = None,
         kind: str = TRAIN,
+        drift: bool = False,
     ) -> RunDirectory:
         """Open a run to go on from its last checkpoint; what was logged after it is cut.
 
@@ -236,6 +239,8 @@ class RunDirectory:
                 may differ, and hold from now on.
             start: what these were read from.
             kind: the verb that made the run.
+            drift: settings that decide what the run does may differ, too, but for those of `SAVED`;
+                the manifest says which and since when.
 
         Raises:
             StoreError: the folder is not such a run, is of another version of rods, or other
@@ -246,11 +251,18 @@ class RunDirectory:
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
         wrong = [text for text in changes if text.partition(":")[0] not in MAY_CHANGE]
-        if wrong:
+        fixed = [text for text in wrong if _is_saved(text.partition(":")[0])]
+        if fixed and drift:
+            raise StoreError(
+                f"{path}: the saved state is made of these settings, which no resume can change: "
+                f"{'; '.join(fixed)}. Resume without them, or start a new run."
+            )
+        if wrong and not drift:
             raise StoreError(
                 f"{path}: these settings decide what a run does and differ from the run's: "
                 f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may "
-                f"change {', '.join(sorted(MAY_CHANGE))}.)"
+                f"change {', '.join(sorted(MAY_CHANGE))}; with --allow-drift most others, and then "
+                "the run is no longer one of these settings alone.)"
             )
         run._claim()
         run._folder()
@@ -384,3 +396,7 @@ class RunDirectory:
     def latest_checkpoint(self) -> Checkpoint | None:
         """The checkpoint to resume from; None before the first."""
         return self.checkpoints.latest()
+
+
+def _is_saved(key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in SAVED)

@@ -52,7 +52,12 @@ from rods.trainers.memory.settled import settle
 
 
 def train(
-    config: RunConfig, folder: str = "", resume: Path | None = None, start: Start | None = None
+    config: RunConfig,
+    folder: str = "",
+    resume: Path | None = None,
+    start: Start | None = None,
+    *,
+    drift: bool = False,
 ) -> RunDirectory:
     """Train to the end, as `rods train` does, and write `report.html` into the run's folder.
 
@@ -61,12 +66,16 @@ def train(
         folder: where the run goes; empty: a new folder under `runs`.
         resume: a run to go on with; settings that decide what it does must be its own.
         start: what the settings were read from.
+        drift: of a resume, see `RunDirectory.resume`.
 
     Raises:
         Interrupted: Ctrl-C; the message says how to go on.
     """
     require_named(config)
-    run = RunDirectory.resume(resume, config, start) if resume else start_run(config, folder, start)
+    if resume:
+        run = RunDirectory.resume(resume, config, start, drift=drift)
+    else:
+        run = start_run(config, folder, start)
     try:
         with assemble(run.config, run) as parts, TrainDisplay() as display:
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")

@@ -46,6 +46,10 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(help="A run to go on with, by its own settings.")
     ] = None,
+    drift: Annotated[
+        bool,
+        typer.Option("--allow-drift", help="With --resume: settings that decide may differ."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option(help="Print the settings and what they need of memory and disk; stop.")
     ] = False,
@@ -76,6 +80,8 @@ def train(
         asked.append(f"track.names={json.dumps(track)}")
     if memory is not None:
         asked.append(f"train.local.memory_gib={memory}")
+    if drift and resume is None:
+        raise ConfigError("--allow-drift: it belongs to --resume RUN, whose settings may differ.")
     if resume is not None:
         start, config = _own_settings(resume, recipe, profile, asked, folder)
     else:
@@ -89,7 +95,7 @@ def train(
         out().print_json(config.model_dump_json())
         _plan(config)
         return
-    _run(config, folder, resume, start)
+    _run(config, folder, resume, start, drift)
 
 
 def _plan(config: RunConfig) -> None:
@@ -147,7 +153,7 @@ def _words(recipe: str, profile: str) -> str:
     return f"recipe {recipe}, profile {profile or FULL}"
 
 
-def _run(config: RunConfig, folder: str, resume: Path | None, start: Start) -> None:
+def _run(config: RunConfig, folder: str, resume: Path | None, start: Start, drift: bool) -> None:
     from rods.assemble import train as run_training
     from rods.report.results import summary
 
@@ -156,7 +162,7 @@ def _run(config: RunConfig, folder: str, resume: Path | None, start: Start) -> N
         say(f"variants are written by: {writers_of(config.synthesis)}")
         if config.envtuning.hints:
             say("no hints: envtuning.hints is at work with --curriculum envtuning alone")
-    run = run_training(config, folder, resume, start)
+    run = run_training(config, folder, resume, start, drift=drift)
     page = run.path / "report.html"
     out().print(summary(run.path, page))
     say(f"{time.monotonic() - started:.0f} s. Report: {page}")
