@@ -162,6 +162,14 @@ def test_a_task_injected_at_epoch_n_is_drawn_at_n_plus_1(trained: dict[int, Step
     require_injection(trained)
 
 
+def test_without_replay_the_contract_is_broken(tmp_path: Path) -> None:
+    """What the test above asserts fails where nothing is injected."""
+    fixed = train(tmp_path / "out", "--replay.inject", "0.0", "--updates", "3")
+    assert {d.epoch for step in fixed.values() for d in step.dealt} == {0, 1}
+    with pytest.raises(AssertionError):
+        require_injection(fixed)
+
+
 def test_invariant_1_masks_are_exact_token_by_token(trained: dict[int, Step]) -> None:
     inserted = 0
     for step in trained.values():
