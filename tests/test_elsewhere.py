@@ -24,7 +24,7 @@ from oracle import OraclePolicy
 from rods.config import RolloutSettings
 from rods.env import Environment
 from rods.envs import make_environment
-from rods.envs.elsewhere.processes import ProcessEnvironment
+from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.envs.elsewhere.remote import RemoteEnvironment
 from rods.envs.elsewhere.server import ServerLimits, environment_app
 from rods.errors import ConfigError, EnvError
@@ -109,7 +109,7 @@ def test_bfcl_in_processes_is_bfcl_here() -> None:
     here = make_environment("bfcl")
     tasks = bfcl_tasks(here)[:2]
     policy = OraclePolicy(tasks, DIALECT, TEMPLATE)
-    elsewhere = ProcessEnvironment(here, "bfcl", {}, processes=2, seconds=30)
+    elsewhere = ProcessEnvironment(here, local("bfcl", {}), processes=2, seconds=30)
     try:
         assert played(tasks, elsewhere, policy) == played(tasks, here, policy)
     finally:
@@ -232,7 +232,7 @@ def test_a_hanging_world_of_a_service_holds_up_no_other() -> None:
 @pytest.mark.slow
 def test_a_process_that_hangs_or_dies_is_replaced() -> None:
     inner = make_environment("elsewhere_worlds:Moody")
-    elsewhere = ProcessEnvironment(inner, "elsewhere_worlds:Moody", {}, processes=2, seconds=1.0)
+    elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Moody", {}), 2, 1.0)
     try:
         with pytest.raises(EnvError, match="gave no answer for 1 seconds"):
             world = elsewhere.open(TASK)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rods.envs.elsewhere.processes import ProcessEnvironment
+from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.rollout.owner import hanging
 from rods.types import StopReason
 
@@ -46,7 +46,8 @@ def test_troubled_worlds_in_threads(soak: Any) -> None:
 
 @pytest.mark.slow
 def test_troubled_worlds_in_processes_that_are_killed(soak: Any) -> None:
-    elsewhere = ProcessEnvironment(soak.Troubled(), "soak:Troubled", {}, 4, soak.CALL_SECONDS * 4)
+    begin = local("soak:Troubled", {})
+    elsewhere = ProcessEnvironment(soak.Troubled(), begin, 4, soak.CALL_SECONDS * 4)
     elsewhere.warm_up()
     try:
         found = asyncio.run(soak.soak(elsewhere, 96, 64, kill=16))

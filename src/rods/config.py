@@ -33,6 +33,7 @@ from rods.settings.curriculum import (
 )
 from rods.settings.engine import EngineSettings
 from rods.settings.env import EnvSettings
+from rods.settings.ray import RaySettings
 from rods.settings.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.settings.synthesis import SynthesisSettings
 from rods.settings.track import TrackSettings
@@ -72,7 +73,7 @@ OWN = (
     *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
     *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
     *("train.gae", "train.filtering", "train.local", "train.correction", "train.call"),
-    *("static", "track", "envtuning"),
+    *("static", "track", "envtuning", "ray"),
     *("engine", "rollout.pipeline", "rollout.worlds"),
     *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
     *("env.repo", "evaluation.suite"),
@@ -154,6 +155,7 @@ class RunConfig(Settings):
     evaluation: EvaluationSettings = EvaluationSettings()
     rewards: RewardSettings = RewardSettings()
     track: TrackSettings = TrackSettings()
+    ray: RaySettings = RaySettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
 
     @model_validator(mode="after")

@@ -11,7 +11,9 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.envs import make_environment
-from rods.envs.elsewhere.processes import ProcessEnvironment
+from rods.envs.elsewhere.actors import on
+from rods.envs.elsewhere.processes import ProcessEnvironment, local
+from rods.infra.cluster import Cluster
 
 
 def environment_of(config: RunConfig) -> Any:
@@ -20,15 +22,14 @@ def environment_of(config: RunConfig) -> Any:
     Raises:
         ConfigError: it is not a bundled environment and cannot be imported.
     """
-    environment = make_environment(config.env.name, config.env.arguments)
-    worlds = config.rollout.worlds
-    if worlds.processes:
-        environment = ProcessEnvironment(
-            environment,
-            config.env.name,
-            config.env.arguments,
-            worlds.processes,
-            worlds.call_seconds or config.rollout.seconds,
-        )
+    made_of = config.env.name, config.env.arguments
+    environment = make_environment(*made_of)
+    worlds, ray = config.rollout.worlds, config.ray
+    seconds = worlds.call_seconds or config.rollout.seconds
+    if ray.worlds:
+        begin = on(Cluster.at(ray.address), *made_of, ray.cpus)
+        environment = ProcessEnvironment(environment, begin, ray.worlds, seconds)
+    elif worlds.processes:
+        environment = ProcessEnvironment(environment, local(*made_of), worlds.processes, seconds)
     environment.warm_up()  # here, not within a trajectory's deadline
     return environment

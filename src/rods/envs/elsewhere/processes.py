@@ -1,9 +1,10 @@
 """Worlds in processes: each process plays one world at a time and is ended where it hangs.
 
 Owns the processes: as many as `rollout.worlds.processes`, started once, replaced when they die. A
-world that hangs, crashes or eats its memory takes no other world along.
+world that hangs, crashes or eats its memory takes no other world along. Where a process runs is
+whoever's who starts it: on this machine (here), or on any machine of a Ray (`actors.py`).
 
-    environment = ProcessEnvironment(inner, "bfcl", {}, processes=8, seconds=60)
+    environment = ProcessEnvironment(inner, local("bfcl", {}), processes=8, seconds=60)
     world = environment.open(task)          # from a thread that may wait
 """
 
@@ -13,10 +14,11 @@ import contextlib
 import multiprocessing
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Protocol, cast
 
 from rods.env import Environment
 from rods.envs import make_environment
@@ -38,6 +40,24 @@ START_SECONDS = 120.0
 """How long a process may take until its environment stands."""
 
 
+class Worker(Protocol):
+    """One process and the line to it."""
+
+    alive: bool
+
+    def ask(self, action: Action, seconds: float) -> Observation:
+        """The answer to an action; an empty one asks whether it is ready.
+
+        Raises:
+            EnvError: it took too long, so the process was ended; or the process had died.
+        """
+        ...
+
+    def end(self) -> None:
+        """End it at once."""
+        ...
+
+
 class ProcessEnvironment(Environment):
     """Another environment whose worlds are played in processes; all else is the other's."""
 
@@ -46,8 +66,7 @@ class ProcessEnvironment(Environment):
     def __init__(
         self,
         inner: Environment,
-        name: str,
-        arguments: Mapping[str, Json],
+        begin: Callable[[], Worker],
         processes: int,
         seconds: float,
     ) -> None:
@@ -55,19 +74,17 @@ class ProcessEnvironment(Environment):
 
         Args:
             inner: the same environment in this process, for everything but its worlds.
-            name: what the processes make it of.
-            arguments: of its factory.
+            begin: starts a process that plays its worlds, without waiting until it is ready.
             processes: worlds at once.
             seconds: of one call; then the process is ended.
         """
         self._inner = inner
         self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
         self.varies = inner.varies
-        self._made_of = (name, dict(arguments))
-        self._seconds = seconds
-        self._free: SimpleQueue[_Worker] = SimpleQueue()
+        self._begin, self._seconds = begin, seconds
+        self._free: SimpleQueue[Worker] = SimpleQueue()
         self._lock = threading.Lock()
-        self._all: set[_Worker] = set()
+        self._all: set[Worker] = set()
         self.replaced = 0
         """Processes that were ended because they hung, or that died."""
 
@@ -98,7 +115,7 @@ class ProcessEnvironment(Environment):
     def warm_up(self) -> None:
         """Start all processes at once."""
         with self._lock:
-            new = [_Worker(*self._made_of) for _ in range((self.capacity or 1) - len(self._all))]
+            new = [self._begin() for _ in range((self.capacity or 1) - len(self._all))]
             self._all |= {*new}
         for worker in new:
             worker.ask({}, START_SECONDS)  # it says when it is ready
@@ -120,10 +137,10 @@ class ProcessEnvironment(Environment):
             lambda: self._end(worker),
         )
 
-    def _ask(self, worker: _Worker, action: Action) -> Observation:
+    def _ask(self, worker: Worker, action: Action) -> Observation:
         return checked(worker.ask(action, self._seconds))
 
-    def _end(self, worker: _Worker) -> None:
+    def _end(self, worker: Worker) -> None:
         """The world is closed; its process may play another."""
         try:
             if worker.alive:
@@ -133,11 +150,11 @@ class ProcessEnvironment(Environment):
         finally:
             self._give_back(worker)
 
-    def _give_back(self, worker: _Worker) -> None:
+    def _give_back(self, worker: Worker) -> None:
         if worker.alive:
             self._free.put(worker)
             return
-        fresh = _Worker(*self._made_of)
+        fresh = self._begin()
         with self._lock:
             self.replaced += 1
             self._all = (self._all - {worker}) | {fresh}
@@ -146,7 +163,7 @@ class ProcessEnvironment(Environment):
     def close(self) -> None:
         """End all processes."""
         with self._lock:
-            workers, self._all = self._all, set[_Worker]()
+            workers, self._all = self._all, set[Worker]()
         for worker in workers:
             worker.end()
         with contextlib.suppress(Empty):
@@ -155,8 +172,18 @@ class ProcessEnvironment(Environment):
         self._inner.close()
 
 
-class _Worker:
-    """One process and the line to it."""
+def local(name: str, arguments: Mapping[str, Json]) -> Callable[[], Worker]:
+    """Starts processes on this machine.
+
+    Args:
+        name: of the environment that they make.
+        arguments: of its factory.
+    """
+    return partial(_Process, name, arguments)
+
+
+class _Process:
+    """A process on this machine."""
 
     def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -174,11 +201,7 @@ class _Worker:
         return self._process.pid or 0
 
     def ask(self, action: Action, seconds: float) -> Observation:
-        """The answer to an action.
-
-        Raises:
-            EnvError: it took too long, so the process was ended; or the process had died.
-        """
+        """See `Worker`."""
         try:
             self._line.send(action)
             if self._line.poll(seconds):
@@ -190,33 +213,48 @@ class _Worker:
         raise EnvError(f"a world's process gave no answer for {seconds:g} seconds and was ended")
 
     def end(self) -> None:
-        """End it at once."""
+        """See `Worker`."""
         self.alive = False
         self._process.kill()
         self._process.join(5)
         self._line.close()
 
 
+class Player:
+    """What a process does: it plays one world after the other."""
+
+    def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
+        """Make the environment, and warm it up.
+
+        Args:
+            name: of the environment.
+            arguments: of its factory.
+        """
+        self._environment = make_environment(name, arguments)
+        self._environment.warm_up()
+        self._hosted: Hosted | None = None
+
+    def answer(self, action: Action) -> Observation:
+        """Open a world, act in it, close it; what fails is the answer."""
+        try:
+            if "open" in action:
+                task = Task.from_json(cast("Mapping[str, Json]", action["open"]))
+                self._hosted = Hosted(self._environment, task)
+                return self._hosted.open()
+            if "close" in action or not action:
+                if self._hosted is not None:
+                    self._hosted.close()
+                return Observation()
+            if self._hosted is None:
+                raise EnvError("no world is open")
+            return self._hosted.step(action)
+        except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
+            return failed(error)
+
+
 def _play(line: Connection, name: str, arguments: dict[str, Json]) -> None:
-    """What a process does: one world after the other, until the line is closed."""
-    environment = make_environment(name, arguments)
-    environment.warm_up()
-    hosted: Hosted | None = None
+    """Answer until the line is closed."""
+    player = Player(name, arguments)
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         while True:
-            action = line.recv()
-            try:
-                if "open" in action:
-                    hosted = Hosted(environment, Task.from_json(action["open"]))
-                    answer = hosted.open()
-                elif "close" in action or not action:
-                    if hosted is not None:
-                        hosted.close()
-                    answer = Observation()
-                elif hosted is None:
-                    raise EnvError("no world is open")
-                else:
-                    answer = hosted.step(action)
-            except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
-                answer = failed(error)
-            line.send(answer)
+            line.send(player.answer(line.recv()))

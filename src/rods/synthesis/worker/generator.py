@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from rods.errors import WriterError
 from rods.synthesis.gates.overlap import Prints, prints
-from rods.synthesis.pipeline import Outcome, Pipeline
+from rods.synthesis.pipeline import Outcome
 from rods.synthesis.worker.patience import Patience
 from rods.synthesis.worker.queue import Order, SynthesisQueue
+from rods.task import Task
 
 IDLE = 0.05
 """Seconds between two looks at an empty or full queue."""
@@ -29,6 +30,25 @@ SPREAD = 1_000_003
 """Distance of the random seeds of two runs, larger than any number of outcomes."""
 REMEMBERED = 4096
 """Fingerprints of variants that are kept."""
+
+
+class Producer(Protocol):
+    """What makes outcomes: a pipeline in this process, or several elsewhere."""
+
+    parallel: int
+    """Outcomes that may be under way at once."""
+
+    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> Outcome:
+        """One outcome; raises `WriterError` where the writer cannot be used."""
+        ...
+
+    def usage(self) -> Mapping[str, Mapping[str, float]]:
+        """What the writer asked of a server, by stage; empty where it asks none."""
+        ...
+
+    def close(self) -> None:
+        """End what is kept open."""
+        ...
 
 
 class _Job(NamedTuple):
@@ -40,7 +60,7 @@ class Generator:
     """Keeps as many outcomes under way as the writer can have."""
 
     def __init__(
-        self, queue: SynthesisQueue, pipeline: Pipeline, rng_seed: int, max_waiting: int = 2000
+        self, queue: SynthesisQueue, pipeline: Producer, rng_seed: int, max_waiting: int = 2000
     ):
         """`max_waiting`: it pauses while so many accepted variants wait to be taken."""
         self._queue, self._pipeline = queue, pipeline

@@ -14,7 +14,8 @@ from pathlib import Path
 from rods.env import load_environment
 from rods.errors import RodsError
 from rods.synthesis.pipeline import Pipeline
-from rods.synthesis.worker.generator import Generator
+from rods.synthesis.worker.actors import ActorPipeline
+from rods.synthesis.worker.generator import Generator, Producer
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.synthesis.worker.settings import WorkerSettings
 
@@ -23,11 +24,8 @@ def run(path: Path, parent: int) -> None:
     """Work. What cannot be begun at all is noted for the driver, under `error`."""
     queue = SynthesisQueue(path)
     settings = WorkerSettings.read(queue, path)
-    training, held_out = settings.training, settings.held_out
     try:
-        environment = load_environment(settings.environment, settings.arguments)
-        answers = path.with_name("answers.sqlite")
-        pipeline = Pipeline.of(settings.synthesis, environment, training, held_out, answers)
+        pipeline = _producer(settings, path.with_name("answers.sqlite"))
     except RodsError as error:
         queue.put("error", str(error))
         raise
@@ -38,6 +36,15 @@ def run(path: Path, parent: int) -> None:
     finally:
         generator.close()
         queue.close()
+
+
+def _producer(settings: WorkerSettings, answers: Path) -> Producer:
+    """What makes variants: this process, or actors elsewhere."""
+    if settings.ray.writers:
+        return ActorPipeline(settings)
+    environment = load_environment(settings.environment, settings.arguments)
+    sides = settings.training, settings.held_out
+    return Pipeline.of(settings.synthesis, environment, *sides, answers)
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ from typing import Any, cast
 from rods.config import RunConfig, SynthesisSettings
 from rods.infra.dotted import flat
 from rods.infra.files import disk
+from rods.settings.base import Settings
+from rods.settings.ray import RaySettings
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.task import Task, read_tasks, write_tasks
 from rods.types import Json
@@ -30,6 +32,7 @@ NOT_DECIDING: Mapping[str, Any] = {
 }
 """Settings of synthesis that do not change what comes out."""
 SIDES = ("training", "held_out")
+SECTIONS: Mapping[str, type[Settings]] = {"synthesis": SynthesisSettings, "ray": RaySettings}
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class WorkerSettings:
     arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """What the environment's factory is called with, by name."""
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
+    ray: RaySettings = field(default_factory=RaySettings)
+    """Where they are made; it does not change what comes out."""
     rng_seed: int = 0
     """Seed of everything random: the run's."""
     max_waiting: int = 2000
@@ -67,6 +72,7 @@ class WorkerSettings:
             environment=environment,
             arguments=cast("Mapping[str, Json]", config.env.arguments),
             synthesis=config.synthesis,
+            ray=config.ray,
             rng_seed=config.seed,
         )
 
@@ -83,7 +89,8 @@ class WorkerSettings:
     def write(self, queue: SynthesisQueue, path: Path) -> None:
         """Leave everything beside the queue, where the process finds it."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        plain["synthesis"] = self.synthesis.model_dump(mode="json")
+        for section in SECTIONS:
+            plain[section] = getattr(self, section).model_dump(mode="json")
         for side in SIDES:
             file = _file(path, side)
             with disk(file, "writing"):
@@ -94,7 +101,8 @@ class WorkerSettings:
     def read(cls, queue: SynthesisQueue, path: Path) -> WorkerSettings:
         """What `write` left."""
         plain: dict[str, Any] = json.loads(queue.get("settings"))
-        plain["synthesis"] = SynthesisSettings.model_validate(plain["synthesis"])
+        for section, kind in SECTIONS.items():
+            plain[section] = kind.model_validate(plain[section])
         plain |= {side: tuple(read_tasks(_file(path, side))) for side in SIDES}
         return cls(**plain)
 

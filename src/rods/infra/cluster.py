@@ -1,0 +1,106 @@
+"""Ray, for what may run on other machines. Owns how it is reached and what its failures are called.
+
+It is asked for by settings alone: nothing else of ours imports Ray, and nothing here starts a node.
+
+    cluster = Cluster.at(config.ray.address)
+    actor = cluster.start(Player, ("bfcl", {}), cpus=0.5)
+    cluster.get(actor.answer.remote({}), seconds=60)
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from rods.errors import ConfigError, PrerequisiteError, RodsError
+from rods.infra.install import install_line
+
+LOCAL = "local"
+
+
+class ActorLost(RodsError):
+    """An actor died, or gave no answer in time and was ended; its machine may be gone."""
+
+
+class Cluster:
+    """The Ray of this process."""
+
+    def __init__(self, ray: Any) -> None:
+        """`ray`: the module, connected."""
+        self._ray = ray
+
+    @classmethod
+    def at(cls, address: str) -> Cluster:
+        """Connect, unless this process is connected already.
+
+        Args:
+            address: `auto`, HOST:PORT, or `local` (see `RaySettings`).
+
+        Raises:
+            PrerequisiteError: Ray is not installed.
+            ConfigError: there is no Ray.
+        """
+        try:
+            ray: Any = importlib.import_module("ray")
+        except ImportError as error:
+            raise PrerequisiteError(f"[ray] needs ray: {install_line('ray')}.") from error
+        # Ray warns that a later version will change it; no actor of ours wants an accelerator.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        if not ray.is_initialized():
+            try:
+                ray.init(address, logging_level=logging.WARNING, include_dashboard=None)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise ConfigError(
+                    f"ray.address = {address!r}: no Ray was found there ({error}). Start one with "
+                    "`ray start --head` (and `ray start --address HOST:PORT` on the other "
+                    "machines), or try it on this machine alone with ray.address = 'local'."
+                ) from error
+        return cls(ray)
+
+    def start(
+        self, kind: type[Any], arguments: Sequence[Any], cpus: float, threads: int = 1
+    ) -> Any:
+        """A handle to a new actor, wherever there is room; it may still be starting.
+
+        Args:
+            kind: class of the actor; the other machines import it, so they need this version.
+            arguments: of its constructor.
+            cpus: processors that are set aside for it.
+            threads: calls that it answers at once.
+        """
+        options = {"num_cpus": cpus, "max_concurrency": threads, "scheduling_strategy": "SPREAD"}
+        return self._ray.remote(kind).options(**options).remote(*arguments)
+
+    def put(self, value: Any) -> Any:
+        """Keep a value that many actors are given."""
+        return self._ray.put(value)
+
+    def get(self, answer: Any, seconds: float | None = None) -> Any:
+        """What an actor's call gives.
+
+        Raises:
+            ActorLost: the actor is gone, or gave nothing in time.
+        """
+        errors: Any = self._ray.exceptions
+        try:
+            return self._ray.get(answer, timeout=seconds)
+        except errors.GetTimeoutError as error:
+            raise ActorLost(f"no answer for {seconds:g} seconds; {self._room()}") from error
+        except errors.RayActorError as error:
+            raise ActorLost(f"it died: {' '.join(str(error).split())}") from error
+
+    def end(self, actor: Any) -> None:
+        """End an actor at once."""
+        self._ray.kill(actor, no_restart=True)
+
+    def _room(self) -> str:
+        """What an actor that does not start may be waiting for."""
+        all_of_it, free = self._ray.cluster_resources(), self._ray.available_resources()
+        nodes = sum(bool(node["Alive"]) for node in self._ray.nodes())
+        return (
+            f"this Ray has {nodes} machines with {all_of_it.get('CPU', 0):g} processors, of which "
+            f"{free.get('CPU', 0):g} are free (ray.cpus are set aside for each actor)"
+        )

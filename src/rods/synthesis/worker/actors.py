@@ -1,0 +1,153 @@
+"""Variants made on the machines of a Ray, for the generator of the worker.
+
+Owns the actors: as many as `ray.writers`, each with environment, writer and gates of its own,
+replaced when they, or their machines, die. An outcome that was under way there is made again; as it
+depends on its seed and numbers alone, it is the same wherever it is made. What is ordered and what
+came of it stays in the worker's queue: actors keep nothing.
+
+    pipeline = ActorPipeline(WorkerSettings.read(queue, path))
+    pipeline.make(seed, rng_seed=7)          # from a thread; waits for a free place
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from rods.env import load_environment
+from rods.errors import WriterError
+from rods.infra.cluster import ActorLost, Cluster
+from rods.synthesis.gates.overlap import Prints
+from rods.synthesis.pipeline import Outcome, Pipeline
+from rods.synthesis.worker.settings import WorkerSettings
+from rods.task import Task
+
+THREADS = 64
+"""Outcomes that one actor has under way at most; a writer says how many it can."""
+LOSSES = 3
+"""Actors that may be lost over one outcome before the writer is suspended."""
+
+Usage = Mapping[str, Mapping[str, float]]
+_log = logging.getLogger(__name__)
+
+
+class Refused(NamedTuple):
+    """A `WriterError` on its way: what it says, and its `fatal` and `down`."""
+
+    message: str
+    fatal: bool
+    down: bool
+
+
+class Maker:
+    """What an actor does."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        """Build environment, writer and gates; answers of a chat server are not kept there."""
+        environment = load_environment(settings.environment, settings.arguments)
+        sides = settings.training, settings.held_out
+        self._pipeline = Pipeline.of(settings.synthesis, environment, *sides)
+
+    def parallel(self) -> int:
+        """Outcomes that it can have under way."""
+        return min(self._pipeline.parallel, THREADS)
+
+    def make(
+        self, seed: Task, rng_seed: int, seen: Sequence[Prints]
+    ) -> tuple[Outcome | Refused, Usage]:
+        """One outcome, or why the writer cannot be used; and what it has asked for so far."""
+        try:
+            made = self._pipeline.make(seed, rng_seed, seen)
+        except WriterError as error:
+            made = Refused(str(error), error.fatal, error.down)
+        return made, self._pipeline.usage()
+
+
+class _Place:
+    """An actor; it is named as often as it can have outcomes under way."""
+
+    def __init__(self, cluster: Cluster, settings: Any, cpus: float) -> None:
+        self.actor = cluster.start(Maker, (settings,), cpus, THREADS)
+        self.usage: Usage = {}
+        self.successor: _Place | None = None
+
+
+class ActorPipeline:
+    """A pipeline whose outcomes are made elsewhere."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        """Start the actors.
+
+        Raises:
+            PrerequisiteError: Ray is not installed.
+            ConfigError: there is no Ray.
+            ActorLost: the first of them does not start.
+        """
+        self._cluster = Cluster.at(settings.ray.address)
+        self._settings, self._cpus = self._cluster.put(settings), settings.ray.cpus
+        self._lock = threading.Lock()
+        self._all = [self._start() for _ in range(settings.ray.writers)]
+        each = self._cluster.get(self._all[0].actor.parallel.remote())
+        self.parallel = each * len(self._all)
+        """Outcomes that may be under way at once."""
+        self._free: SimpleQueue[_Place] = SimpleQueue()
+        for place in self._all * each:
+            self._free.put(place)
+
+    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> Outcome:
+        """One outcome; waits while all places are taken.
+
+        Raises:
+            WriterError: the writer cannot be used, or actors are lost again and again.
+        """
+        place, losses = self._free.get(), 0
+        try:
+            while True:
+                try:
+                    answer = place.actor.make.remote(seed, rng_seed, tuple(seen))
+                    made, place.usage = self._cluster.get(answer)
+                    break
+                except ActorLost as error:
+                    _log.warning("an actor that makes variants was lost: %s", error)
+                    losses += 1
+                    if losses == LOSSES:
+                        raise WriterError(
+                            f"{LOSSES} actors were lost over a variant of {seed.id}: {error}",
+                            down=True,
+                        ) from error
+                    place = self._instead_of(place)
+        finally:
+            self._free.put(place)
+        if isinstance(made, Refused):
+            raise WriterError(*made)
+        return made
+
+    def usage(self) -> Usage:
+        """What the writers have asked of a server, by stage, lost actors included."""
+        total: dict[str, dict[str, float]] = {}
+        for place in self._all:
+            for stage, row in place.usage.items():
+                sums = total.setdefault(stage, {})
+                for figure, amount in row.items():
+                    sums[figure] = sums.get(figure, 0) + amount
+        return total
+
+    def close(self) -> None:
+        """End all actors."""
+        for place in self._all:
+            if place.successor is None:
+                self._cluster.end(place.actor)
+
+    def _start(self) -> _Place:
+        return _Place(self._cluster, self._settings, self._cpus)
+
+    def _instead_of(self, place: _Place) -> _Place:
+        """A new actor for one that was lost, the same for all who had outcomes under way there."""
+        with self._lock:
+            if place.successor is None:
+                place.successor = self._start()
+                self._all.append(place.successor)
+            return place.successor
