@@ -16,6 +16,7 @@ from typing import Any
 import ray
 import torch
 import verl.workers.engine.fsdp.transformer_impl as engines
+from transformers import AutoModelForTokenClassification
 from verl.workers.engine.base import EngineRegistry
 from verl.workers.rollout import base
 from verl.workers.rollout.base import BaseRollout
@@ -108,3 +109,12 @@ base._ROLLOUT_REGISTRY[(NAME, "async")] = "verl_server.Adapter"
 
 if "RODS_WATCH" in os.environ and "rods.trainers.verl.trainer" in sys.modules:  # task runner
     watch(Path(os.environ["RODS_WATCH"]))
+
+
+def without_flash(**options: Any) -> Any:
+    """verl's critic asks for an attention that only GPUs have."""
+    return LOAD(**{**options, "attn_implementation": "sdpa"})
+
+
+LOAD = AutoModelForTokenClassification.from_pretrained
+AutoModelForTokenClassification.from_pretrained = staticmethod(without_flash)
