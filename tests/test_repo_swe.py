@@ -176,7 +176,7 @@ def test_the_recipe_has_the_papers_runs() -> None:
     assert (seven.train.advantage, fourteen.train.advantage) == ("grpo", "gae")
     assert (fourteen.train.gae.critic_lr, fourteen.train.clip_high) == (1e-5, 0.28)
     assert {c.train.kl for c in (seven, eight, fourteen)} == {1e-3}
-    planted = load_config("skyrl_v0", "small")
+    planted = load_config("skyrl_v0", "planted")
     assert not (planted.env.tasks or planted.evaluation.files) and planted.env.held_out == 0.25
 
 
