@@ -117,6 +117,7 @@ def test_a_resume_draws_the_same_and_ends(build: Any) -> None:
             play(second, 1)
 
 
+@pytest.mark.hosts
 @verifiers
 def test_verifiers_plays_our_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from verifiers.v1.utils.loaders import environment_class, load_taskset

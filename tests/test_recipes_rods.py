@@ -142,7 +142,7 @@ def test_questions_of_a_file_are_refused_before_the_start(tmp_path: Path) -> Non
 def test_hints_that_are_not_at_work_are_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped(*_: object) -> None:
+    def stopped(*_: object, **__: object) -> None:
         raise ConfigError("stopped here")
 
     monkeypatch.setattr("rods.assemble.train", stopped)
