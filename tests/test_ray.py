@@ -9,7 +9,6 @@ import dataclasses
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +117,7 @@ def test_settings_send_worlds_and_writers_there(nodes: Any) -> None:
 @pytest.mark.slow
 def test_worlds_of_a_node_that_is_lost_are_played_elsewhere(nodes: Any) -> None:
     third = nodes.add_node(num_cpus=2)
+    nodes.wait_for_nodes()
     elsewhere = on_ray(nodes, "elsewhere_worlds:Moody", 60.0, worlds=6)
     policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
     try:
@@ -161,13 +161,11 @@ def test_outcomes_under_way_in_a_lost_actor_are_made_again(nodes: Any) -> None:
         assert pipeline.parallel == 2
         for thread in threads:
             thread.start()
-        while not made:
-            time.sleep(0.01)
-        for place in list(pipeline._all):
+        for place in list(pipeline._all):  # at once: of six outcomes most are still to come
             pipeline._cluster.end(place.actor)
         for thread in threads:
             thread.join(120)
-        assert len(pipeline._all) == 4
+        assert len(pipeline._all) >= 4  # more, where Ray placed one on a node that is gone
     finally:
         pipeline.close()
     alone = ActorPipeline(with_ray(nodes, writers=1))
@@ -175,6 +173,28 @@ def test_outcomes_under_way_in_a_lost_actor_are_made_again(nodes: Any) -> None:
         assert made == {seed.id: alone.make(seed, 7) for seed in SEEDS}
     finally:
         alone.close()
+
+
+@ON_RAY
+@pytest.mark.slow
+def test_an_actor_that_does_not_start_is_replaced(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, lost = Cluster.get, list[object]()
+
+    def get(self: Cluster, answer: object, seconds: float | None = None) -> Any:
+        if not lost:
+            lost.append(answer)
+            raise ActorLost("it died: its node is gone")
+        return real(self, answer, seconds)
+
+    monkeypatch.setattr(Cluster, "get", get)
+    pipeline = ActorPipeline(with_ray(nodes))
+    try:
+        assert lost and pipeline.parallel == 2 and len(pipeline._all) == 3
+        assert pipeline.make(SEEDS[0], 7).tried
+    finally:
+        pipeline.close()
 
 
 @ON_RAY

@@ -84,17 +84,17 @@ class ActorPipeline:
         Raises:
             PrerequisiteError: Ray is not installed.
             ConfigError: there is no Ray.
-            ActorLost: the first of them does not start.
+            ActorLost: one that is asked does not start, nor those in its place.
         """
         self._cluster = Cluster.at(settings.ray.address)
         self._settings, self._cpus = self._cluster.put(settings), settings.ray.cpus
         self._lock = threading.Lock()
         self._all = [self._start() for _ in range(settings.ray.writers)]
-        each = self._cluster.get(self._all[0].actor.parallel.remote())
-        self.parallel = each * len(self._all)
+        places, each = list(self._all), self._each()
+        self.parallel = each * len(places)
         """Outcomes that may be under way at once."""
         self._free: SimpleQueue[_Place] = SimpleQueue()
-        for place in self._all * each:
+        for place in places * each:
             self._free.put(place)
 
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> Outcome:
@@ -140,6 +140,17 @@ class ActorPipeline:
         for place in self._all:
             if place.successor is None:
                 self._cluster.end(place.actor)
+
+    def _each(self) -> int:
+        """Outcomes that one actor can have under way. Ray may know late that a machine is gone."""
+        place = self._all[0]
+        for _ in range(LOSSES - 1):
+            try:
+                return self._cluster.get(place.actor.parallel.remote())
+            except ActorLost as error:
+                _log.warning("an actor that makes variants did not start: %s", error)
+                place = self._instead_of(place)
+        return self._cluster.get(place.actor.parallel.remote())
 
     def _start(self) -> _Place:
         return _Place(self._cluster, self._settings, self._cpus)
