@@ -122,6 +122,7 @@ def test_samples_at_temperature_0_are_refused() -> None:
 @pytest.mark.slow
 def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -> None:
     from rods.assemble.tasks import held_out_tasks, sides_of
+    from rods.envs.elsewhere.processes import ProcessEnvironment, local
     from rods.envs.opening import environment_of
 
     told = ["evaluation.tasks=1", "evaluation.variants=6"]
@@ -131,6 +132,9 @@ def test_variants_of_the_evaluation_do_not_depend_on_who_writes_for_training() -
     alone = ["synthesis.resample.share=0.0", 'synthesis.writer="llm"']
     other = load_config("rods", "quick", [*told, *alone])
     assert held_out_tasks(other, environment, sides) == plain
+    elsewhere = ProcessEnvironment(environment, local("bfcl", {}), processes=1, seconds=30)
+    assert held_out_tasks(config, elsewhere, sides) == plain  # without a world elsewhere
+    assert not elsewhere._all  # pyright: ignore[reportPrivateUsage]
     assert {t.provenance.recipe.partition(":")[0] for t in plain[1:]} == {"graph", "resample"}
 
 

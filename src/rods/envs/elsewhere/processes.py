@@ -78,7 +78,8 @@ class ProcessEnvironment(Environment):
             processes: worlds at once.
             seconds: of one call; then the process is ended.
         """
-        self._inner = inner
+        self.here = inner
+        """In this process: for who reads more of a world than a trajectory does."""
         self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
         self.varies = inner.varies
         self._begin, self._seconds = begin, seconds
@@ -90,27 +91,27 @@ class ProcessEnvironment(Environment):
 
     def __getattr__(self, name: str) -> Any:
         # What only some environments have, such as questions of a family.
-        return getattr(self._inner, name)
+        return getattr(self.here, name)
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """Those of the other environment."""
-        return self._inner.tasks(held_out)
+        return self.here.tasks(held_out)
 
     def load(self, path: Path) -> list[Task]:
         """As the other environment reads a file."""
-        return self._inner.load(path)
+        return self.here.load(path)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
         """As the other environment parts tasks."""
-        return self._inner.part(tasks, held_out)
+        return self.here.part(tasks, held_out)
 
     def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
         """Those of the other environment."""
-        return self._inner.exporters()
+        return self.here.exporters()
 
     def calls_needed(self, task: Task) -> int | None:
         """As the other environment knows."""
-        return self._inner.calls_needed(task)
+        return self.here.calls_needed(task)
 
     def warm_up(self) -> None:
         """Start all processes at once."""
@@ -169,7 +170,7 @@ class ProcessEnvironment(Environment):
         with contextlib.suppress(Empty):
             while True:
                 self._free.get_nowait()
-        self._inner.close()
+        self.here.close()
 
 
 def local(name: str, arguments: Mapping[str, Json]) -> Callable[[], Worker]:
@@ -255,6 +256,6 @@ class Player:
 def _play(line: Connection, name: str, arguments: dict[str, Json]) -> None:
     """Answer until the line is closed."""
     player = Player(name, arguments)
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
+    with contextlib.suppress(EOFError, ConnectionError, KeyboardInterrupt):
         while True:
             line.send(player.answer(line.recv()))
