@@ -1,13 +1,16 @@
 """From settings to parts: stop ids, and the length of a run."""
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
 from fake_tokenizer import FakeTokenizer
-from rods.assemble import total_steps
+from rods.assemble import total_steps, train
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, StageSettings
+from rods.report.live import TrainDisplay
+from rods.store import RunDirectory, new_run_dir
 from rods.task import Task, Turn
 from rods.types import FinishReason
 from tiny_models import build
@@ -63,3 +66,17 @@ def test_the_length_of_a_run_follows_from_a_pool_that_does_not_grow():
     assert total_steps(run(stages=growing, curriculum="static"), tasks(9)) == 5 * 3
     assert total_steps(run(stages=growing), tasks(9)) == 0
     assert total_steps(run(stages=growing, updates=70), tasks(9)) == 70
+
+
+def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):
+    run = RunDirectory.create(new_run_dir(tmp_path, "run"), RunConfig(), command=["rods"])
+    run.log({"kind": "epoch", "step": 0, "originals": 4, "generated": 3, "injected": 5})
+    with run.checkpoint(0):
+        pass
+    shown = []
+    monkeypatch.setattr("rods.assemble.assemble", lambda *_: nullcontext())
+    monkeypatch.setattr("rods.assemble.build_report", lambda _: None)
+    monkeypatch.setattr("rods.assemble.play", lambda _parts, _run, display: display.step({}))
+    monkeypatch.setattr(TrainDisplay, "step", lambda self, _: shown.append(self._buffer()))
+    train(RunConfig(), resume=run.path)
+    assert shown == ["7 active (3 variants), 5 injected, 0 retired"]

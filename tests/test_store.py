@@ -3,6 +3,8 @@ import json
 import multiprocessing
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import rods
 from pool_cases import group, original
 from rods.config import RunConfig, Start, keys, load_config
 from rods.errors import StoreError
-from rods.infra.files import write_atomic
+from rods.infra.files import locked, released, write_atomic
 from rods.report.run_data import load_run
 from rods.store import FORMAT, MAY_CHANGE, RunDirectory, new_run_dir
 
@@ -269,6 +271,55 @@ def test_metrics_survive_a_torn_line_and_are_cut_at_the_checkpoint(run):
     assert [(r["kind"], r["step"]) for r in again.metrics()] == [("eval", 0), ("step", 1)]
     again.log({"kind": "step", "step": 2})
     assert len(again.metrics()) == 3
+
+
+def test_what_a_resume_forgets_is_said(run, caplog):
+    save_log(run, 1)
+    RunDirectory.resume(run.path)
+    assert not caplog.messages
+    run.log({"step": 2})
+    with (run.path / "metrics.jsonl").open("a") as out:
+        out.write('{"kind": "st')
+    RunDirectory.resume(run.path)
+    (said,) = caplog.messages
+    assert "1 records behind the checkpoint are done again; the last line was torn" in said
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_a_log_that_lost_what_a_checkpoint_knew_goes_back_to_the_one_before(run, caplog, left):
+    save_log(run, 1)
+    kept = run.metrics()
+    save_log(run, 2)
+    path = run.path / "metrics.jsonl"
+    first = path.read_bytes().index(b"\n") + 1
+    os.truncate(path, first + left)
+    again = RunDirectory.resume(run.path)
+    assert again.metrics() == kept and again.latest_checkpoint().step == 1
+    assert "the end that step-000002 knew is lost; back to step-000001" in caplog.messages[0]
+    save_log(again, 2)
+    assert RunDirectory.resume(run.path).latest_checkpoint().step == 2
+    os.truncate(path, 1)
+    with pytest.raises(StoreError, match=r"its end is lost, and no older checkpoint"):
+        RunDirectory.resume(run.path)
+
+
+def test_a_process_that_was_killed_is_named_by_the_next(run, caplog):
+    code = (
+        "import os, signal, sys, pathlib\n"
+        "from rods.infra.files import locked, released\n"
+        "handle = locked(pathlib.Path(sys.argv[1]), 'busy')\n"
+        "os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == 'killed' else released(handle)\n"
+    )
+    for end in ("ended", "killed"):
+        path = run.path / end
+        process = subprocess.Popen([sys.executable, "-c", code, str(path), end])
+        process.wait()
+        released(locked(path, "busy"))
+    assert caplog.messages == [
+        f"{path}: process {process.pid}, at work here before, was killed, or the machine stopped"
+    ]
+    released(locked(path, "busy"))
+    assert len(caplog.messages) == 1
 
 
 def test_without_a_checkpoint_a_run_begins_anew(run):

@@ -22,7 +22,7 @@ from rods.errors import StoreError, SynthesisError
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.worker.client import SynthesisWorker
+from rods.synthesis.worker.client import RESTARTS, SynthesisWorker
 from rods.synthesis.worker.queue import VERSION, SynthesisQueue
 from rods.synthesis.worker.settings import WorkerSettings
 from synthesis_cases import ENVIRONMENT, keeper, sides, writer
@@ -270,6 +270,33 @@ def test_a_worker_that_worked_and_dies_again_and_again_is_suspended(tmp_path: Pa
         assert not worker.drain(["never ordered"], 60.0)
         assert time.monotonic() - started < 5
         assert len(worker.results(["r0"])) == 1
+
+
+def test_a_worker_that_dies_is_named_and_forgiven_once_it_has_worked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dead(ThreadProcess):
+        def __init__(self, command: list[str], **_: Any) -> None:
+            self.returncode = -9
+
+        def wait(self, timeout: float | None = None) -> int:
+            return -9
+
+    monkeypatch.setattr("rods.synthesis.worker.client.Popen", Dead)
+    with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
+        worker.submit("r", SEEDS[0], 0, 9, 1.0, 1)
+        for number in range(2 * RESTARTS):
+            queue = SynthesisQueue(tmp_path / "q.sqlite")
+            order = queue.next_order()
+            assert order is not None and order.number == number
+            queue.record(order, Outcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
+            queue.close()
+            assert not worker.state()["suspended"], number
+        assert all("ended (exit code -9) and is started again" in m for m in caplog.messages)
+        assert len(caplog.messages) == 2 * RESTARTS + 1
+        for _ in range(RESTARTS):
+            worker.state()
+        assert "ended 4 times" in worker.suspended
 
 
 @THREAD

@@ -21,7 +21,7 @@ a step first, then make its checkpoint; a resume cuts what was logged later and 
 from __future__ import annotations
 
 import json
-import os
+import logging
 import shutil
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rods.config import RunConfig, Start, parse_config
 from rods.errors import StoreError
 from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
-from rods.infra.files import disk, locked, text_of, write_atomic
+from rods.infra.files import disk, locked, released, text_of, write_atomic
 from rods.infra.install import VERSION
 from rods.infra.lines import LineLog
 from rods.infra.origin import now, origin
@@ -66,6 +66,8 @@ MAY_CHANGE = frozenset(
 )
 """Settings of machine, speed and patience: a resume may change them, the manifest remembers it.
 Sums may round otherwise after a change, and what a server writes may come sooner or later."""
+
+_log = logging.getLogger(__name__)
 
 
 def new_run_dir(base: str | Path = "runs", name: str = "") -> Path:
@@ -118,7 +120,7 @@ class RunDirectory:
         """Refuse to write beside another process; a process that died holds nothing."""
         how = "Stop it first, wait, or choose another folder; nothing was changed."
         busy = f"{self.path}: another process is training in this run. {how}"
-        weakref.finalize(self, os.close, locked(self.path / LOCK, busy))
+        weakref.finalize(self, released, locked(self.path / LOCK, busy))
 
     # -- making and opening -----------------------------------------------------------------
 
@@ -355,19 +357,20 @@ class RunDirectory:
 
     def _cut(self) -> None:
         """Forget what was logged after the checkpoint; those steps are done again."""
-        checkpoint = self.latest_checkpoint()
+        latest, held = self.latest_checkpoint(), self._log.size()
         step, size = -1, 0
-        if checkpoint:
-            step, mark = checkpoint.step, checkpoint.mark()
-            size = mark.get("metrics")
-            if not isinstance(size, int):
-                raise checkpoint.damaged("it does not say how long the log was")
-            if mark.get("format", 1) != FORMAT:
+        if latest:
+            checkpoint = self.checkpoints.go_back(lambda c: _logged(c) <= held)
+            if checkpoint is None:
                 raise StoreError(
-                    f"{checkpoint.path}: this checkpoint has format {mark.get('format', 1)}, this "
-                    f"is rods {VERSION}, which reads format {FORMAT}. Go on with the rods that "
-                    "made it, or remove this folder to go on from the checkpoint before it."
+                    f"{self.path / METRICS}: it has {held} bytes, and had {_logged(latest)} when "
+                    f"{latest.path.name} was made: its end is lost, and no older checkpoint is "
+                    "there to go back to. Put the file back, or start a new run."
                 )
+            if checkpoint != latest:
+                lost = f"the end that {latest.path.name} knew is lost"
+                _log.warning("%s: %s; back to %s", self.path / METRICS, lost, checkpoint.path.name)
+            step, size = checkpoint.step, _logged(checkpoint)
         self._log.cut(size)
         for file in self.trajectories.glob("step-*.parquet"):
             if step_of(file.stem) > step:
@@ -396,6 +399,21 @@ class RunDirectory:
     def latest_checkpoint(self) -> Checkpoint | None:
         """The checkpoint to resume from; None before the first."""
         return self.checkpoints.latest()
+
+
+def _logged(checkpoint: Checkpoint) -> int:
+    """Bytes that the log had when a checkpoint was made."""
+    mark = checkpoint.mark()
+    size = mark.get("metrics")
+    if not isinstance(size, int):
+        raise checkpoint.damaged("it does not say how long the log was")
+    if mark.get("format", 1) != FORMAT:
+        raise StoreError(
+            f"{checkpoint.path}: this checkpoint has format {mark.get('format', 1)}, this is rods "
+            f"{VERSION}, which reads format {FORMAT}. Go on with the rods that made it, or remove "
+            "this folder to go on from the checkpoint before it."
+        )
+    return size
 
 
 def _is_saved(key: str) -> bool:

@@ -79,6 +79,7 @@ def train(
     try:
         with assemble(run.config, run) as parts, TrainDisplay() as display:
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
+            display.resume(run.metrics())
             with tracking(run, display.message):
                 play(parts, run, display)
     except Interrupted as stop:

@@ -111,6 +111,16 @@ class Checkpoints:
         named = [c for c in complete if c.path.name == name]
         return named[0] if named else (complete[-1] if complete else None)
 
+    def go_back(self, fits: Callable[[Checkpoint], bool]) -> Checkpoint | None:
+        """Make the newest checkpoint that fits the one to go on from; None where none does."""
+        latest = self.latest()
+        old = [c for c in self._complete() if latest and c.step <= latest.step and fits(c)]
+        if not old:
+            return None
+        if old[-1] != latest:
+            write_atomic(self.folder / LATEST, old[-1].path.name + "\n")
+        return old[-1]
+
 
 def step_of(stem: str) -> int:
     """The step that a file or folder is named after."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from rods.infra.install import install_line
 
 PIECE = 512
 """Rows of a Parquet file that are read at once."""
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -55,7 +57,9 @@ def disk(path: Path, doing: str) -> Generator[None]:
 
 
 def locked(path: Path, busy: str) -> int:
-    """Lock a file for this process, until the handle that is returned is closed or it dies.
+    """Lock a file for this process, until the handle is `released` or it dies.
+
+    The file holds the number of the process: where one is left there, it was killed, which is said.
 
     Args:
         path: the file; it is made where it is missing.
@@ -71,7 +75,20 @@ def locked(path: Path, busy: str) -> int:
     except OSError as error:
         os.close(handle)
         raise StoreError(busy) from error
+    left, mine = os.pread(handle, 32, 0).decode(errors="replace"), str(os.getpid())
+    if left and left != mine:
+        what = f"process {left}, at work here before, was killed, or the machine stopped"
+        _log.warning("%s: %s", path, what)
+    with disk(path, "writing"):
+        os.ftruncate(handle, os.pwrite(handle, mine.encode(), 0))
     return handle
+
+
+def released(handle: int) -> None:
+    """Give up what `locked` gave; no number is left there. In a forked child it only closes."""
+    if os.pread(handle, 32, 0) == str(os.getpid()).encode():
+        os.ftruncate(handle, 0)
+    os.close(handle)
 
 
 def text_of(path: Path, what: str, error: type[RodsError]) -> str:

@@ -11,6 +11,7 @@ its writer's business.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ from pathlib import Path
 from rods.errors import StoreError
 from rods.infra.files import disk
 from rods.types import Json
+
+_log = logging.getLogger(__name__)
 
 
 class LineLog:
@@ -63,8 +66,19 @@ class LineLog:
             os.fsync(out.fileno())
             return out.tell()
 
+    def size(self) -> int:
+        """Bytes of the log; 0 where there is none."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
     def cut(self, size: int) -> None:
-        """Forget what stands behind so many bytes."""
-        if self.path.is_file():
-            with disk(self.path, "cutting"):
-                os.truncate(self.path, min(size, self.path.stat().st_size))
+        """Forget what stands behind so many bytes, and say how much that is."""
+        if self.size() <= size:
+            return
+        with disk(self.path, "cutting"):
+            behind = self.path.read_bytes()[size:]
+            os.truncate(self.path, size)
+        whole, torn = behind.count(b"\n"), not behind.endswith(b"\n")
+        tail = "; the last line was torn" if torn else ""
+        _log.warning(
+            "%s: %d records behind the checkpoint are done again%s", self.path, whole, tail
+        )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -29,7 +28,7 @@ from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.env import Environment
 from rods.errors import StoreError, TrainError
-from rods.infra.files import locked
+from rods.infra.files import locked, released
 from rods.parts import Synthesis
 from rods.policy import Engine, Weights
 from rods.reward import Score
@@ -124,7 +123,7 @@ class HostedRun:
             self._require_settings(state)
         folder.mkdir(parents=True, exist_ok=True)
         busy = f"{folder}: another process is training here. Stop it, or choose another folder."
-        self._running.callback(os.close, locked(folder / LOCK, busy))
+        self._running.callback(released, locked(folder / LOCK, busy))
         for name in [BUFFER] if state is not None else [BUFFER, QUEUE]:
             for stale in folder.glob(f"{name}*"):
                 stale.unlink()

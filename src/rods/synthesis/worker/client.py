@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import sys
 import time
@@ -35,7 +36,8 @@ from rods.task import Task
 from rods.types import Json
 
 RESTARTS = 3
-"""How often a worker that died is started again before it is an error."""
+"""How often a worker that died is started again, nothing made between, before it is an error."""
+_log = logging.getLogger(__name__)
 
 
 class SynthesisWorker:
@@ -58,7 +60,8 @@ class SynthesisWorker:
         """
         self._path, self._settings = path, settings
         self._process: Popen[bytes] | None = None
-        self._starts = 0
+        self._starts = self._made = 0
+        """Starts since an outcome was made, and the tries that there were by then."""
         with ExitStack() as undo:
             self._lock = undo.enter_context(self._locked())
             self._queue = undo.enter_context(closing(SynthesisQueue(path)))
@@ -118,7 +121,10 @@ class SynthesisWorker:
         return self._queue.statistics()
 
     def state(self) -> Mapping[str, Json]:
-        """Counts so far: tried, accepted, rejected (by reason, by stage), seconds, usage."""
+        """Counts so far: tried, accepted, rejected (by reason, by stage), seconds, usage. A worker
+        that died is started again; raises as `submit`.
+        """
+        self._revive()
         return {
             **self.statistics().figures(),
             "waiting": self._queue.waiting(),
@@ -182,8 +188,12 @@ class SynthesisWorker:
     def _revive(self) -> None:
         if self._process is None or self._alive():
             return
-        words = self._queue.get("error")
+        words, tried = self._queue.get("error"), self._queue.statistics().tried
+        if tried > self._made:
+            self._starts, self._made = 1, tried
         if not words and self._starts <= RESTARTS:
+            how = f"ended (exit code {self._process.returncode}) and is started again"
+            _log.warning("the synthesis worker %s; its last words: %s", how, self._tail())
             self._start()
             return
         if not words:
@@ -191,7 +201,7 @@ class SynthesisWorker:
                 f"the synthesis worker ended {self._starts} times (exit code "
                 f"{self._process.returncode}); its last words, from {self._log}: {self._tail()}"
             )
-        if not self._queue.statistics().tried:
+        if not tried:
             raise SynthesisError(words)
         self._queue.put("suspended", json.dumps(Suspension(words)))
 

@@ -9,19 +9,31 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Generator as Yields
+from contextlib import contextmanager
 from pathlib import Path
 
 from rods.env import load_environment
-from rods.errors import RodsError
+from rods.errors import RodsError, StoreError
+from rods.infra.files import locked, released
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.actors import ActorPipeline
-from rods.synthesis.worker.generator import Generator, Producer
+from rods.synthesis.worker.generator import IDLE, Generator, Producer
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.synthesis.worker.settings import WorkerSettings
+
+ORPHANED = 10.0
+"""Seconds that a worker whose driver died may take to notice that."""
 
 
 def run(path: Path, parent: int) -> None:
     """Work. What cannot be begun at all is noted for the driver, under `error`."""
+    with _alone(path.with_suffix(".lock")):
+        _run(path, parent)
+
+
+def _run(path: Path, parent: int) -> None:
     queue = SynthesisQueue(path)
     settings = WorkerSettings.read(queue, path)
     try:
@@ -36,6 +48,23 @@ def run(path: Path, parent: int) -> None:
     finally:
         generator.close()
         queue.close()
+
+
+@contextmanager
+def _alone(lock: Path) -> Yields[None]:
+    """Wait for the worker of a driver that died to end."""
+    until, handle = time.monotonic() + ORPHANED, None
+    while handle is None:
+        try:
+            handle = locked(lock, f"{lock}: another worker makes these variants, and goes on.")
+        except StoreError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(IDLE)
+    try:
+        yield
+    finally:
+        released(handle)
 
 
 def _producer(settings: WorkerSettings, answers: Path) -> Producer:
