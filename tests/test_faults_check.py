@@ -1,0 +1,121 @@
+"""The checker of `benchmarks/faults.py` sees what is planted: lost, doubled, twice, unnamed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pool_cases import group, originals, variant
+from rods.config import ReplaySettings, RunConfig
+from rods.curriculum.journal import Request
+from rods.curriculum.replay import ReplayBuffer
+from rods.store import RunDirectory, new_run_dir
+from rods.synthesis.pipeline import Outcome
+from rods.synthesis.worker.queue import SynthesisQueue
+
+TASKS = originals(4)
+VARIANTS = [variant(TASKS[0], i) for i in range(3)]
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    yield importlib.import_module("faults")
+    for name in ("faults", "kill_resume"):
+        sys.modules.pop(name, None)
+
+
+def played(path: Path, change: str = "", updates: int = 2, again: int = 0) -> Path:
+    """A run of two groups an update, with three accepted variants; then the buffer is changed."""
+    run = RunDirectory.create(new_run_dir(path, "run"), RunConfig(), command=["rods", "train"])
+    with closing(SynthesisQueue(run.path / "synthesis.sqlite")) as queue:
+        for name, first in (("closed", 0), ("open", 3)):
+            queue.submit(name, TASKS[0], first, 3, 1.0, 0)
+        for number in range(4):  # the last one is of the order that is open: not accepted yet
+            order = queue.next_order()
+            assert order is not None
+            made = variant(TASKS[0], number)
+            queue.record(order, Outcome(made, 0.1, ()), 0.1)
+    with closing(ReplayBuffer(run.path / "buffer.sqlite", ReplaySettings(), 0)) as buffer:
+        buffer.pool.add_originals(TASKS)
+        request = Request("closed", TASKS[0].id, 0, 3, 1.0, 0, 9)
+        buffer.journal.order([request, request._replace(id="open", first=3)])
+        assert all(buffer.pool.offer(made, 0, "closed") for made in VARIANTS)
+        buffer.journal.close_request("closed")
+        buffer.start_epoch(0)
+        for step in range(1, updates + 1):
+            tasks = [task for task, _ in buffer.lease(2)]
+            buffer.complete([task.id for task in tasks])
+            groups = [group(task, [1.0, 0.0])[0] for task in tasks + tasks[:again]]
+            run.write_trajectories(step, [t for g in groups for t in g.trajectories])
+            run.log({"kind": "step", "step": step})
+            if step == updates:
+                buffer._db.run(change or "DELETE FROM tasks WHERE 0")  # pyright: ignore
+            with run.checkpoint(step) as folder:
+                buffer.snapshot(folder / "buffer.sqlite")
+    run.log({"kind": "step", "step": updates + 1})  # what no checkpoint knows does not count
+    return run.path
+
+
+def test_a_run_in_which_nothing_is_wrong(faults: Any, tmp_path: Path) -> None:
+    assert faults.check(played(tmp_path)) == faults.Counts(2, 3, 3, 0, 0, 4, 0, 0)
+    assert faults.check(tmp_path / "nothing") == faults.Counts()
+
+
+@pytest.mark.parametrize(
+    ("change", "lost", "doubled"),
+    [
+        (f"DELETE FROM tasks WHERE id = '{VARIANTS[1].id}'", 1, 0),
+        ("UPDATE requests SET open = 1", 3, 0),  # the pool holds what was never accepted
+        (
+            "INSERT INTO tasks(id, body, category, generated, status) SELECT 'another', "
+            f"body, category, 1, 'pending' FROM tasks WHERE id = '{VARIANTS[0].id}'",
+            0,
+            1,
+        ),
+    ],
+)
+def test_variants_lost_and_doubled(
+    faults: Any, tmp_path: Path, change: str, lost: int, doubled: int
+) -> None:
+    counts = faults.check(played(tmp_path, change))
+    assert (counts.lost, counts.doubled, counts.twice, counts.untrained) == (lost, doubled, 0, 0)
+
+
+def test_groups_trained_twice_or_never(faults: Any, tmp_path: Path) -> None:
+    assert faults.check(played(tmp_path / "a", again=1)).twice == 2  # one in each update
+    logged = played(tmp_path / "b")
+    text = (logged / "metrics.jsonl").read_text()
+    (logged / "metrics.jsonl").write_text(text + text.splitlines()[0] + "\n")
+    assert faults.check(logged).twice == 1
+    gone = played(tmp_path / "c")
+    (gone / "trajectories" / "step-000001.parquet").unlink()
+    assert faults.check(gone).untrained == 2
+
+
+def test_a_fault_that_no_log_names(
+    faults: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Over:
+        def poll(self) -> int:
+            return 0
+
+    monkeypatch.setattr(faults, "PATIENCE", 0.3)
+    run, told = faults.Run(tmp_path / "run", [], Over()), faults.Told()
+    said = tmp_path / "run.log"
+    said.write_text("the worker ended\n")
+    assert faults.watch(run, "named", "the worker ended", told) == "named"
+    run.mark()
+    assert faults.watch(run, "unnamed", "the worker ended", told) == "NOT NAMED"
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text('{"finished": "now"}')
+    assert faults.watch(run, "unmet", "the worker ended", told) == "not met"
+    assert (told.unnamed(), told.done.total()) == (1, 3)
+    assert told.named == Counter(named=1) and told.unmet == Counter(unmet=1)
