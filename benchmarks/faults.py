@@ -37,7 +37,7 @@ from rods.infra.checkpoints import Checkpoints, step_of
 
 MORE = ["--updates", "60", "--replay.cap", "12"]
 PROCESSES = ["--rollout.worlds.processes", "2"]
-PAUSE = 1.0, 30.0
+PAUSE = 1.0, 45.0
 """Seconds before a fault, since the last one was named."""
 PATIENCE = 120.0
 """Seconds until a fault has to be named."""
