@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,10 +37,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # verl's own
 ]
 
-STEPS = 5
+STEPS, K = 5, 4
 SMALL = [
-    *(f"updates={STEPS}", "rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=4"),
-    *("rollout.generated_tokens=48", "rollout.step_tokens=24", "model.threads=1"),
+    *(f"updates={STEPS}", f"rollout.k={K}", "rollout.tasks_per_step=2", "env.train_tasks=4"),
+    *("rollout.generated_tokens=144", "train.lr=2e-5", "rollout.step_tokens=24", "model.threads=1"),
     *("model.lora_rank=0", "model.dtype=float32"),
     *("boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0"),
     *("replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0"),
@@ -59,6 +59,7 @@ ON_A_CPU = [
     "actor_rollout_ref.model.use_remove_padding=False",
     "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
     "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+    "+ray_kwargs.ray_init.address=local",
     *("ray_kwargs.ray_init.num_cpus=16", "+ray_kwargs.ray_init.num_gpus=1"),
     "+ray_kwargs.ray_init.include_dashboard=False",
 ]
@@ -75,6 +76,8 @@ class Step(NamedTuple):
     table: dict[str, list[Any]]
     """verl's batch, a list for each field."""
     metrics: dict[str, float]
+    actors: list[str]
+    """Classes of all actors of verl's Ray."""
 
     @property
     def played(self) -> list[tuple[int, Any]]:
@@ -174,7 +177,7 @@ def test_invariant_1_masks_are_exact_token_by_token(trained: dict[int, Step]) ->
     inserted = 0
     for step in trained.values():
         table = step.table
-        assert len(step.played) == 4
+        assert len(step.played) == 2 * K
         for i, trajectory in step.played:
             ledger = trajectory.ledger
             prompt, response = table["prompts"][i], table["responses"][i]
@@ -213,6 +216,14 @@ def test_rewards_and_advantages_are_those_of_the_recipe(trained: dict[int, Step]
             assert step.table["advantages"][i] == pytest.approx(expected.advantages)
         informative += len(samples)
     assert informative > 0, "some group taught something"
+
+
+def test_most_steps_update_the_policy(trained: dict[int, Step]) -> None:
+    """Those in which some group taught something, and no other."""
+    norms = {n: step.metrics.get("actor/grad_norm", 0.0) for n, step in trained.items()}
+    teaching = {n for n, step in trained.items() if _collected(step).samples}
+    assert {n for n, norm in norms.items() if norm > 0.0} == teaching
+    assert len(teaching) >= 3, norms
 
 
 def _collected(step: Step) -> Any:
@@ -304,13 +315,29 @@ PPO = [
 ]
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [["algorithm.adv_estimator=reinforce_plus_plus"], PPO],
-    ids=["reinforce++", "ppo"],
-)
-def test_verl_s_own_algorithms_train_on_what_we_play(asked: Sequence[str], tmp_path: Path) -> None:
-    steps = train(tmp_path / "out", "--updates", "3", *asked)
+@pytest.fixture(scope="module")
+def on_actors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where REINFORCE++ trained, with variants made by an actor."""
+    out = tmp_path_factory.mktemp("reinforce") / "out"
+    train(
+        out, "--updates", "3", "algorithm.adv_estimator=reinforce_plus_plus", "--ray.writers", "1"
+    )
+    return out
+
+
+@pytest.fixture(scope="module")
+def ppo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("ppo") / "out"
+    train(out, "--updates", "3", *PPO)
+    return out
+
+
+@pytest.mark.parametrize("algorithm", ["on_actors", "ppo"])
+def test_verl_s_own_algorithms_train_on_what_we_play(
+    algorithm: str, request: pytest.FixtureRequest
+) -> None:
+    out: Path = request.getfixturevalue(algorithm)
+    steps = steps_of(out.with_suffix(".watched"))
     assert list(steps) == [1, 2, 3]
     for step in steps.values():
         for i, trajectory in step.played:
@@ -319,6 +346,27 @@ def test_verl_s_own_algorithms_train_on_what_we_play(asked: Sequence[str], tmp_p
             assert np.isfinite(step.table["advantages"][i]).all()
         assert np.isfinite(step.metrics["actor/grad_norm"])
     assert any(any(row) for step in steps.values() for row in step.table["advantages"])
+
+
+def accepted(out: Path) -> dict[tuple[str, int], str]:
+    """Variants by seed and number."""
+    with sqlite3.connect(out / "rods" / "synthesis.sqlite") as db:
+        rows = db.execute("SELECT seed, number, task FROM outcomes WHERE task IS NOT NULL")
+        made = {(seed, number): task for seed, number, task in rows}
+    db.close()
+    return made
+
+
+def test_an_actor_in_verl_s_ray_makes_the_same_variants(
+    trained: dict[int, Step], folder: Path, on_actors: Path
+) -> None:
+    """The worker joins the Ray of the task runner that started it, and ends nothing there."""
+    for step in steps_of(on_actors.with_suffix(".watched")).values():
+        assert step.actors.count("Maker") == 1
+    assert not any("Maker" in step.actors for step in trained.values())
+    here, there = accepted(folder), accepted(on_actors)
+    both = here.keys() & there.keys()
+    assert both and all(here[key] == there[key] for key in both)
 
 
 @pytest.mark.parametrize("nodes", [1, 4])

@@ -17,6 +17,7 @@ SAMPLED = ("rollout_log_probs", "old_log_probs", "advantages")
 
 def watch(folder: Path) -> None:
     """Write a file a step; in the process of verl's task runner."""
+    import ray
     import transfer_queue
 
     from rods.trainers.verl.trainer import CurriculumTrainer
@@ -41,7 +42,8 @@ def watch(folder: Path) -> None:
             table[name] = [getattr(value, "data", value) for value in data[name]]
         table["padding"] = [bool(tag.get("is_padding")) for tag in batch.tags]
         made = update(trainer, batch, metrics)
-        record = {**seen, "table": table, "metrics": dict(metrics)}
+        actors = [row["ActorClassName"] for row in ray._private.state.actors().values()]
+        record = {**seen, "table": table, "metrics": dict(metrics), "actors": actors}
         (folder / f"step-{trainer.global_steps}.pkl").write_bytes(pickle.dumps(record))
         return made
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -56,6 +57,8 @@ def _runner(hosted: Hosted) -> Any:
             registry: Any = importlib.import_module("verl.trainer.ppo.v1.trainer_base")
             trainer = importlib.import_module(f"{__package__}.trainer").CurriculumTrainer
             settings = parse_config(json.loads(config.rods.settings), "rods.settings")
+            # The synthesis worker is a process of its own: what it finds by itself is any Ray.
+            os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
             with hosted(settings) as run:
                 # By its own name: verl asks for the mode "sync" by that word in many places.
                 registry.TRAINER_REGISTRY["sync"] = partial(trainer, run)
