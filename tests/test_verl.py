@@ -26,8 +26,9 @@ import rods
 from pool_cases import FakeQueue
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
-from rods.errors import ConfigError
+from rods.errors import ConfigError, PrerequisiteError
 from rods.trainers.samples import host_row
+from rods.trainers.verl.start import WITH_VALUES, require_trl_of_verl
 
 pytestmark = [
     pytest.mark.slow,
@@ -399,3 +400,19 @@ def test_overrides_that_contradict_are_refused(asked: str, named: str, tmp_path:
 
     with pytest.raises(ConfigError, match=named):
         compose(small(), str(tmp_path), [asked])
+
+
+@pytest.mark.parametrize("source", ["", f"{WITH_VALUES} = None"], ids=["newer", "known"])
+def test_a_trl_that_verl_fails_beside_is_refused(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_trl_of_verl()  # none is installed here
+    (tmp_path / "trl").mkdir()
+    (tmp_path / "trl" / "__init__.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    if source:
+        require_trl_of_verl()
+    else:
+        with pytest.raises(PrerequisiteError, match="cannot run beside the TRL"):
+            require_trl_of_verl()
+    sys.modules.pop("trl", None)

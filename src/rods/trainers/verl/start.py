@@ -9,19 +9,22 @@ synthesis worker live in the process of verl's task runner; agent workers and se
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 from rods.config import RunConfig, parse_config
-from rods.errors import RodsError
+from rods.errors import PrerequisiteError, RodsError
 from rods.trainers.hosted import HostedRun
 
 Hosted = Callable[[RunConfig], AbstractContextManager[HostedRun]]
 """Makes what a host drives of a run: `rods.assemble.hosted.hosted`."""
+WITH_VALUES = "AutoModelForCausalLMWithValueHead"
+"""A class that TRL once had; verl's workers import it wherever there is a TRL."""
 
 
 def start(cfg: Any, hosted: Hosted) -> None:
@@ -32,8 +35,10 @@ def start(cfg: Any, hosted: Hosted) -> None:
         hosted: makes the run in the task runner's process.
 
     Raises:
+        PrerequisiteError: a TRL is installed that verl fails beside.
         RodsError: as it was raised there.
     """
+    require_trl_of_verl()
     main: Any = importlib.import_module("verl.trainer.main_ppo")
     ray: Any = importlib.import_module("ray")
     try:
@@ -44,6 +49,24 @@ def start(cfg: Any, hosted: Hosted) -> None:
         raise
     finally:
         ray.shutdown()
+
+
+def require_trl_of_verl() -> None:
+    """Refuse a TRL without the class that verl's workers patch in any TRL they see; none is fine.
+
+    Raises:
+        PrerequisiteError: there is one.
+    """
+    if importlib.util.find_spec("trl") is None:
+        return
+    for home in ("trl.experimental.ppo", "trl"):
+        with suppress(ImportError):
+            if hasattr(importlib.import_module(home), WITH_VALUES):
+                return
+    raise PrerequisiteError(
+        f"verl cannot run beside the TRL that is installed here, which has no {WITH_VALUES}: "
+        "`pip uninstall trl`, or give each an environment of its own."
+    )
 
 
 def _runner(hosted: Hosted) -> Any:
