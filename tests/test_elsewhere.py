@@ -24,6 +24,7 @@ from oracle import OraclePolicy
 from rods.config import RolloutSettings
 from rods.env import Environment
 from rods.envs import make_environment
+from rods.envs.elsewhere import processes
 from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.envs.elsewhere.remote import RemoteEnvironment
 from rods.envs.elsewhere.server import ServerLimits, environment_app
@@ -253,6 +254,18 @@ def test_a_process_that_hangs_or_dies_is_replaced() -> None:
         assert all(t.solved for t in trajectories)  # the one that met it was tried again
     finally:
         elsewhere.close()
+
+
+@pytest.mark.parametrize("gone", [BrokenPipeError, ConnectionResetError, EOFError])
+def test_a_process_whose_driver_was_killed_ends_without_a_traceback(gone: type[Exception]) -> None:
+    class Line:
+        def recv(self) -> dict[str, Any]:
+            return {}
+
+        def send(self, _: object) -> None:
+            raise gone
+
+    processes._play(Line(), "elsewhere_worlds:Moody", {})  # type: ignore[arg-type]  # pyright: ignore
 
 
 def test_without_a_token_a_service_listens_on_this_machine_alone(
