@@ -39,6 +39,8 @@ MORE = ["--updates", "60", "--replay.cap", "12"]
 PROCESSES = ["--rollout.worlds.processes", "2"]
 PAUSE = 1.0, 45.0
 """Seconds before a fault, since the last one was named."""
+GOES_ON = 0.6
+"""Share of the faults that let an update be made first; the others may meet a start."""
 PATIENCE = 120.0
 """Seconds until a fault has to be named."""
 SMALL_FILE = 4096
@@ -147,6 +149,17 @@ class Run:
         cat.stdin.close()  # type: ignore[union-attr]
         return process
 
+    def go_on(self, until: float) -> None:
+        """Wait for an update, or for the end."""
+        log = self.path / "metrics.jsonl"
+        before: int | None = None
+        while time.monotonic() < until and self.process.poll() is None:
+            made = log.read_bytes().count(b'"kind": "step"') if log.exists() else 0
+            before = made if before is None else min(before, made)
+            if made > before:
+                return
+            time.sleep(0.2)
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -217,12 +230,12 @@ def fill_disk(words: str, named: str) -> Fault:
 def tear(run: Run, _: random.Random) -> str | None:
     """The last line of the log is cut in its middle, even if a checkpoint knows all of it."""
     run.kill()
-    log, checkpoints = run.path / "metrics.jsonl", Checkpoints(run.path / "checkpoint")
-    if checkpoints.latest() is None or len(list(checkpoints.folder.glob("step-*"))) < 2:
+    log, latest = run.path / "metrics.jsonl", Checkpoints(run.path / "checkpoint").latest()
+    lines = log.read_bytes().splitlines(keepends=True) if latest is not None else []
+    if not lines:
         return None
-    lines = log.read_bytes().splitlines(keepends=True)
     os.truncate(log, sum(map(len, lines)) - len(lines[-1]) // 2 - 1)
-    return r"metrics\.jsonl: .*(the last line was torn|knew is lost; back to)"
+    return r"metrics\.jsonl: .*(the last line was torn|knew is lost)"
 
 
 def garble(run: Run, rng: random.Random) -> str | None:
@@ -276,6 +289,8 @@ def disturb(run: Run, rng: random.Random, until: float, told: Told) -> None:
     deck: list[str] = []
     run.start()
     while time.monotonic() < until:
+        if rng.random() < GOES_ON:
+            run.go_on(until)
         try:
             run.process.wait(min(rng.uniform(*PAUSE), max(0.0, until - time.monotonic())))
         except subprocess.TimeoutExpired:
@@ -285,7 +300,9 @@ def disturb(run: Run, rng: random.Random, until: float, told: Told) -> None:
             named = FAULTS[kind](run, rng)
             if run.process.poll() is not None and not finished(run.path):
                 run.start()
-            if named is not None:
+            if named is None:
+                deck.insert(0, kind)
+            else:
                 result = watch(run, kind, named, told)
                 say(run, f"{kind}: {result} after {time.monotonic() - started:.1f} s")
             continue

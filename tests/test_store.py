@@ -298,9 +298,19 @@ def test_a_log_that_lost_what_a_checkpoint_knew_goes_back_to_the_one_before(run,
     assert "the end that step-000002 knew is lost; back to step-000001" in caplog.messages[0]
     save_log(again, 2)
     assert RunDirectory.resume(run.path).latest_checkpoint().step == 2
-    os.truncate(path, 1)
-    with pytest.raises(StoreError, match=r"its end is lost, and no older checkpoint"):
-        RunDirectory.resume(run.path)
+    os.truncate(path, first + left)
+    RunDirectory.resume(run.path)  # the older one again, and nothing older is there now
+    os.truncate(path, left)
+    caplog.clear()
+    again = RunDirectory.resume(run.path)
+    assert again.metrics() == [] and again.latest_checkpoint().step == 1
+    assert "the end that step-000001 knew is lost; it goes on with a gap" in caplog.messages[0]
+    for end in range(20):  # what is logged now is behind the checkpoint, however long it is
+        again.log({"step": 2, "end": end})
+    again = RunDirectory.resume(run.path)
+    assert again.metrics() == []
+    save_log(again, 2)
+    assert RunDirectory.resume(run.path).metrics() == [{"step": 2}]
 
 
 def test_a_process_that_was_killed_is_named_by_the_next(run, caplog):

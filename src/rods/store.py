@@ -357,21 +357,19 @@ class RunDirectory:
 
     def _cut(self) -> None:
         """Forget what was logged after the checkpoint; those steps are done again."""
-        latest, held = self.latest_checkpoint(), self._log.size()
-        step, size = -1, 0
+        checkpoint = latest = self.latest_checkpoint()
+        held, step, size = self._log.size(), -1, 0
         if latest:
             checkpoint = self.checkpoints.go_back(lambda c: _logged(c) <= held)
-            if checkpoint is None:
-                raise StoreError(
-                    f"{self.path / METRICS}: it has {held} bytes, and had {_logged(latest)} when "
-                    f"{latest.path.name} was made: its end is lost, and no older checkpoint is "
-                    "there to go back to. Put the file back, or start a new run."
-                )
             if checkpoint != latest:
                 lost = f"the end that {latest.path.name} knew is lost"
-                _log.warning("%s: %s; back to %s", self.path / METRICS, lost, checkpoint.path.name)
+                where = f"back to {checkpoint.path.name}" if checkpoint else "it goes on with a gap"
+                _log.warning("%s: %s; %s", self.path / METRICS, lost, where)
+            checkpoint = checkpoint or latest
             step, size = checkpoint.step, _logged(checkpoint)
-        self._log.cut(size)
+        left = self._log.cut(size)
+        if checkpoint and left < size:
+            checkpoint.remark(metrics=left)
         for file in self.trajectories.glob("step-*.parquet"):
             if step_of(file.stem) > step:
                 file.unlink()

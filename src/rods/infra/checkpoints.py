@@ -51,6 +51,10 @@ class Checkpoint:
             raise self.damaged(str(error)) from error
         return mark
 
+    def remark(self, **values: Json) -> None:
+        """Note other values beside it."""
+        write_atomic(self.path / MARK, json.dumps({**self.mark(), **values}) + "\n")
+
     def damaged(self, why: str) -> StoreError:
         """The error that says so, and what to do."""
         return StoreError(

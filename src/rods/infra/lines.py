@@ -70,15 +70,16 @@ class LineLog:
         """Bytes of the log; 0 where there is none."""
         return self.path.stat().st_size if self.path.is_file() else 0
 
-    def cut(self, size: int) -> None:
-        """Forget what stands behind so many bytes, and say how much that is."""
-        if self.size() <= size:
-            return
-        with disk(self.path, "cutting"):
-            behind = self.path.read_bytes()[size:]
-            os.truncate(self.path, size)
-        whole, torn = behind.count(b"\n"), not behind.endswith(b"\n")
-        tail = "; the last line was torn" if torn else ""
-        _log.warning(
-            "%s: %d records behind the checkpoint are done again%s", self.path, whole, tail
-        )
+    def cut(self, size: int) -> int:
+        """Forget what stands behind so many bytes, and say how much that is; returns what is left:
+        less where whole lines end before.
+        """
+        held = self.path.read_bytes() if self.path.is_file() else b""
+        left = held.rfind(b"\n", 0, size) + 1
+        if behind := held[left:]:
+            with disk(self.path, "cutting"):
+                os.truncate(self.path, left)
+            whole, torn = behind.count(b"\n"), not behind.endswith(b"\n")
+            what = f"{whole} records behind the checkpoint are done again"
+            _log.warning("%s: %s%s", self.path, what, "; the last line was torn" if torn else "")
+        return left
