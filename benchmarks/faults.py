@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
-from kill_resume import command, finished, logged
+from kill_resume import command, finished
 
 from rods.infra.checkpoints import Checkpoints, step_of
 
@@ -98,7 +98,8 @@ def check(run: Path) -> Counts:
             played = pyarrow.parquet.read_table(file, columns=["task_id", "member"]).to_pylist()
             groups.update(row["task_id"] for row in played if row["member"] == 0)
     drawn = Counter(i for (i,) in rows(buffer, "SELECT task_id FROM draws WHERE status = 'done'"))
-    steps = Counter(r["step"] for r in logged(run, "step") if r["step"] <= checkpoint.step)
+    known = (run / "metrics.jsonl").read_bytes()[: checkpoint.mark()["metrics"]].splitlines()
+    steps = Counter(r["step"] for r in map(json.loads, known) if r["kind"] == "step")
     return Counts(
         *(len(steps), len(accepted), pool.total()),
         lost=len(accepted ^ set(pool)),
