@@ -24,6 +24,8 @@ class Failure(NamedTuple):
     """Calls that were made before it, each with its turn."""
     turn: int
     call: ToolCall
+    right: ToolCall
+    """What the ground truth calls in its place."""
 
 
 def world_before(failure: Failure, environment: BfclEnvironment) -> BfclWorld:
@@ -112,10 +114,10 @@ def failures(
             if kind == "order":
                 # In a turn that has gone by its own calls alone: those before it are left out.
                 kept = rng.randrange(place + 1)
-                failure = Failure(kind, task, tuple(truth[:kept]), turn, call)
+                failure = Failure(kind, task, tuple(truth[:kept]), turn, call, call)
             else:
                 wrong = MUTATIONS[kind](call, rng)
-                failure = Failure(kind, task, tuple(truth[:place]), turn, wrong)
+                failure = Failure(kind, task, tuple(truth[:place]), turn, wrong, call)
             world = world_before(failure, environment)
             if world.call(failure.call).failed:
                 yield failure

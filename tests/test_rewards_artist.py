@@ -13,7 +13,7 @@ from rods.config import load_config
 from rods.env import TurnVerdict
 from rods.reward import Score, score
 from rods.rewards import get_reward, rewards_of
-from rods.rewards.calls.artist import longest, math_form, sequence_share
+from rods.rewards.calls.artist import longest, math_form, sequence_shares
 from rods.task import Task, Turn
 from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
@@ -198,6 +198,17 @@ def test_artist_fc(
     found = [result.parts[name] for name in ("state", "sequence", "form")]
     assert found == pytest.approx([state, sequence, form])
     assert result.value == pytest.approx(state + sequence + form)
+    assert len(result.turns) == 3 and sum(result.turns) == pytest.approx(result.value)
+
+
+def test_what_a_turn_of_function_calling_earned() -> None:
+    """Two wanted calls of three, a third of the state, two generations of five."""
+    turns = plays((RIGHT, OFF, SILENT), *ALL[:2], act(1, A), *ALL[3:]).turns
+    assert turns == pytest.approx([0.5 / 3 + 0.5 * 2 / 3 + 0.2, 0.2, 0.5 / 3 + 0.1])
+    whole = get_reward("artist_fc", {"partial": False})
+    trajectory = Trajectory(TASK.id, 0, 0, 1, (), ALL, (RIGHT,) * 3, 3, (), StopReason.DONE)
+    assert score(whole, TASK, trajectory).turns == ()
+    assert score(whole, TASK, trajectory).parts["form"] == 0.5
 
 
 def test_calls_that_were_not_executed_are_no_part_of_the_sequence() -> None:
@@ -231,7 +242,8 @@ def test_the_longest_common_subsequence_is_that_of_its_recursion() -> None:
         ]
         common = sum(slow(w, m) for w, m in zip(wanted, made, strict=True))
         most = max(len("".join(wanted)), len("".join(made)))
-        assert sequence_share(wanted, made) == (common / most if most else 1)
+        shares = sequence_shares(wanted, made)
+        assert sum(shares) == pytest.approx(common / most if most else 1)
 
 
 def test_attacks_on_artist_fc() -> None:

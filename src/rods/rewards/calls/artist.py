@@ -51,7 +51,7 @@ class Artist:
 
     def form(self, share: float) -> float:
         """What a share of the form is worth."""
-        return self.form_weight * (share if self.partial else float(share >= 1))
+        return self.form_weight * (share if self.partial else float(share > 1 - 1e-9))
 
 
 class ArtistMath(Artist):
@@ -80,12 +80,23 @@ class ArtistFc(Artist):
         made: list[list[str]] = [[] for _ in task.turns]
         for step in trajectory.steps:
             made[step.turn] += [call.name for call in step.calls[: len(step.results)]]
+        states = state_shares(trajectory)
+        sequence = sequence_shares(wanted, made)
+        forms = form_shares(trajectory, any(wanted))
         parts = {
-            "state": STATE * state_share(trajectory),
-            "sequence": SEQUENCE * sequence_share(wanted, made),
-            "form": self.form(calls_form(trajectory, any(wanted))),
+            "state": STATE * sum(states),
+            "sequence": SEQUENCE * sum(sequence),
+            "form": self.form(sum(forms)),
         }
-        return Score(sum(parts.values()), {**parts, "correct": float(trajectory.solved)})
+        turns = [
+            STATE * state + SEQUENCE * called + self.form_weight * form
+            for state, called, form in zip(states, sequence, forms, strict=True)
+        ]
+        return Score(
+            sum(parts.values()),
+            {**parts, "correct": float(trajectory.solved)},
+            turns=tuple(turns) if self.partial else (),  # the whole form is no turn's
+        )
 
 
 def math_form(text: str) -> float:
@@ -108,20 +119,26 @@ def _ordered(tags: Sequence[tuple[bool, str]]) -> bool:
     return [(True, name) for name in names] == [*closed] and names.index("answer") == len(names) - 1
 
 
-def state_share(trajectory: Trajectory) -> float:
-    """Share of the task's turns that ended in the wanted state, by calls where calls are wanted."""
+def state_shares(trajectory: Trajectory) -> list[float]:
+    """Of each turn, its share of the task's turns if it ended in the wanted state, by calls where
+    calls are wanted.
+    """
     right = [
         v.state and (v.calls > 0 if v.expects_calls else v.calls == 0 and v.answered)
         for v in trajectory.verdicts
     ]
-    return sum(right) / trajectory.n_turns
+    right += [False] * (trajectory.n_turns - len(right))
+    return [one / trajectory.n_turns for one in right]
 
 
-def sequence_share(wanted: Sequence[Sequence[str]], made: Sequence[Sequence[str]]) -> float:
-    """Functions called in the wanted order, over the wanted or made ones; 1 if both are none."""
-    common = sum(longest(w, m) for w, m in zip(wanted, made, strict=True))
+def sequence_shares(wanted: Sequence[Sequence[str]], made: Sequence[Sequence[str]]) -> list[float]:
+    """Of each turn, functions called in the wanted order, over all wanted or made ones; they add up
+    to 1 if both are none.
+    """
     most = max(sum(map(len, wanted)), sum(map(len, made)))
-    return common / most if most else 1.0
+    if not most:
+        return [1 / len(wanted)] * len(wanted)
+    return [longest(w, m) / most for w, m in zip(wanted, made, strict=True)]
 
 
 def longest(first: Sequence[str], second: Sequence[str]) -> int:
@@ -137,9 +154,12 @@ def longest(first: Sequence[str], second: Sequence[str]) -> int:
     return row[-1]
 
 
-def calls_form(trajectory: Trajectory, wants: bool) -> float:
-    """Share of generations that could be read; 0 where calls are wanted and none was executed."""
-    steps = trajectory.steps
-    if not steps or (wants and not executed(trajectory)):
-        return 0.0
-    return sum(not step.verdict.is_error for step in steps) / len(steps)
+def form_shares(trajectory: Trajectory, wants: bool) -> list[float]:
+    """Of each turn, its generations that could be read over all generations; 0 where calls are
+    wanted and none was executed.
+    """
+    shares = [0.0] * trajectory.n_turns
+    if not wants or executed(trajectory):
+        for step in trajectory.steps:
+            shares[step.turn] += (not step.verdict.is_error) / len(trajectory.steps)
+    return shares
