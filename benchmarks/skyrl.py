@@ -5,9 +5,10 @@ its task's ground truth says; `looks` reads file and tests, changes nothing and 
 changes one operator of the file at random. A generation takes `--think` seconds on the clock, which
 stand for a policy on a GPU: nothing is computed, and all that wait are served at once. So wall
 times say what the schedule makes of starting, playing and judging, and shares say that scores are
-earned; nothing here is learned.
+earned; nothing here is learned. In the end `tiny-repo` plays the first step of the recipe's smoke
+profile: there generations take the processor that worlds and tests want too.
 
-    python benchmarks/skyrl.py --tasks 8 --k 2
+    python benchmarks/skyrl.py --tasks 8 --k 2 --rounds 3
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fake_tokenizer import FakeTokenizer
-from rods.config import RolloutSettings
+from rods.assemble.engines import engine_of, template_of
+from rods.config import RolloutSettings, load_config
 from rods.dialects import get_dialect
+from rods.envs.opening import environment_of
+from rods.envs.originals import parted_tasks
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import mutations
 from rods.policy import Completion
@@ -34,6 +38,8 @@ from rods.rollout.groups import Player
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
+from rods.trainers.checkpoint import ModelWeights
+from rods.trainers.loading import load_model
 from rods.trajectory import Group
 from rods.types import FinishReason, ToolCall
 
@@ -72,39 +78,53 @@ class Thinking:
     def __init__(self, agent: str, tasks: Sequence[Task], seconds: float) -> None:
         self.version = 0
         self._agent, self._tasks, self.seconds = agent, tasks, seconds
-        self.now, self.busy, self._since = 0, 0.0, 0.0
 
     def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
         asked = TEMPLATE.decode(shared_prompt)
         task = next(task for task in self._tasks if task.turns[0].user.strip() in asked)
-        return Session(self, script(self._agent, task, seed))
-
-    def enter(self) -> None:
-        if not self.now:
-            self._since = time.perf_counter()
-        self.now += 1
-
-    def leave(self) -> None:
-        self.now -= 1
-        if not self.now:
-            self.busy += time.perf_counter() - self._since
+        return Session(self.seconds, script(self._agent, task, seed))
 
 
 class Session:
-    def __init__(self, policy: Thinking, texts: list[str]) -> None:
-        self._policy, self._texts = policy, texts
+    def __init__(self, seconds: float, texts: list[str]) -> None:
+        self._seconds, self._texts = seconds, texts
 
     async def generate(self, *_: object) -> Completion:
-        self._policy.enter()
-        try:
-            await asyncio.sleep(self._policy.seconds)
-        finally:
-            self._policy.leave()
+        await asyncio.sleep(self._seconds)
         ids = (*TEMPLATE.encode(self._texts.pop(0)), TEMPLATE.end_id)
         return Completion(ids, (-1.0,) * len(ids), 0, FinishReason.STOP)
 
     def close(self) -> None:
         return
+
+
+class Metered:
+    """A policy, and the seconds in which somebody waited for it."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.now, self.busy, self._since = 0, 0.0, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def open(self, *words: Any, **named: Any) -> Any:
+        session = self._inner.open(*words, **named)
+        generate = session.generate
+
+        async def metered(*prompt: Any, **how: Any) -> Completion:
+            if not self.now:
+                self._since = time.perf_counter()
+            self.now += 1
+            try:
+                return await generate(*prompt, **how)
+            finally:
+                self.now -= 1
+                if not self.now:
+                    self.busy += time.perf_counter() - self._since
+
+        session.generate = metered
+        return session
 
 
 def settings(options: argparse.Namespace, schedule: str) -> RolloutSettings:
@@ -127,10 +147,9 @@ async def play(
     options: argparse.Namespace, tasks: Sequence[Task], agent: str, schedule: str
 ) -> tuple[float, float, float]:
     """Seconds, share of them in which the policy was idle, and the share of solved attempts."""
-    environment, policy = RepoEnvironment(), Thinking(agent, tasks, options.think)
     context = RolloutContext(
-        environment,
-        policy,  # type: ignore[arg-type]
+        RepoEnvironment(),
+        Metered(Thinking(agent, tasks, options.think)),  # type: ignore[arg-type]
         get_dialect("hermes"),
         TEMPLATE,
         settings(options, schedule),
@@ -138,12 +157,44 @@ async def play(
         1.0,
         lockstep=Lockstep() if schedule == "synchronous" else None,
     )
-    player = Player(context, options.k, options.k * len(tasks))
+    return await measured(context, options.k, tasks)
+
+
+async def play_tiny(schedule: str) -> tuple[float, float, float]:
+    """The same of the first step of the recipe's smoke profile, by its policy as it starts."""
+    bounds = [f"rollout.worlds.{queue}=0" for queue in ("starting", "running", "judging")]
+    config = load_config("skyrl_v0", "smoke", [] if schedule == "three queues" else bounds)
+    model, tokenizer = load_model(config.model)
+    template = template_of(model, tokenizer)
+    engine = engine_of(config, model, template)
+    await engine.start()
+    await engine.sync(ModelWeights(model), 0)
+    context = RolloutContext(
+        environment_of(config),
+        Metered(engine),  # type: ignore[arg-type]
+        get_dialect(config.model.dialect),
+        template,
+        config.rollout,
+        0,
+        1.0,
+        lockstep=Lockstep() if schedule == "synchronous" else None,
+    )
+    tasks = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
+    found = await measured(context, config.rollout.k, tasks[: config.rollout.tasks_per_step])
+    await engine.close()
+    return found
+
+
+async def measured(
+    context: RolloutContext, k: int, tasks: Sequence[Task]
+) -> tuple[float, float, float]:
+    player = Player(context, k, k * len(tasks))
     started = time.perf_counter()
     groups: list[Group] = await asyncio.gather(*(player.group(task) for task in tasks))
     seconds = time.perf_counter() - started
     played = [t for group in groups for t in group.trajectories]
-    return seconds, 1 - policy.busy / seconds, sum(t.solved for t in played) / len(played)
+    busy: float = context.policy.busy  # type: ignore[attr-defined]
+    return seconds, 1 - busy / seconds, sum(t.solved for t in played) / len(played)
 
 
 def main() -> None:
@@ -151,6 +202,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--k", type=int, default=2)
     parser.add_argument("--think", type=float, default=0.3, help="Seconds of one generation.")
+    parser.add_argument("--rounds", type=int, default=1, help="Of `tiny-repo`, 64 attempts each.")
     options = parser.parse_args()
     tasks = RepoEnvironment(count=options.tasks).tasks(0.25)
     print(f"{len(tasks)} planted bugs, {options.k} attempts each, {options.think:g} s a generation")
@@ -160,8 +212,14 @@ def main() -> None:
             if agent != "repairs" and schedule != "three queues":
                 continue
             seconds, idle, solved = asyncio.run(play(options, tasks, agent, schedule))
-            row = f"{agent:9} {schedule:13} {seconds:7.1f}  {idle:11.0%}  {solved:6.0%}"
-            print(row, flush=True)
+            show(agent, schedule, seconds, idle, solved)
+    for round_ in range(options.rounds):
+        for schedule in ("three queues", "all at once", "synchronous"):
+            show(f"tiny {round_ + 1}", schedule, *asyncio.run(play_tiny(schedule)))
+
+
+def show(agent: str, schedule: str, seconds: float, idle: float, solved: float) -> None:
+    print(f"{agent:9} {schedule:13} {seconds:7.1f}  {idle:11.0%}  {solved:6.0%}", flush=True)
 
 
 if __name__ == "__main__":
