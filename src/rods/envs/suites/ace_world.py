@@ -9,12 +9,13 @@ state with the wanted one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from rods.dialects.base import has_nested
 from rods.env import TurnVerdict
 from rods.envs.function_call.world import tools_of
+from rods.envs.suites.chat import Conversation, Talk
 from rods.envs.suites.host import Done, Host, RaisedError, Ref
 from rods.envs.turns import Turns
 from rods.errors import EnvError
@@ -41,15 +42,11 @@ _FILES = {
     "Travel": "travel",
 }
 
-Talk = Callable[[Sequence[Mapping[str, str]]], str]
-"""What the one who plays the user says next, of the conversation as chat messages; raises
-`EnvError` where there is no answer."""
-
 
 class AceWorld(Turns):
     """One single-use world of one task."""
 
-    __slots__ = ("_host", "_messages", "_methods", "_refs", "_said", "_specs", "_talk")
+    __slots__ = ("_host", "_methods", "_refs", "_said", "_specs", "_talk")
 
     def __init__(self, task: Task, host: Host, talk: Talk | None) -> None:
         """Open the task's classes in their initial state.
@@ -63,12 +60,12 @@ class AceWorld(Turns):
             EnvError: a class cannot be opened.
         """
         super().__init__(task)
-        self._host, self._talk = host, talk
+        self._host = host
+        self._talk = Conversation("acebench-agent", talk)
         self._specs = tools_of(task)
         self._refs: dict[str, Ref] = {}
         self._methods: dict[str, frozenset[str]] = {}
         self._said = 0
-        self._messages: list[Mapping[str, str]] = []
         kind, language = task.world["kind"], task.world["language"]
         config = cast("Mapping[str, Any]", task.world["config"])
         for name in cast("list[str]", task.world["classes"]):
@@ -104,9 +101,7 @@ class AceWorld(Turns):
         prompt = self._task.world.get("prompt")
         if prompt is None:
             return ""
-        greeting = cast("list[Mapping[str, str]]", prompt)
-        self._messages = list(greeting)
-        return self._ask()
+        return self._talk.opens(cast("list[Mapping[str, str]]", prompt))
 
     def reply(self, text: str) -> str | None:
         """What is said after an answer; None: the conversation is over."""
@@ -116,16 +111,8 @@ class AceWorld(Turns):
             return None
         if self._task.world.get("prompt") is None:
             return ALONE
-        self._messages.append({"role": "user", "content": text})
-        said = self._ask()
+        said = self._talk.answers(text)
         return None if FINISH in said and not first else said
-
-    def _ask(self) -> str:
-        if self._talk is None:
-            raise EnvError("acebench-agent: nobody plays the user: evaluation.suite.user.url.")
-        said = self._talk(self._messages)
-        self._messages.append({"role": "assistant", "content": said})
-        return said
 
     def end_turn(self) -> TurnVerdict:
         """Compare the state with the wanted one."""

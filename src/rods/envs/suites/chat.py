@@ -1,15 +1,17 @@
 """Somebody else's model in a suite: who plays its user, or who judges in words.
 
-Owns the connection to one chat server and what is said of one that does not answer.
+Owns the connection to one chat server, what is said of one that does not answer, and the user's
+side of a conversation.
 
     user = Speaker(settings.user, "tau2-retail", "user")
     user.says([{"role": "user", "content": "Hello."}])
+    Conversation("tau2-retail", user.says).opens(instructions)
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from rods.errors import EnvError, WriterError
@@ -21,6 +23,9 @@ from rods.types import Json
 CONCURRENCY = 256
 """As many conversations as are played at once by default."""
 _DOES = {"user": "plays the user", "judge": "judges"}
+
+Talk = Callable[[Sequence[Mapping[str, str]]], str]
+"""What the user says next, of the conversation as chat messages; raises `EnvError`."""
 
 
 class Speaker:
@@ -80,3 +85,34 @@ class Speaker:
             if self._chat is not None:
                 self._chat.close()
                 self._chat = None
+
+
+class Conversation:
+    """What a task's user and the agent said, as who plays the user is shown it."""
+
+    def __init__(self, suite: str, talk: Talk | None) -> None:
+        """Nothing is said yet.
+
+        Args:
+            suite: named in messages.
+            talk: plays the user; None: nobody does, and every question is an `EnvError`.
+        """
+        self._suite, self._talk = suite, talk
+        self._messages: list[Mapping[str, str]] = []
+
+    def opens(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """The user's first words after these; raises `EnvError`."""
+        self._messages = list(messages)
+        return self._next()
+
+    def answers(self, text: str) -> str:
+        """What the user says to the agent's text; raises `EnvError`."""
+        self._messages.append({"role": "user", "content": text})
+        return self._next()
+
+    def _next(self) -> str:
+        if self._talk is None:
+            raise EnvError(f"{self._suite}: nobody plays the user: evaluation.suite.user.url.")
+        said = self._talk(self._messages)
+        self._messages.append({"role": "assistant", "content": said})
+        return said

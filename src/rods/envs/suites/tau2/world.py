@@ -8,11 +8,12 @@ stand in the task; wanted states come from the task's calls, made in a fresh sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from rods.dialects.base import has_nested
 from rods.env import TurnVerdict
+from rods.envs.suites.chat import Conversation, Talk
 from rods.envs.suites.tau2.database import Shop, Store
 from rods.envs.suites.tau2.specs import SPECS
 from rods.envs.suites.tau2.tools import RetailTools
@@ -29,14 +30,11 @@ MAX_FAILED = 10
 """Failed calls that end a conversation."""
 TOO_MANY = "too many failed calls"
 
-Talk = Callable[[Sequence[Mapping[str, str]]], str]
-"""What the customer says next, of the conversation as chat messages; raises `EnvError`."""
-
 
 class RetailWorld(Turns):
     """One single-use world of one task."""
 
-    __slots__ = ("_failed", "_messages", "_shop", "_store", "_talk", "_tools")
+    __slots__ = ("_failed", "_shop", "_store", "_talk", "_tools")
 
     def __init__(self, task: Task, shop: Shop, talk: Talk | None) -> None:
         """Open the shop as it was read.
@@ -47,10 +45,10 @@ class RetailWorld(Turns):
             talk: plays the customer; None: nobody does, the world only executes.
         """
         super().__init__(task)
-        self._shop, self._talk, self._failed = shop, talk, 0
+        self._shop, self._failed = shop, 0
+        self._talk = Conversation("tau2-retail", talk)
         self._store = Store(shop)
         self._tools = RetailTools(self._store)
-        self._messages: list[Mapping[str, str]] = []
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The shop's tools."""
@@ -70,11 +68,13 @@ class RetailWorld(Turns):
 
     def opens(self) -> str:
         """The customer's first words."""
-        self._messages = [
-            {"role": "system", "content": cast("str", self._task.world["customer"])},
-            {"role": "user", "content": GREETING},
-        ]
-        said = self._ask()
+        instructions = cast("str", self._task.world["customer"])
+        said = self._talk.opens(
+            [
+                {"role": "system", "content": instructions},
+                {"role": "user", "content": GREETING},
+            ]
+        )
         if _ends(said):
             raise EnvError(f"tau2-retail: who plays the user ended at once: {said!r:.80}")
         return said
@@ -83,16 +83,8 @@ class RetailWorld(Turns):
         """What the customer says to an answer; None: the conversation is over."""
         if not text.strip():
             return None
-        self._messages.append({"role": "user", "content": text})
-        said = self._ask()
+        said = self._talk.answers(text)
         return None if _ends(said) else said
-
-    def _ask(self) -> str:
-        if self._talk is None:
-            raise EnvError("tau2-retail: nobody plays the user: evaluation.suite.user.url.")
-        said = self._talk(self._messages)
-        self._messages.append({"role": "assistant", "content": said})
-        return said
 
     def end_turn(self) -> TurnVerdict:
         """Compare the state with the wanted one."""
