@@ -181,6 +181,11 @@ class Environment(Protocol):
     and `phrases/*.toml` (how people ask for each tool). Without them kinds of values are inferred
     from tools and worlds, and messages are made from the tools' descriptions."""
 
+    @property
+    def here(self) -> Environment:
+        """The same with its worlds in this process, which writers read; elsewhere they cannot."""
+        return self
+
     def open(self, task: Task) -> World:
         """A fresh world in the task's initial state, outside of any turn.
 

@@ -90,8 +90,7 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
         resample=ResampleSettings(share=EVALUATION_SHARE),
         max_distance=config.synthesis.max_distance,
     )
-    here = getattr(environment, "here", environment)  # writers read worlds, elsewhere they cannot
-    pipeline = Pipeline.of(made_with, here, sides.held_out, sides.train)
+    pipeline = Pipeline.of(made_with, environment.here, sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []
     for number in range(4 * settings.variants):

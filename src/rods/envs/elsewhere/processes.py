@@ -78,8 +78,7 @@ class ProcessEnvironment(Environment):
             processes: worlds at once.
             seconds: of one call; then the process is ended.
         """
-        self.here = inner
-        """In this process: for who reads more of a world than a trajectory does."""
+        self._inner = inner
         self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
         self.varies = inner.varies
         self._begin, self._seconds = begin, seconds
@@ -91,27 +90,32 @@ class ProcessEnvironment(Environment):
 
     def __getattr__(self, name: str) -> Any:
         # What only some environments have, such as questions of a family.
-        return getattr(self.here, name)
+        return getattr(self._inner, name)
+
+    @property
+    def here(self) -> Environment:
+        """The other environment."""
+        return self._inner
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """Those of the other environment."""
-        return self.here.tasks(held_out)
+        return self._inner.tasks(held_out)
 
     def load(self, path: Path) -> list[Task]:
         """As the other environment reads a file."""
-        return self.here.load(path)
+        return self._inner.load(path)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
         """As the other environment parts tasks."""
-        return self.here.part(tasks, held_out)
+        return self._inner.part(tasks, held_out)
 
     def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
         """Those of the other environment."""
-        return self.here.exporters()
+        return self._inner.exporters()
 
     def calls_needed(self, task: Task) -> int | None:
         """As the other environment knows."""
-        return self.here.calls_needed(task)
+        return self._inner.calls_needed(task)
 
     def warm_up(self) -> None:
         """Start all processes at once."""
@@ -170,7 +174,7 @@ class ProcessEnvironment(Environment):
         with contextlib.suppress(Empty):
             while True:
                 self._free.get_nowait()
-        self.here.close()
+        self._inner.close()
 
 
 def local(name: str, arguments: Mapping[str, Json]) -> Callable[[], Worker]:
