@@ -51,7 +51,7 @@ class Artist:
 
     def form(self, share: float) -> float:
         """What a share of the form is worth."""
-        return self.form_weight * (share if self.partial else float(share > 1 - 1e-9))
+        return self.form_weight * (share if self.partial else float(share >= 1))
 
 
 class ArtistMath(Artist):
@@ -80,23 +80,15 @@ class ArtistFc(Artist):
         made: list[list[str]] = [[] for _ in task.turns]
         for step in trajectory.steps:
             made[step.turn] += [call.name for call in step.calls[: len(step.results)]]
-        states = state_shares(trajectory)
-        sequence = sequence_shares(wanted, made)
-        forms = form_shares(trajectory, any(wanted))
-        parts = {
-            "state": STATE * sum(states),
-            "sequence": SEQUENCE * sum(sequence),
-            "form": self.form(sum(forms)),
-        }
-        turns = [
-            STATE * state + SEQUENCE * called + self.form_weight * form
-            for state, called, form in zip(states, sequence, forms, strict=True)
+        states, sequence = state_shares(trajectory), sequence_shares(wanted, made)
+        form = self.form(form_share(trajectory, any(wanted)))
+        parts = {"state": STATE * sum(states), "sequence": SEQUENCE * sum(sequence), "form": form}
+        turns = [  # the form is no turn's: by generations, a turn would be paid for many of them
+            STATE * state + SEQUENCE * called + form / trajectory.n_turns
+            for state, called in zip(states, sequence, strict=True)
         ]
-        return Score(
-            sum(parts.values()),
-            {**parts, "correct": float(trajectory.solved)},
-            turns=tuple(turns) if self.partial else (),  # the whole form is no turn's
-        )
+        correct = float(trajectory.solved)
+        return Score(sum(parts.values()), {**parts, "correct": correct}, turns=tuple(turns))
 
 
 def math_form(text: str) -> float:
@@ -154,12 +146,9 @@ def longest(first: Sequence[str], second: Sequence[str]) -> int:
     return row[-1]
 
 
-def form_shares(trajectory: Trajectory, wants: bool) -> list[float]:
-    """Of each turn, its generations that could be read over all generations; 0 where calls are
-    wanted and none was executed.
-    """
-    shares = [0.0] * trajectory.n_turns
-    if not wants or executed(trajectory):
-        for step in trajectory.steps:
-            shares[step.turn] += (not step.verdict.is_error) / len(trajectory.steps)
-    return shares
+def form_share(trajectory: Trajectory, wants: bool) -> float:
+    """Share of generations that could be read; 0 where calls are wanted and none was executed."""
+    steps = trajectory.steps
+    if not steps or (wants and not executed(trajectory)):
+        return 0.0
+    return sum(not step.verdict.is_error for step in steps) / len(steps)
