@@ -95,7 +95,7 @@ def test_the_others_are_not_refused_by_their_settings() -> None:
     ],
 )
 def test_settings_with_which_nothing_would_grow_are_refused(override: str, said: str) -> None:
-    given = ["curriculum=rods", "train.advantage=reinforce++", override]
+    given = ["curriculum=rods", "train.advantage=reinforce++", "train.credit=trajectory", override]
     with pytest.raises(ConfigError) as refused:
         require_named(load_config("artist_fc", "smoke", given))
     assert said in str(refused.value)
