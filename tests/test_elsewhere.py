@@ -256,8 +256,25 @@ def test_a_process_that_hangs_or_dies_is_replaced() -> None:
         elsewhere.close()
 
 
+@pytest.mark.slow
+def test_processes_outlive_ctrl_c_which_is_the_programs_to_answer() -> None:
+    inner = make_environment("elsewhere_worlds:Moody")
+    elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Moody", {}), 2, 5.0)
+    try:
+        elsewhere.warm_up()
+        for worker in elsewhere._all:
+            os.kill(worker.pid, signal.SIGINT)
+        policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
+        assert all(t.solved for t in played([TASK], elsewhere, policy, k=4))
+        assert elsewhere.replaced == 0
+    finally:
+        elsewhere.close()
+
+
 @pytest.mark.parametrize("gone", [BrokenPipeError, ConnectionResetError, EOFError])
-def test_a_process_whose_driver_was_killed_ends_without_a_traceback(gone: type[Exception]) -> None:
+def test_a_process_whose_driver_was_killed_ends_without_a_traceback(
+    gone: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Line:
         def recv(self) -> dict[str, Any]:
             return {}
@@ -265,6 +282,7 @@ def test_a_process_whose_driver_was_killed_ends_without_a_traceback(gone: type[E
         def send(self, _: object) -> None:
             raise gone
 
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process keeps its Ctrl-C
     processes._play(Line(), "elsewhere_worlds:Moody", {})  # type: ignore[arg-type]  # pyright: ignore
 
 

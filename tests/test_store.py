@@ -381,6 +381,38 @@ def test_a_kill_within_a_checkpoint_leaves_rubbish_that_resume_removes(run):
     assert sorted(p.name for p in again.checkpoints.folder.iterdir()) == ["latest", "step-000001"]
 
 
+class Killed(BaseException):
+    """Ends everything, as a kill does."""
+
+
+@pytest.mark.parametrize("newest", [3, 2])
+def test_a_kill_while_an_old_checkpoint_goes_leaves_none_without_its_mark(run, monkeypatch, newest):
+    save_log(run, 1)
+    save_log(run, 2)
+
+    def half(path, **_):
+        mark = Path(path) / "mark.json"
+        if mark.is_file():
+            mark.unlink()
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("rods.infra.checkpoints.shutil.rmtree", half)
+        save_log(run, newest)  # the first of three goes, or the one of this step that was there
+    again = RunDirectory.resume(run.path)
+    found = again.latest_checkpoint()
+    assert found.step == (3 if newest == 3 else 1) and found.mark()["step"] == found.step
+    assert len(again.metrics()) == found.step
+    assert not [p for p in again.checkpoints.folder.iterdir() if p.name.startswith(".")]
+
+
+def test_older_checkpoints_are_not_looked_at_where_the_newest_fits(run):
+    save_log(run, 1)
+    save_log(run, 2)
+    (run.checkpoints.folder / "step-000001" / "mark.json").unlink()
+    assert RunDirectory.resume(run.path).latest_checkpoint().step == 2
+
+
 def test_a_kill_between_rename_and_pointer(run):
     save(run, 1)
     save(run, 2)

@@ -95,13 +95,22 @@ class Checkpoints:
                         with path.open("rb") as done:
                             os.fsync(done.fileno())
                 sync_folder(part)
-                shutil.rmtree(final, ignore_errors=True)
+                self._remove(final)
                 part.rename(final)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
         write_atomic(self.folder / LATEST, final.name + "\n")
         for old in self._complete()[:-KEPT]:
-            shutil.rmtree(old.path, ignore_errors=True)
+            with disk(old.path, "removing"):
+                self._remove(old.path)
+
+    def _remove(self, path: Path) -> None:
+        """Take a checkpoint away whole: a kill while its files go leaves none that looks whole."""
+        gone = path.with_name(f".{path.name}.gone.part")
+        shutil.rmtree(gone, ignore_errors=True)
+        if path.exists():
+            path.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
 
     def _complete(self) -> list[Checkpoint]:
         found = [Checkpoint(step_of(p.name), p) for p in self.folder.glob("step-*")]
@@ -118,12 +127,12 @@ class Checkpoints:
     def go_back(self, fits: Callable[[Checkpoint], bool]) -> Checkpoint | None:
         """Make the newest checkpoint that fits the one to go on from; None where none does."""
         latest = self.latest()
-        old = [c for c in self._complete() if latest and c.step <= latest.step and fits(c)]
-        if not old:
-            return None
-        if old[-1] != latest:
-            write_atomic(self.folder / LATEST, old[-1].path.name + "\n")
-        return old[-1]
+        newest_first = reversed(self._complete())
+        old = (c for c in newest_first if latest and c.step <= latest.step and fits(c))
+        found = next(old, None)
+        if found and found != latest:
+            write_atomic(self.folder / LATEST, found.path.name + "\n")
+        return found
 
 
 def step_of(stem: str) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -259,7 +260,8 @@ class Player:
 
 def _play(line: Connection, name: str, arguments: dict[str, Json]) -> None:
     """Answer until the line is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
     player = Player(name, arguments)
-    with contextlib.suppress(EOFError, ConnectionError, KeyboardInterrupt):
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
             line.send(player.answer(line.recv()))
