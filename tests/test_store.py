@@ -15,7 +15,8 @@ from rods.config import RunConfig, Start, keys, load_config
 from rods.errors import StoreError
 from rods.infra.files import locked, released, write_atomic
 from rods.report.run_data import load_run
-from rods.store import FORMAT, MAY_CHANGE, RunDirectory, new_run_dir
+from rods.settings.drift import MAY_CHANGE
+from rods.store import FORMAT, RunDirectory, new_run_dir
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from rods.infra.files import disk, locked, released, text_of, write_atomic
 from rods.infra.install import VERSION
 from rods.infra.lines import LineLog
 from rods.infra.origin import now, origin
+from rods.settings.drift import require_same
 from rods.types import Json
 
 if TYPE_CHECKING:
@@ -50,22 +51,6 @@ TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
 BEFORE_MANIFEST = {LOCK, f"{MANIFEST}.part"}
 """All that a folder holds until its manifest is there."""
-SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
-"""Settings, or sections of them, that the saved state is made of: a resume never changes them."""
-MAY_CHANGE = frozenset(
-    {
-        *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
-        *("env.remote.url", "env.remote.token"),
-        *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
-        *("rollout.worlds.call_seconds", "rollout.worlds.turn_seconds", "rollout.worlds.processes"),
-        *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
-        *("synthesis.drain_seconds", "synthesis.llm.price_in", "synthesis.llm.price_out"),
-        *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),
-        *("train.local.gradient_checkpointing", "train.local.memory_gib", "track.names"),
-    }
-)
-"""Settings of machine, speed and patience: a resume may change them, the manifest remembers it.
-Sums may round otherwise after a change, and what a server writes may come sooner or later."""
 
 _log = logging.getLogger(__name__)
 
@@ -238,7 +223,7 @@ class RunDirectory:
         Args:
             path: the run's folder.
             config: settings of the command line; None takes the run's own. Those of `MAY_CHANGE`
-                may differ, and hold from now on.
+                (`settings.drift`) may differ, and hold from now on.
             start: what these were read from.
             kind: the verb that made the run.
             drift: settings that decide what the run does may differ, too, but for those of `SAVED`;
@@ -252,20 +237,7 @@ class RunDirectory:
         run._require_kind(kind)
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
-        wrong = [text for text in changes if text.partition(":")[0] not in MAY_CHANGE]
-        fixed = [text for text in wrong if _is_saved(text.partition(":")[0])]
-        if fixed and drift:
-            raise StoreError(
-                f"{path}: the saved state is made of these settings, which no resume can change: "
-                f"{'; '.join(fixed)}. Resume without them, or start a new run."
-            )
-        if wrong and not drift:
-            raise StoreError(
-                f"{path}: these settings decide what a run does and differ from the run's: "
-                f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may "
-                f"change {', '.join(sorted(MAY_CHANGE))}; with --allow-drift most others, and then "
-                "the run is no longer one of these settings alone.)"
-            )
+        require_same(path, changes, drift)
         run._claim()
         run._folder()
         run._cut()
@@ -412,7 +384,3 @@ def _logged(checkpoint: Checkpoint) -> int:
             "this folder to go on from the checkpoint before it."
         )
     return size
-
-
-def _is_saved(key: str) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in SAVED)

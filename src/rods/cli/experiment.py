@@ -84,7 +84,8 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
 
 def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
     """Whether a run is there to its end; one that was made with other settings is refused."""
-    from rods.store import MANIFEST, MAY_CHANGE, RunDirectory
+    from rods.settings.drift import MAY_CHANGE, deciding
+    from rods.store import MANIFEST, RunDirectory
 
     path = where / cell.name
     if not (path / MANIFEST).is_file():
@@ -92,7 +93,7 @@ def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
     run = RunDirectory.open(path)
     config = grid.config(_with_variants(cell, where))
     free = MAY_CHANGE | {VARIANTS}  # its folder may have moved
-    changed = [t for t in run.config.changed(config) if t.partition(":")[0] not in free]
+    changed = deciding(run.config.changed(config), free)
     if changed:
         raise StoreError(
             f"{path}: was made with other settings than the experiment says now: "

@@ -37,7 +37,7 @@ from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
-from rods.store import MAY_CHANGE
+from rods.settings.drift import deciding
 from rods.task import Task
 from rods.trainers.collect import Batch, Credit, Filters, collect
 from rods.trajectory import Group
@@ -140,8 +140,7 @@ class HostedRun:
 
     def _require_settings(self, state: Mapping[str, Any]) -> None:
         theirs = parse_config(json.loads(state["config"]), "the saved state")
-        changes = theirs.changed(self.config)
-        wrong = [text for text in changes if text.partition(":")[0] not in MAY_CHANGE]
+        wrong = deciding(theirs.changed(self.config))
         if wrong:
             raise StoreError(
                 "these settings decide what a run does and differ from those of the checkpoint: "

@@ -1,0 +1,75 @@
+"""What a resume may change of a run's settings.
+
+Owns the two lists and the refusal of all between them, unless drift is allowed.
+
+    require_same(path, made.changed(asked), drift=False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from rods.errors import StoreError
+
+SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
+"""Settings, or sections of them, that the saved state is made of: a resume never changes them."""
+MAY_CHANGE = frozenset(
+    {
+        *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
+        *("env.remote.url", "env.remote.token"),
+        *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
+        *("rollout.worlds.call_seconds", "rollout.worlds.turn_seconds", "rollout.worlds.processes"),
+        *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
+        *("synthesis.drain_seconds", "synthesis.llm.price_in", "synthesis.llm.price_out"),
+        *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),
+        *("train.local.gradient_checkpointing", "train.local.memory_gib", "track.names"),
+    }
+)
+"""Settings of machine, speed and patience: a resume may change them, the manifest remembers it.
+Sums may round otherwise after a change, and what a server writes may come sooner or later."""
+
+
+def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list[str]:
+    """Those changes that alter what a run does.
+
+    Args:
+        changes: as `RunConfig.changed` words them, each `key: before -> after`.
+        free: keys that may change.
+    """
+    return [text for text in changes if _key(text) not in free]
+
+
+def require_same(path: Path, changes: Iterable[str], drift: bool) -> None:
+    """Refuse a resume whose settings decide what the run does and differ from the run's.
+
+    Args:
+        path: the run's folder.
+        changes: of its settings.
+        drift: they may differ, but for those of `SAVED`.
+
+    Raises:
+        StoreError: they differ; the message lists them.
+    """
+    wrong = deciding(changes)
+    fixed = [text for text in wrong if _is_saved(_key(text))]
+    if fixed and drift:
+        raise StoreError(
+            f"{path}: the saved state is made of these settings, which no resume can change: "
+            f"{'; '.join(fixed)}. Resume without them, or start a new run."
+        )
+    if wrong and not drift:
+        raise StoreError(
+            f"{path}: these settings decide what a run does and differ from the run's: "
+            f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may "
+            f"change {', '.join(sorted(MAY_CHANGE))}; with --allow-drift most others, and then "
+            "the run is no longer one of these settings alone.)"
+        )
+
+
+def _key(change: str) -> str:
+    return change.partition(":")[0]
+
+
+def _is_saved(key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in SAVED)
