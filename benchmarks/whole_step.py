@@ -7,6 +7,10 @@ one measures threads), medians and the ratio printed, with the machine's matrix 
 
     python benchmarks/whole_step.py --against 12213f5 --updates 4 --rounds 2
     python benchmarks/whole_step.py --against 12213f5 --updates 4 --busy
+    python benchmarks/whole_step.py --against 12213f5 --updates 6 --same
+
+The settings differ in what a step has to do: `--same` gives this commit those of 12213f5 that
+decide it (24 tasks, all weights, credit by trajectory).
 """
 
 from __future__ import annotations
@@ -28,6 +32,11 @@ from rods.engines.threads import set_threads
 
 HERE = Path(__file__).parents[1]
 POLICY = Path(rods.__file__).parent / "policies" / "tiny"
+SAME = (
+    *("--env.train_tasks", "24", "--model.lora_rank", "0", "--train.lr", "1e-4"),
+    *("--train.credit", "trajectory", "--train.schedule", "constant"),
+)
+"""Settings of 12213f5 that decide how much a step has to do."""
 BUSY = "import numpy; a = numpy.ones((512, 512), 'f')\nwhile True: a @ a"
 
 
@@ -44,6 +53,18 @@ def steps_of(source: Path, out: Path, updates: int, rest: list[str]) -> list[dic
         raise SystemExit(f"{source}: ended with {made.returncode}: {made.stderr[-2000:]}")
     lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     return [r for r in map(json.loads, lines) if r["kind"] == "step"][1:]
+
+
+def speeds(steps: list[dict[str, float]]) -> str:
+    """Medians of what a step came to."""
+    generated = statistics.median(s["tokens_per_s"] for s in steps)
+    trained = statistics.median(s["tokens"] / s["seconds_update"] for s in steps)
+    rolled = statistics.median(s["seconds_rollout"] for s in steps)
+    updated = statistics.median(s["seconds_update"] for s in steps)
+    return (
+        f"median rollout {rolled:.1f} s, {generated:.0f} tokens/s generated; "
+        f"update {updated:.1f} s, {trained:.0f} tokens/s"
+    )
 
 
 def rate(steps: list[dict[str, float]]) -> float:
@@ -87,6 +108,7 @@ def main() -> None:
     parser.add_argument("--against", default="12213f5", help="the other commit")
     parser.add_argument("--updates", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--same", action="store_true", help="the settings of 12213f5 for both")
     parser.add_argument("--busy", action="store_true", help="beside one busy process")
     arguments, rest = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder, busy(arguments.busy):
@@ -97,15 +119,11 @@ def main() -> None:
         for turn in range(arguments.rounds):
             for name, source in ((arguments.against, other), ("this", HERE)):
                 out = Path(folder) / f"{name}-{turn}"
-                found[name] += steps_of(source, out, arguments.updates, rest)
+                same = SAME if arguments.same and name == "this" else ()
+                found[name] += steps_of(source, out, arguments.updates, [*same, *rest])
         print(f"matrix product, float32: {matrix_rate():.0f} Gop/s")
     for name, steps in found.items():
-        rolled = statistics.median(s["seconds_rollout"] for s in steps)
-        updated = statistics.median(s["seconds_update"] for s in steps)
-        print(
-            f"{name}: {rate(steps):.2f} trajectories/s over {len(steps)} steps "
-            f"(median rollout {rolled:.1f} s, update {updated:.1f} s)"
-        )
+        print(f"{name}: {rate(steps):.2f} trajectories/s over {len(steps)} steps ({speeds(steps)})")
     print(f"ratio: {rate(found['this']) / rate(found[arguments.against]):.2f}")
 
 
