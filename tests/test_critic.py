@@ -10,9 +10,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from rods.config import ModelSettings, parse_config
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.reward import Score
+from rods.trainers.batches.micro import pack
 from rods.trainers.collect import collect
 from rods.trainers.critic import Critic, value_loss
-from rods.trainers.samples import pack
 from sweeps import slow
 from trainer_cases import (
     CPU,
@@ -91,7 +91,7 @@ def test_it_begins_at_zero_everywhere():
     ("kind", "rank"), [("padded", 0), ("shared", 0), ("shared", 2), ("gpt2", 0)]
 )
 def test_values_stand_before_the_sampled_tokens(kind, rank, monkeypatch):
-    monkeypatch.setattr("rods.trainers.tree.LEAST", 2)
+    monkeypatch.setattr("rods.trainers.batches.tree.LEAST", 2)
     if kind == "gpt2":
         torch.manual_seed(0)
         sizes = {"n_positions": 64, "n_embd": 16, "n_layer": 1, "n_head": 2}

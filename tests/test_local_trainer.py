@@ -20,11 +20,12 @@ from transformers import (
 from rods.config import ModelSettings, TrainSettings
 from rods.errors import ConfigError, StoreError, TrainError
 from rods.reward import Score
+from rods.trainers.batches.micro import pack
+from rods.trainers.batches.mini import minibatches
+from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.collect import collect
 from rods.trainers.forward import token_scores
 from rods.trainers.optim import rate
-from rods.trainers.samples import minibatches, pack
-from rods.trainers.tree_attention import supports_trees
 from sweeps import slow
 from trainer_cases import (
     CPU,
@@ -58,7 +59,7 @@ def gradients(trainer, groups):
 @pytest.mark.parametrize("temperature", [*slow(1.0), 0.7, *slow(1.4)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_scores_equal_a_plain_forward_pass(temperature, shared, monkeypatch):
-    monkeypatch.setattr("rods.trainers.tree.LEAST", 2)
+    monkeypatch.setattr("rods.trainers.batches.tree.LEAST", 2)
     model = make_model()
     groups = make_groups(model, temperature=temperature)
     samples = collect(groups, make_scores(groups), "grpo").samples
@@ -92,7 +93,7 @@ def test_shared_prefixes_give_the_gradients_of_padded_rows(checkpointing):
 @pytest.mark.parametrize("flash", [True, False])
 @pytest.mark.parametrize("family", [LlamaConfig, Qwen2Config])
 def test_shared_prefixes_in_other_families(family, flash, monkeypatch):
-    monkeypatch.setattr("rods.trainers.tree_attention.flashes", lambda _: flash)
+    monkeypatch.setattr("rods.trainers.batches.tree_attention.flashes", lambda _: flash)
     torch.manual_seed(0)
     config = family(
         vocab_size=VOCABULARY, hidden_size=16, intermediate_size=32, num_hidden_layers=2,

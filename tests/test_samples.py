@@ -11,10 +11,12 @@ from rods.errors import TokenError, TrainError
 from rods.reward import Score
 from rods.task import Task, Turn
 from rods.tokens import Span
+from rods.trainers.batches.micro import pack
+from rods.trainers.batches.mini import loss_weights
+from rods.trainers.batches.tree import grow
 from rods.trainers.collect import collect
 from rods.trainers.credit.peers import with_credit
-from rods.trainers.samples import Sample, host_row, loss_weights, pack, to_sample
-from rods.trainers.tree import grow
+from rods.trainers.samples import Sample, host_row, to_sample
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from rods.trainers.samples import Ints, Microbatch
-from rods.trainers.tree_attention import tree_attention
+from rods.trainers.batches.micro import Microbatch
+from rods.trainers.batches.tree_attention import tree_attention
+from rods.trainers.samples import Ints
 
 SPLIT = ("llama", "mistral", "qwen2", "qwen3")
 """Model types whose logits are exactly `lm_head(model(ids))`: no scaling, no soft cap."""

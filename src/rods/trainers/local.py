@@ -25,6 +25,9 @@ from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import retune
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
+from rods.trainers.batches.micro import Microbatch, pack
+from rods.trainers.batches.mini import loss_weights, minibatches
+from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.collect import Credit, Filters, collect
 from rods.trainers.critic import Critic
@@ -35,16 +38,7 @@ from rods.trainers.optim import clip_gradients, make_optimizer, rate
 from rods.trainers.penalty import penalised, perplexity
 from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
 from rods.trainers.reports import UpdateReport, UpdateSums, make_report
-from rods.trainers.samples import (
-    Floats,
-    Microbatch,
-    Sample,
-    loss_weights,
-    minibatches,
-    pack,
-    to_sample,
-)
-from rods.trainers.tree_attention import supports_trees
+from rods.trainers.samples import Floats, Sample, to_sample
 from rods.trajectory import Group
 
 _Known = dict[tuple[bytes, bytes], Floats]

@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 
 from rods.errors import PrerequisiteError, StoreError
 from rods.infra.install import install_line
-from rods.trainers.tree_attention import tree_attention
+from rods.trainers.batches.tree_attention import tree_attention
 
 
 def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:

@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, field, fields
 import numpy as np
 from torch import Tensor
 
+from rods.trainers.batches.micro import Microbatch
 from rods.trainers.collect import Batch
-from rods.trainers.samples import Floats, Microbatch
+from rods.trainers.samples import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,14 @@ from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import retune
 from rods.errors import StoreError, TrainError
 from rods.settings.train import LocalSettings
+from rods.trainers.batches.micro import pack
+from rods.trainers.batches.mini import loss_weights
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16
 from rods.trainers.optim import clip_gradients, make_optimizer, rate
 from rods.trainers.prepare import with_lora
-from rods.trainers.samples import Sample, loss_weights, pack
+from rods.trainers.samples import Sample
 from rods.types import Json
 
 CARD = "card.json"

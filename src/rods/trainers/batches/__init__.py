@@ -1,0 +1,1 @@
+"""From samples to what an optimiser step and a forward pass see."""

@@ -1,0 +1,184 @@
+"""Micro-batches: the samples of one forward pass, as padded rows or as a tree of common prefixes.
+
+Decodes no token, knows no model, and needs no torch.
+
+    for micro in pack(samples, max_tokens=16_384):
+        micro.padded, micro.targets, micro.advantages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rods.trainers.batches.mini import loss_weights
+from rods.trainers.batches.tree import Tree, common_prefix, grow
+from rods.trainers.samples import Estimates, Floats, Ints, Sample
+
+
+@dataclass(frozen=True, eq=False)
+class Microbatch:
+    """Samples of one forward pass. Arrays of sampled tokens run over samples, then positions.
+
+    Only the tokens that some sampled token depends on are computed (`Sample.context`).
+    """
+
+    samples: tuple[Sample, ...]
+    weights: tuple[float, ...]
+    """Loss weight of a token of each sample; see `loss_weights`."""
+    shared: bool = False
+    """Whether it is computed as a tree of common prefixes; else as right-padded rows."""
+
+    @cached_property
+    def padded(self) -> Ints:
+        """Contexts as rows, right-padded with 0; shape (B, longest)."""
+        contexts = [s.context for s in self.samples]
+        out = np.zeros((len(contexts), max(map(len, contexts))), dtype=np.int64)
+        for row, context in enumerate(contexts):
+            out[row, : len(context)] = context
+        return out
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Contexts as a tree; `places` says where each sample's tokens are."""
+        return grow([s.context for s in self.samples])
+
+    @property
+    def positions(self) -> int:
+        """Token positions that a forward pass computes."""
+        return len(self.tree.ids) if self.shared else self.padded.size
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Sample of each sampled token; shape (N,)."""
+        return np.repeat(np.arange(len(self.samples)), [s.sampled for s in self.samples])
+
+    @cached_property
+    def columns(self) -> Ints:
+        """Position whose next token is the sampled one; shape (N,)."""
+        return np.concatenate([np.flatnonzero(s.mask) - 1 for s in self.samples])
+
+    @property
+    def places(self) -> Ints:
+        """Where those positions stand in the tree; shape (N,)."""
+        pairs = zip(self.tree.places, self.samples, strict=True)
+        return np.concatenate([place[np.flatnonzero(s.mask) - 1] for place, s in pairs])
+
+    @cached_property
+    def targets(self) -> Ints:
+        """The sampled ids; shape (N,)."""
+        return np.concatenate([s.ids[s.mask] for s in self.samples])
+
+    @cached_property
+    def old(self) -> Floats:
+        """Their log-probabilities at sampling; shape (N,)."""
+        return np.concatenate([s.logprobs[s.mask] for s in self.samples])
+
+    @property
+    def reference(self) -> Floats | None:
+        """Their log-probabilities under the reference, shape (N,); None unless all are known."""
+        return _joined([s.reference for s in self.samples])
+
+    @property
+    def anew(self) -> Floats | None:
+        """Those by the trainer before the update, shape (N,); None unless all are known."""
+        return _joined([s.anew for s in self.samples])
+
+    @property
+    def advantages(self) -> Floats:
+        """Advantage of each sampled token; shape (N,)."""
+        if self.estimates is not None:
+            return self.estimates.advantages
+        return np.concatenate([s.advantages for s in self.samples])
+
+    @cached_property
+    def estimates(self) -> Estimates | None:
+        """Those of all sampled tokens, each of shape (N,); None unless all are known."""
+        known = [s.estimates for s in self.samples if s.estimates is not None]
+        if len(known) < len(self.samples):
+            return None
+        return Estimates(
+            np.concatenate([e.advantages for e in known]),
+            np.concatenate([e.returns for e in known]),
+            np.concatenate([e.values for e in known]),
+        )
+
+    @property
+    def temperatures(self) -> Floats:
+        """Sampling temperature of each sampled token; shape (N,)."""
+        return self._spread([s.temperature for s in self.samples])
+
+    @property
+    def token_weights(self) -> Floats:
+        """Loss weight of each sampled token; shape (N,)."""
+        return self._spread(self.weights)
+
+    def _spread(self, values: Sequence[float]) -> Floats:
+        return np.array(values, dtype=np.float32)[self.rows]
+
+
+def pack(
+    samples: Sequence[Sample],
+    max_tokens: int,
+    weights: Sequence[float] | None = None,
+    shared: bool = False,
+) -> list[Microbatch]:
+    """Micro-batches of at most `max_tokens` positions each; equal samples give equal batches.
+
+    Padded: longest first, so that neighbours are of similar length; rows times width counts.
+    Shared: by task, then in the order of their ids, so that neighbours have the longest common
+    prefixes; a prefix counts once. A sample longer than `max_tokens` is never cut: it forms a
+    batch of its own.
+
+    Args:
+        samples: what to pack.
+        max_tokens: positions of a batch.
+        weights: loss weight of each sample's tokens; default: the mean over all tokens.
+        shared: whether common prefixes are computed once.
+    """
+    weights = loss_weights(samples, "token") if weights is None else weights
+    bins = _by_prefix(samples, max_tokens) if shared else _by_length(samples, max_tokens)
+    return [
+        Microbatch(tuple(samples[i] for i in some), tuple(weights[i] for i in some), shared)
+        for some in bins
+    ]
+
+
+def _joined(parts: Sequence[Floats | None]) -> Floats | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
+
+
+def _by_length(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
+    sizes = [len(s.context) for s in samples]
+    bins: list[list[int]] = []
+    for index in sorted(range(len(samples)), key=lambda i: -sizes[i]):
+        if bins and (len(bins[-1]) + 1) * sizes[bins[-1][0]] <= max_tokens:
+            bins[-1].append(index)
+        else:
+            bins.append([index])
+    return bins
+
+
+def _by_prefix(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
+    contexts = [s.context for s in samples]
+    tasks = {s.task_id: None for s in samples}
+    rank = {task: n for n, task in enumerate(tasks)}
+    order = sorted(
+        range(len(samples)), key=lambda i: (rank[samples[i].task_id], contexts[i].tolist())
+    )
+    bins: list[list[int]] = []
+    used = 0
+    for index in order:
+        size = len(contexts[index])
+        extra = size - common_prefix(contexts[bins[-1][-1]], contexts[index]) if bins else size
+        if bins and used + extra <= max_tokens:
+            bins[-1].append(index)
+            used += extra
+        else:
+            bins.append([index])
+            used = size
+    return bins
