@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ import torch
 
 from rods.engines.hf import HFPolicy
 from rods.engines.kv import RowCache
+from rods.engines.runs import CALL, runs_of
 from rods.engines.storage import FIRST, KeyValues
-from rods.engines.weights import Weights
+from rods.engines.weights import Weights, packs
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.memory.plan import plan_of
 from rods.trainers.memory.shape import shape_of
@@ -183,6 +186,52 @@ def test_an_update_shows_without_a_copy() -> None:
     asyncio.run(policy.sync(None, 2))
     assert worst_difference(model, play_many(policy, 4)) < 1e-4
     assert engine_bytes(model, policy._backend._w) == 0
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_a_small_model_is_packed_and_a_large_one_is_not(
+    rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build("qwen2")  # with biases
+    if rank:
+        with_lora(model, rank, seed=0)
+    assert packs(model, CPU, torch.float32) and not packs(model, CPU, torch.bfloat16)
+    packed = Weights(model, CPU, torch.float32)
+    monkeypatch.setattr("rods.engines.weights.PACKED", 0)
+    assert not packs(model, CPU, torch.float32)
+    plain = Weights(model, CPU, torch.float32)
+    states = torch.randn(5, int(plain.layers[0].qkv.weight.shape[1]))
+    for _ in range(2):
+        for a, b in zip(packed.layers, plain.layers, strict=True):
+            assert torch.allclose(a.qkv(states), b.qkv(states), atol=1e-5)
+        before = packed.layers[0].qkv(states)
+        shake(model, 9)
+        assert torch.equal(before, packed.layers[0].qkv(states)), "nothing changes before a sync"
+        packed.sync()
+        plain.sync()
+        assert not torch.allclose(before, packed.layers[0].qkv(states), atol=1e-3)
+
+
+def test_runs_hold_each_row_once_and_little_else() -> None:
+    def read(runs: list[Any]) -> int:
+        return sum((run.end - run.begin) * run.span for run in runs)
+
+    draw = random.Random(0)
+    for _ in range(300):
+        lengths = [draw.choice((0, 30, 800)) + draw.randrange(100) for _ in range(40)]
+        rows = draw.sample(range(40), draw.randrange(1, 41))
+        runs = runs_of(rows, lengths, width=128)
+        assert all(a.end <= b.begin for a, b in pairwise(runs))
+        homes = [[run for run in runs if run.begin <= row < run.end] for row in rows]
+        assert all(len(home) == 1 for home in homes)
+        assert all(lengths[row] < home[0].span for row, home in zip(rows, homes, strict=True))
+        needed = sum(lengths[row] + 1 for row in rows)
+        assert needed <= read(runs) <= needed + len(rows) * CALL // 128
+    assert len(runs_of(range(8), [50] * 8, width=128)) == 1
+    assert [tuple(run) for run in runs_of([0, 1, 5], [40, 44, 0, 0, 0, 700], width=128)] == [
+        (0, 2, 45),
+        (5, 6, 701),
+    ]
 
 
 def test_a_copy_keeps_what_it_was_until_it_is_synced() -> None:

@@ -21,7 +21,7 @@ _WIDEST = 256
 """Numbers of a head that the kernels take at most."""
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """One pass, and what its backward pass wants to know of it."""
 
     out: Tensor
@@ -78,8 +78,8 @@ class _After(Function):
         values: Tensor,
         scale: float,
     ) -> Tensor:
-        past = _attend(query, past_keys, past_values, False, scale)
-        own = _attend(query, keys, values, True, scale)
+        past = flash(query, past_keys, past_values, False, scale)
+        own = flash(query, keys, values, True, scale)
         weight = torch.logaddexp(past.weight, own.weight)
         shares = [(part.weight - weight).exp()[..., None] for part in (past, own)]
         out = (past.out * shares[0] + own.out * shares[1]).to(query.dtype)
@@ -98,17 +98,34 @@ class _After(Function):
         return past[0] + own[0], *past[1:], *own[1:], None
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, causal: bool, scale: float) -> _Part:
+def flash(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    causal: bool = False,
+    scale: float = 1.0,
+    bias: Tensor | None = None,
+) -> Part:
+    """One pass of a flash kernel.
+
+    Args:
+        query: (batch, heads, queries, head dim).
+        keys: (batch, heads, positions, head dim).
+        values: likewise.
+        causal: query i sees the first i + 1 positions.
+        scale: what scores are multiplied with.
+        bias: what is added to them, (batch or 1, heads or 1, queries, positions); on a CPU only.
+    """
     if query.is_cuda:
         found = _ATEN._scaled_dot_product_flash_attention(
             query, keys, values, 0.0, causal, False, scale=scale
         )
         out, weight, *rest = found
-        return _Part(out, weight, tuple(rest[:6]))
+        return Part(out, weight, tuple(rest[:6]))
     out, weight = _ATEN._scaled_dot_product_flash_attention_for_cpu(
-        query, keys, values, 0.0, causal, attn_mask=None, scale=scale
+        query, keys, values, 0.0, causal, attn_mask=bias, scale=scale
     )
-    return _Part(out, weight, ())
+    return Part(out, weight, ())
 
 
 def _backward(

@@ -76,8 +76,9 @@ class HFPolicy(Engine):
             cache_bytes: what keys and values may take. The cache grows by need; where this does not
                 suffice fewer rows are in use at once. None: rows x (max_context + 1) x layers x kv
                 heads x head dim x 2 numbers.
-            share: compute with the model's own weights where device and dtype are its own. Nothing
-                may update them while something is generated.
+            share: compute with the model's own weights where device and dtype are its own (a small
+                model on a CPU keeps a packed copy all the same). Nothing may update them while
+                something is generated.
             decode: text of ids, `ChatTemplate.raw_decode`; needed where stop strings are asked for.
 
         Raises:

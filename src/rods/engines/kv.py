@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from rods.engines.attention import after, flashes
 from rods.engines.prefix import PrefixPlan, PrefixStore, attend
+from rods.engines.runs import Run, runs_of
 from rods.engines.storage import KeyValues
 from rods.engines.weights import Layer, Weights
 
@@ -277,18 +278,17 @@ class RowCache:
         for row, token in zip(rows, ids, strict=True):
             tokens[row] = token
         bases = [self._base(row) for row in range(top)]
-        # One rectangle for all rows: the longest decides its width, the bias hides what lies behind
-        # the others' lengths. Idle rows take part, so that the cache is sliced and never copied.
-        span = max(self.lengths[row] - bases[row] for row in rows) + 1
+        lengths = [length - base for length, base in zip(self.lengths, bases, strict=False)]
         # Idle rows write, too, right behind what they hold.
-        self._kept.reserve(top, max(map(int.__sub__, self.lengths[:top], bases)) + 1)
+        self._kept.reserve(top, max(lengths) + 1)
+        runs = self._runs(rows, lengths)
         positions = torch.tensor(self.lengths[:top], device=self._device)
-        own = positions - torch.tensor(bases, device=self._device)
+        own = torch.tensor(lengths, device=self._device)
         everyone = torch.arange(top, device=self._device)
         cos, sin = self._cos[positions], self._sin[positions]
-        future = torch.arange(span, device=self._device) > own[:, None]
-        bias = torch.zeros(top, 1, 1, span, device=self._device, dtype=self._dtype)
-        bias.masked_fill_(future[:, None, None], -math.inf)
+        future = torch.arange(max(run.span for run in runs), device=self._device) > own[:, None]
+        bias = torch.zeros(future.shape, device=self._device, dtype=self._dtype)
+        bias = bias.masked_fill_(future, -math.inf)[:, None, None]
         live = set(rows)
         plan = self._store.plan([self._slots[r] if r in live else None for r in range(top)])
         hidden = F.embedding(torch.tensor(tokens, device=self._device), w.embedding)
@@ -297,7 +297,7 @@ class RowCache:
             keys, values = self._kept.keys[number], self._kept.values[number]
             keys[everyone, :, own], values[everyone, :, own] = key, value
             query = query.view(top, w.kv_heads, -1, w.head_dim)
-            mixed = self._mix(number, query, bias, plan)
+            mixed = self._mix(number, query, bias, runs, plan)
             hidden = self._finish(layer, hidden, mixed.reshape(top, -1))
         for row in rows:
             self.lengths[row] += 1
@@ -305,19 +305,41 @@ class RowCache:
             hidden = hidden[torch.tensor(rows, device=self._device)]
         return self._logits(hidden)
 
-    def _mix(self, layer: int, query: Tensor, bias: Tensor, plan: PrefixPlan | None) -> Tensor:
+    def _mix(
+        self, layer: int, query: Tensor, bias: Tensor, runs: Sequence[Run], plan: PrefixPlan | None
+    ) -> Tensor:
         """Attention of one token a row to its own cache and to its shared prompt."""
-        top, span = bias.shape[0], bias.shape[-1]
-        keys = self._kept.keys[layer][:top, :, :span]
-        values = self._kept.values[layer][:top, :, :span]
+        own = [self._cached(layer, run) for run in runs]
+        if plan is None and query.is_cuda:
+            return F.scaled_dot_product_attention(query, *own[0], attn_mask=bias)
+        query = query * self._w.head_dim**-0.5
+        parts = [
+            attend(query[run.begin : run.end], *kept, bias[run.begin : run.end, ..., : run.span])
+            for run, kept in zip(runs, own, strict=True)
+        ]
+        mixed, weight = parts[0]
+        if len(mixed) < len(query):  # several runs; rows between them are idle
+            mixed, weight = torch.zeros_like(query), query.new_zeros(*query.shape[:-1], 1)
+            for run, (some, some_weight) in zip(runs, parts, strict=True):
+                mixed[run.begin : run.end], weight[run.begin : run.end] = some, some_weight
         if plan is None:
-            return F.scaled_dot_product_attention(query, keys, values, attn_mask=bias)
+            return mixed
         # Softmax over two sets of keys from the softmax over each: their weights are the sums of
         # exponentials, here as logarithms, and e^b / (e^a + e^b) = sigmoid(b - a).
-        query = query * self._w.head_dim**-0.5
-        mixed, weight = attend(query, keys, values, bias)
         shared, shared_weight = self._store.attend(layer, query, plan)
         return torch.lerp(mixed, shared, torch.sigmoid(shared_weight - weight))
+
+    def _runs(self, rows: Sequence[int], lengths: Sequence[int]) -> list[Run]:
+        """Rows that one kernel takes; a GPU has more to do with calls than with reading."""
+        if self._device.type != "cpu":
+            return [Run(0, max(rows) + 1, max(lengths[row] for row in rows) + 1)]
+        return runs_of(rows, lengths, self._w.kv_heads * self._w.head_dim)
+
+    def _cached(self, layer: int, run: Run) -> tuple[Tensor, Tensor]:
+        """Keys and values of some rows' own tokens, (rows, kv heads, span, head dim)."""
+        rows = slice(run.begin, run.end)
+        keys, values = self._kept.keys[layer], self._kept.values[layer]
+        return keys[rows, :, : run.span], values[rows, :, : run.span]
 
     def _project(
         self, layer: Layer, hidden: Tensor, cos: Tensor, sin: Tensor

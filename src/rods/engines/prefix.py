@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from rods.engines.attention import flash, flashes
 from rods.engines.storage import KeyValues
 
 
@@ -124,7 +125,20 @@ class PrefixStore:
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax attention and the log-sum-exp of its scores; the queries are already scaled."""
+    """Softmax attention and the log-sum-exp of its scores; the queries are already scaled.
+
+    Args:
+        query: (rows, heads, queries, head dim).
+        keys: (rows, heads, positions, head dim).
+        values: likewise.
+        bias: what is added to the scores, (rows, 1, 1, positions).
+
+    Returns:
+        values mixed, shaped like `query`, and (rows, heads, queries, 1).
+    """
+    if query.device.type == "cpu" and flashes(query):
+        part = flash(query, keys, values, bias=bias.expand(-1, -1, query.shape[2], -1))
+        return part.out, part.weight[..., None]
     scores = torch.matmul(query, keys.transpose(-1, -2)).add_(bias)
     top = scores.amax(-1, keepdim=True)
     shares = scores.softmax(-1)
