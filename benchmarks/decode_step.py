@@ -1,84 +1,86 @@
 """Milliseconds of a decode step of the embedded engine, with what makes it quick and without.
 
-`packed` is the engine as it is; `plain` multiplies with matrices that are not packed for the CPU;
-`one rectangle` reads all rows as wide as the longest. The cases are of the main job: few rows at a
-step's end, all of them at its start, their own tokens of two lengths. Least of twelve medians.
+A few updates of the main job run in this process, and every decode step takes the next of four
+forms in turn, so that all of them meet the same work and the same neighbours: as it is, without
+runs (all rows are read as wide as the longest), without packed matrices, and without both.
 
-    python benchmarks/decode_step.py --threads 1
+    python benchmarks/decode_step.py --updates 4
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-import statistics
+import tempfile
 import time
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
 from unittest.mock import patch
 
 import torch
-from transformers import AutoModelForCausalLM
 
 import rods
+from rods.engines import runs
 from rods.engines.kv import RowCache
 
-POLICY = Path(rods.__file__).parent / "policies" / "tiny"
-CASES = ((4, 600, 700), (10, 600, 850), (27, 500, 650), (64, 300, 300))
-"""Rows, tokens of the prompts that eight rows share, most tokens of a row's own."""
-KINDS: dict[str, dict[str, int]] = {
-    "packed": {},
-    "plain": {"rods.engines.weights.PACKED": 0},
-    "one rectangle": {"rods.engines.runs.CALL": 2**40},
+FORMS = {
+    "as it is": (True, True),
+    "without runs": (True, False),
+    "without packing": (False, True),
+    "without both": (False, False),
 }
+"""Whether matrices are packed, whether rows are parted."""
+_DECODE = RowCache.decode
 
 
-def filled(model: torch.nn.Module, rows: int, prompt: int, longest: int) -> RowCache:
-    """A cache as it is in the middle of a step: groups of eight, some much further than others."""
-    draw = random.Random(0)
+class Meter:
+    """Decodes in turns and adds up what each form took."""
 
-    def ids(count: int) -> list[int]:
-        return [draw.randrange(5, 3000) for _ in range(count)]
+    def __init__(self) -> None:
+        self._turns = cycle(FORMS)
+        self.steps = dict.fromkeys(FORMS, 0)
+        self.spent = dict.fromkeys(FORMS, 0.0)
+        self.cpu = dict.fromkeys(FORMS, 0.0)
 
-    cache = RowCache(model, 64, 2048, torch.device("cpu"), torch.float32)
-    for first in range(0, rows, 8):
-        cache.prefill([first], [ids(prompt)])
-        for row in range(first + 1, min(rows, first + 8)):
-            cache.fork(first, row, prompt - 1)
-    for row in range(rows):
-        cache.prefill([row], [ids(longest if row // 4 % 2 else longest // 3)])
-    return cache
-
-
-def milliseconds(cache: RowCache, rows: int) -> float:
-    """Of a step; the least of medians, since what else runs only ever adds."""
-    lengths = list(cache.lengths)
-    medians: list[float] = []
-    for _ in range(12):
-        times: list[float] = []
-        for _ in range(12):
-            cache.lengths[:] = lengths
-            started = time.perf_counter()
-            cache.decode(range(rows), [7] * rows)
-            times.append(time.perf_counter() - started)
-        medians.append(statistics.median(times))
-    return 1e3 * min(medians)
+    def decode(self, cache: Any, rows: Sequence[int], ids: Sequence[int]) -> torch.Tensor:
+        form = next(self._turns)
+        packs, parts = FORMS[form]
+        weights = cache._w
+        fused = [f for x in weights.layers for f in (x.qkv, x.out, x.gate_up, x.down)]
+        kept = [(f, f._packed) for f in (*fused, weights.head)]
+        for f, packed in kept:
+            f._packed = packed if packs else None
+        with patch.object(runs, "CALL", runs.CALL if parts else 2**40):
+            started, began = time.perf_counter(), time.thread_time()
+            logits = _DECODE(cache, rows, ids)
+            self.cpu[form] += time.thread_time() - began
+            self.spent[form] += time.perf_counter() - started
+        for f, packed in kept:
+            f._packed = packed
+        self.steps[form] += 1
+        return logits
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--updates", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
-    torch.set_num_threads(parser.parse_args().threads)
-    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
-    for rows, prompt, longest in CASES:
-        found: list[str] = []
-        for kind, settings in KINDS.items():
-            with ExitStack() as stack:
-                for name, value in settings.items():
-                    stack.enter_context(patch(name, value))
-                spent = milliseconds(filled(model, rows, prompt, longest), rows)
-                found.append(f"{kind} {spent:.1f} ms")
-        print(f"{rows} rows, prompt {prompt}, own {longest // 3} to {longest}: {', '.join(found)}")
+    arguments = parser.parse_args()
+    meter = Meter()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(RowCache, "decode", lambda *given: meter.decode(*given)),
+    ):
+        settings = (
+            f"updates={arguments.updates}",
+            f"model.threads={arguments.threads}",
+            "evaluation.tasks=1",
+            "evaluation.variants=0",
+        )
+        rods.train(rods.load_config("rods", "quick", settings), f"{folder}/run")
+    for form, steps in meter.steps.items():
+        spent, cpu = 1e3 * meter.spent[form] / steps, 1e3 * meter.cpu[form] / steps
+        print(f"{form}: {spent:.1f} ms, {cpu:.1f} processor ms of this thread ({steps} steps)")
 
 
 if __name__ == "__main__":
