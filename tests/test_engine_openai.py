@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from policy_server import TEMPLATE, Scripted, letters, local, policy_server, remote, serving
-from rods.assemble.refusals import require_trainable
 from rods.cli.serve_policy import serve_policy
 from rods.config import parse_config
+from rods.engines import require_trainable
 from rods.engines.hf import HFPolicy
 from rods.engines.openai import OpenAIEngine
 from rods.errors import ConfigError, PolicyError

@@ -12,7 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,9 @@ import pytest
 import torch
 
 import rods
+from policy_server import serving
 from pool_cases import FakeQueue
+from rods.cli.serve_policy import _app as served
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, StoreError
@@ -28,7 +30,7 @@ from rods.reward import Score
 from rods.store import RunDirectory
 from rods.trainers.hosted import Dealt
 from rods.trainers.samples import to_sample
-from rods.trajectory import Group
+from rods.trajectory import Group, Trajectory
 from worker_cases import ThreadProcess
 
 pytestmark = [
@@ -257,10 +259,42 @@ def wait_for(path: Path, running: subprocess.Popen[bytes], seconds: float = 500.
     time.sleep(0.5)  # it is written last
 
 
-def test_two_processes_play_what_one_plays(trained: Trained, tmp_path: Path) -> None:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[list[str]]:
+    """Settings of an engine behind HTTP, which gets its weights as files."""
+    how = {"device": "cpu", "dtype": "float32"}
+    with serving(served("tiny", rows=4, context=2048, how=how, key="")) as url:
+        yield [
+            *("engine.name=openai", f"engine.url={url}"),
+            *("engine.weights=folder", f"engine.folder={tmp_path}"),
+        ]
+
+
+def test_a_server_plays_what_the_engine_in_process_plays(
+    trained: Trained, server: list[str], tmp_path: Path
+) -> None:
+    made = train(tmp_path / "out", small(*server))
+    assert len(made.batches) == STEPS
+    for theirs, ours in zip(made.batches, trained.batches, strict=True):
+        assert [d.task.id for d in theirs.dealt] == [d.task.id for d in ours.dealt]
+        for one, other in zip(theirs.groups, ours.groups, strict=True):
+            for a, b in zip(one.trajectories, other.trajectories, strict=True):
+                assert [s.ids for s in a.spans] == [s.ids for s in b.spans]
+                assert sampled(a) == pytest.approx(sampled(b), abs=1e-4)
+
+
+def sampled(trajectory: Trajectory) -> list[float]:
+    return [p for span in trajectory.spans for p in span.logprobs or ()]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_two_processes_play_what_one_plays(
+    behind: bool, trained: Trained, server: list[str], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words = [sys.executable, *launcher, *command(out, "--updates", "2")]
+    more = [f"--{setting}" for setting in server] if behind else []
+    words = [sys.executable, *launcher, *command(out, "--updates", "2", *more)]
     made = subprocess.run(words, capture_output=True, text=True, timeout=900, env=environment())
     assert made.returncode == 0, made.stderr
     both = visits(out / "checkpoint-2", tmp_path)
@@ -288,7 +322,7 @@ def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: P
         (["train.advantage=gae", "train.credit=trajectory"], 'train.advantage = "gae"'),
         (["train.correction.method=truncated"], "truncated"),
         (["rollout.schedule=pipelined"], "rollout.schedule"),
-        (["engine.name=vllm"], "engine.name"),
+        (["engine.name=openai", "engine.url=http://127.0.0.1:1/v1"], "fixed weights"),
         (["updates=0"], "updates = 0"),
     ],
 )

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from rods.assemble.engines import engine_within, template_of
-from rods.assemble.refusals import grows, require_named, require_tasks, require_trainable
+from rods.assemble.refusals import grows, require_named, require_tasks
 from rods.assemble.tasks import Sides, held_out_tasks, sides_of
 from rods.config import RunConfig, Start
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
+from rods.engines import require_trainable
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted

@@ -17,7 +17,6 @@ from rods.engines import engine_factory
 from rods.env import Environment, QuestionSource
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, TaskError
-from rods.policy import Engine
 from rods.report.trackers import packages_of
 from rods.rewards import get_reward
 from rods.rewards.calls.single import SingleStepReward, wanted_of
@@ -129,22 +128,6 @@ def _made_again(environment: Environment, task: Task) -> bool:
         return environment.another(task, random.Random(0)) is not None
     except (TaskError, ConfigError):  # the writer turns such a task down, too
         return False
-
-
-def require_trainable(config: RunConfig, engine: Engine) -> None:
-    """Raises `ConfigError` for an engine from which nothing can be learned."""
-    if engine.capabilities.weights == "fixed":
-        raise ConfigError(
-            f'engine.name = "{config.engine.name}": its weights never change, so it can only be '
-            "evaluated (rods eval). To train, set engine.weights to a way that its server has: "
-            "docs/engines.md."
-        )
-    if config.rollout.top_p < 1 and not engine.capabilities.top_p:
-        raise ConfigError(
-            f"rollout.top_p = {config.rollout.top_p:g}: the log-probabilities of "
-            f'engine.name = "{config.engine.name}" are then those within the nucleus, with which '
-            "a trainer cannot compare its own. Set it to 1 for training."
-        )
 
 
 def require_single_steps(config: RunConfig, tasks: Sequence[Task]) -> None:

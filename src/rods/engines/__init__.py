@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from rods.config import RunConfig
 from rods.engines.options import EngineOptions
+from rods.errors import ConfigError
 from rods.policy import Engine
 from rods.registry import Registry, require, takes
 
@@ -41,3 +43,19 @@ def make_engine(options: EngineOptions) -> Engine:
     engine = engine_factory(name)(options)
     require("engine.name", name, engine, Engine)
     return cast("Engine", engine)
+
+
+def require_trainable(config: RunConfig, engine: Engine) -> None:
+    """Raises `ConfigError` for an engine from which nothing can be learned."""
+    if engine.capabilities.weights == "fixed":
+        raise ConfigError(
+            f'engine.name = "{config.engine.name}": its weights never change, so it can only be '
+            "evaluated (rods eval). To train, set engine.weights to a way that its server has: "
+            "docs/engines.md."
+        )
+    if config.rollout.top_p < 1 and not engine.capabilities.top_p:
+        raise ConfigError(
+            f"rollout.top_p = {config.rollout.top_p:g}: the log-probabilities of "
+            f'engine.name = "{config.engine.name}" are then those within the nucleus, with which '
+            "a trainer cannot compare its own. Set it to 1 for training."
+        )

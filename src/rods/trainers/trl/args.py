@@ -101,7 +101,8 @@ def require_known(config: RunConfig) -> None:
         and train.clip_low < 1,
         f'rollout.schedule = "{config.rollout.schedule}"': config.rollout.schedule
         != "asynchronous",
-        f'engine.name = "{config.engine.name}"': config.engine.name not in ("auto", "hf"),
+        'engine.name = "openai" with fixed weights': config.engine.name == "openai"
+        and config.engine.weights in ("", "fixed"),
         "evaluation.every": config.evaluation.every > 0,
     }
     asked = [name for name, wrong in missing.items() if wrong]
@@ -124,7 +125,7 @@ def require_same(config: RunConfig, args: Any) -> None:
         ),
         "temperature (rollout.temperature)": (args.temperature, rollout.temperature),
         "top_p (rollout.top_p)": (args.top_p, rollout.top_p),
-        "use_vllm": (args.use_vllm, False),
+        'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
         "scale_rewards (advantages are those of train.advantage)": (args.scale_rewards, "group"),
         "eval_strategy (rods eval plays a checkpoint)": (args.eval_strategy, "no"),
     }

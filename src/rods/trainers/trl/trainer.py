@@ -23,7 +23,8 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 from transformers import TrainerCallback
 
-from rods.engines.hf import generation_stops, make_hf
+from rods.engines import make_engine, require_trainable
+from rods.engines.hf import generation_stops
 from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.infra.files import write_atomic
@@ -43,6 +44,8 @@ STATE = "rods.pt"
 """Our state in each of TRL's checkpoints."""
 LIVE = "rods"
 """Folder of the live files, in TRL's output folder."""
+SERVED = ("openai", "vllm")
+"""Engines that are a server, which has one copy of the weights for all processes."""
 
 try:
     _trl: Any = importlib.import_module("trl")
@@ -152,15 +155,21 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         return made[0]
 
     def _play(self, dealt: Sequence[Dealt], version: int) -> list[Group]:
-        """All groups, played by all processes alike and known to all."""
-        ranks, rank = self.accelerator.num_processes, self.accelerator.process_index
+        """All groups, known to all processes.
+
+        Each plays its share with its own weights; before a server, the first one plays them all.
+        """
+        served = self._run.config.engine.name in SERVED
+        players = 1 if served else self.accelerator.num_processes
+        rank, mine = self.accelerator.process_index, list[Group]()
         with self._whole_model() as model:
-            if not self._run.begun:
-                self._begin(model)
-            adapters = hasattr(model, "peft_config")
-            mine = self._run.play(dealt[rank::ranks], ModelWeights(model, adapters), version)
+            if rank < players:
+                if not self._run.begun:
+                    self._begin(model)
+                adapters = hasattr(model, "peft_config")
+                mine = self._run.play(dealt[rank::players], ModelWeights(model, adapters), version)
         played = gather_object(mine)
-        order = [i for other in range(ranks) for i in range(other, len(dealt), ranks)]
+        order = [i for other in range(players) for i in range(other, len(dealt), players)]
         return [group for _, group in sorted(zip(order, played, strict=True), key=lambda p: p[0])]
 
     @contextmanager
@@ -176,8 +185,14 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         template = ChatTemplate(self.processing_class, generation_stops(model))
         device, half = str(self.accelerator.device), self.args.bf16 and not self.args.use_cpu
         # A copy of the weights: the optimiser and its wrappers hold the model's own.
-        options = EngineOptions(self._run.config, template, model, device, half, None, share=False)
-        self._run.begin(make_hf(options), template)
+        config = self._run.config
+        if config.engine.name == "auto":
+            settings = config.engine.model_copy(update={"name": "hf"})
+            config = config.model_copy(update={"engine": settings})
+        options = EngineOptions(config, template, model, device, half, None, share=False)
+        engine = make_engine(options)
+        require_trainable(config, engine)
+        self._run.begin(engine, template)
 
     def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:
         """TRL's batch, with the masks and advantages of our samples."""
