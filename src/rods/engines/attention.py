@@ -117,6 +117,7 @@ def flash(
         bias: what is added to them, (batch or 1, heads or 1, queries, positions); on a CPU only.
     """
     if query.is_cuda:
+        assert bias is None, "flash kernels of a GPU take no bias"
         found = _ATEN._scaled_dot_product_flash_attention(
             query, keys, values, 0.0, causal, False, scale=scale
         )

@@ -65,8 +65,8 @@ def _strange_adapter(module: Any) -> bool:
 def packs(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether matrices are packed: one layout of oneDNN for all numbers of rows.
 
-    Torch's product packs a matrix anew in every call, which is most of what it does for few rows.
-    Packed, a decode step's products take a third of the time; a large model would pay with memory.
+    Torch's product packs a matrix anew in every call, which for few rows is much of what it does
+    (`benchmarks/decode_step.py`). A large model would pay for it with memory.
     """
     fits = 4 * sum(p.numel() for p in model.parameters()) <= PACKED
     able = torch.backends.mkldnn.is_available() and hasattr(_MKLDNN, "_linear_pointwise")
