@@ -4,8 +4,9 @@
 
 Prints, over all judgements of the runs: the mean variance of rewards within a group inside the
 boundary against outside of it (paper: 2.0 to 2.2 times); mean rewards of new variants at their
-first judgement (paper: 0.25 to 0.75); by how much a task's mean reward moved until it was judged
-again, and how many updates later that was (paper: pass@16 less than 0.10 in about 13 steps);
+first judgement (paper: 0.25 to 0.75); how many of the tasks that could be seeds became some, in
+the first and the second half of the updates; by how much a task's mean reward moved until it was
+judged again, and how many updates later that was (paper: pass@16 less than 0.10 in about 13 steps);
 groups without variance in the first and the last quarter of the updates; how many tasks were
 played, and from how many original ones their variants came, where the run folder has its buffer
 (exp of the entropy: as many as if all were used alike).
@@ -56,10 +57,27 @@ def landing(steps: Sequence[dict[str, Any]]) -> str:
     low, high = BETWEEN
     between = statistics.fmean(low <= m <= high for m in means)
     boundary = statistics.fmean(j["region"] == "boundary" for j in first)
+    variance = statistics.fmean(j["variance"] for j in first)
     return (
         f"{len(first)} new variants judged: median mean reward {statistics.median(means):.2f}, "
-        f"{between:.0%} between {low} and {high}, {boundary:.0%} on the boundary"
+        f"{between:.0%} between {low} and {high}, {boundary:.0%} on the boundary, mean variance "
+        f"{variance:.4f}"
     )
+
+
+def selection(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
+    """What there was to choose: of tasks that could be seeds, how many became some, by half."""
+    chosen, could = [0, 0], [0, 0]
+    for steps in runs:
+        last = {s["epoch"]: s for s in steps if "seed_emitted" in s.get("buffer", {})}
+        for step in last.values():
+            meters, late = step["buffer"], 2 * step["step"] > steps[-1]["step"]
+            chosen[late] += int(meters["seed_emitted"])
+            could[late] += int(meters["seed_emitted"] + meters["quota_filtered"])
+    if not all(could):
+        return "no seeds were chosen"
+    early, late = (f"{n} of {of} ({n / of:.0%})" for n, of in zip(chosen, could, strict=True))
+    return f"of tasks that could be seeds, chosen: first half {early}, second half {late}"
 
 
 def movement(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
@@ -121,7 +139,8 @@ def main() -> None:
     folders = parser.parse_args().runs
     runs = [steps_of(run) for run in folders]
     together = [step for steps in runs for step in steps]
-    for line in (variances(together), landing(together), movement(runs), quarters(runs)):
+    lines = (variances(together), landing(together), selection(runs), movement(runs))
+    for line in (*lines, quarters(runs)):
         print(line)
     for folder, steps in zip(folders, runs, strict=True):
         print(breadth(folder, steps))
