@@ -383,7 +383,7 @@ def test_what_was_in_flight_at_a_kill_is_drawn_again(ahead_folder: Path, tmp_pat
 def test_a_lost_group_is_played_again_and_the_last_step_is_filled(tmp_path: Path) -> None:
     out, marker = tmp_path / "out", tmp_path / "failed"
     few = ["--env.train_tasks", "5", "--updates", "9"]
-    one = ["--stages", '[{name="all", epochs=1, expand=false}]']
+    one = ["--stages", '[{name="all", epochs=1, expand=true}]']
     steps = train(out, *AHEAD, *few, *one, RODS_FAIL_ONCE=str(marker))
     drawn = draws_of(steps)
     assert [len(step.dealt) for step in steps.values()] == [2, 2, 1]
