@@ -106,7 +106,7 @@ def command(folder: Path, *more: str) -> list[str]:
     return [*words, *(f"--{text}" for text in SMALL), *ON_A_CPU, *more]
 
 
-def environment(watched: Path | None = None) -> dict[str, str]:
+def environment(watched: Path | None = None, **more: str) -> dict[str, str]:
     here = Path(__file__).parent
     known = os.environ.get("PYTHONPATH", "")
     own = {
@@ -122,7 +122,7 @@ def environment(watched: Path | None = None) -> dict[str, str]:
     if watched is not None:
         watched.mkdir(parents=True, exist_ok=True)
         own["RODS_WATCH"] = str(watched)
-    return {**os.environ, **own}
+    return {**os.environ, **own, **more}
 
 
 def steps_of(watched: Path) -> dict[int, Step]:
@@ -130,11 +130,14 @@ def steps_of(watched: Path) -> dict[int, Step]:
     return {int(f.stem[5:]): Step(**pickle.loads(f.read_bytes())) for f in files}
 
 
-def train(folder: Path, *more: str) -> dict[int, Step]:
+def train(folder: Path, *more: str, **variables: str) -> dict[int, Step]:
     """A whole training; its steps by number."""
     watched = folder.with_suffix(".watched")
     made = subprocess.run(
-        command(folder, *more), capture_output=True, text=True, env=environment(watched)
+        command(folder, *more),
+        capture_output=True,
+        text=True,
+        env=environment(watched, **variables),
     )
     assert made.returncode == 0, (made.stdout + made.stderr)[-6000:]
     return steps_of(watched)
@@ -148,6 +151,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> dict[int, Step]:
     return train(folder)
+
+
+AHEAD = ["--rollout.schedule", "pipelined"]
+"""verl's mode `colocate_async`, one update behind at most."""
+
+
+@pytest.fixture(scope="module")
+def ahead_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("ahead") / "out"
+
+
+@pytest.fixture(scope="module")
+def ahead(ahead_folder: Path) -> dict[int, Step]:
+    return train(ahead_folder, *AHEAD, RODS_SLOW="1.0")
+
+
+@pytest.fixture(params=["trained", "ahead"])
+def either(request: pytest.FixtureRequest) -> dict[int, Step]:
+    """A training in turn, or one whose rollouts go ahead."""
+    steps: dict[int, Step] = request.getfixturevalue(request.param)
+    return steps
 
 
 def require_injection(steps: Mapping[int, Step]) -> None:
@@ -174,9 +198,9 @@ def test_without_replay_the_contract_is_broken(tmp_path: Path) -> None:
         require_injection(fixed)
 
 
-def test_invariant_1_masks_are_exact_token_by_token(trained: dict[int, Step]) -> None:
+def test_invariant_1_masks_are_exact_token_by_token(either: dict[int, Step]) -> None:
     inserted = 0
-    for step in trained.values():
+    for step in either.values():
         table = step.table
         assert len(step.played) == 2 * K
         for i, trajectory in step.played:
@@ -197,9 +221,9 @@ def test_invariant_1_masks_are_exact_token_by_token(trained: dict[int, Step]) ->
     assert inserted > 50, "the environment spoke within responses"
 
 
-def test_rewards_and_advantages_are_those_of_the_recipe(trained: dict[int, Step]) -> None:
+def test_rewards_and_advantages_are_those_of_the_recipe(either: dict[int, Step]) -> None:
     informative = 0
-    for step in trained.values():
+    for step in either.values():
         batch = _collected(step)
         samples = {(step.groups[s.group].task.id, s.member): s for s in batch.samples}
         values = {
@@ -307,6 +331,65 @@ def wait_for(out: Path, step: int, running: subprocess.Popen[bytes], seconds: fl
     while not (tracker.exists() and int(tracker.read_text() or 0) >= step):
         assert running.poll() is None and time.monotonic() < end, tracker
         time.sleep(0.2)
+
+
+def draws_of(steps: Mapping[int, Step]) -> list[tuple[str, int]]:
+    return [(d.task.id, d.epoch) for step in steps.values() for d in step.dealt]
+
+
+def test_rollouts_that_go_ahead_are_one_update_behind_at_most(ahead: dict[int, Step]) -> None:
+    assert list(ahead) == [1, 2, 3, 4, 5]
+    behind = [
+        number - 1 - group.policy_version for number, step in ahead.items() for group in step.groups
+    ]
+    assert len(behind) == 2 * STEPS and set(behind) == {0, 1}, behind
+    drawn = draws_of(ahead)
+    assert len(set(drawn)) == len(drawn), "no draw is trained on twice"
+    require_injection(ahead)
+    mixed = [
+        trajectory
+        for step in ahead.values()
+        for _, trajectory in step.played
+        if len({span.version for span in trajectory.spans if span.sampled}) > 1
+    ]
+    assert mixed, "trajectories go on under new weights"
+
+
+def test_what_was_in_flight_at_a_kill_is_drawn_again(ahead_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen(
+            command(out, *AHEAD),
+            stdout=log,
+            stderr=log,
+            env=environment(tmp_path / "killed"),
+            start_new_session=True,
+        )
+        wait_for(out, 2, running)
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+    time.sleep(10.0)  # as above
+    resumed = train(out, *AHEAD)
+    first = min(resumed)
+    assert first in (3, 4) and max(resumed) == STEPS
+    before = {n: step for n, step in steps_of(tmp_path / "killed").items() if n < first}
+    drawn = draws_of({**before, **resumed})
+    assert len(drawn) == 2 * STEPS and len(set(drawn)) == len(drawn)
+    last = visits(out / f"global_step_{STEPS}", tmp_path)
+    judged = [(row[2], row[0]) for row in last if row[3] == "done"]
+    assert sorted(judged) == sorted(drawn), "the pool knows all that was trained on, once"
+
+
+def test_a_lost_group_is_played_again_and_the_last_step_is_filled(tmp_path: Path) -> None:
+    out, marker = tmp_path / "out", tmp_path / "failed"
+    few = ["--env.train_tasks", "5", "--updates", "9"]
+    one = ["--stages", '[{name="all", epochs=1, expand=true}]']
+    steps = train(out, *AHEAD, *few, *one, RODS_FAIL_ONCE=str(marker))
+    drawn = draws_of(steps)
+    assert [len(step.dealt) for step in steps.values()] == [2, 2, 1]
+    assert len(set(drawn)) == 5, "five tasks, once each, then the training ends"
+    assert marker.read_text() in {f"{epoch}:{task}" for task, epoch in drawn}
+    assert (out / "global_step_3" / "data.pt").exists()
 
 
 PPO = [

@@ -8,6 +8,7 @@ other.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from verl.workers.rollout import base
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry, TokenOutput
 
-from verl_watch import watch
+from verl_watch import fail_once, watch
 
 NAME = "rods_cpu"
 BOTH = ["fsdp", "fsdp2"]
@@ -47,11 +48,28 @@ class Server:
 
         self.model, tokenizer = load_model(ModelSettings(name=path, threads=1))
         self.engine = HFPolicy(self.model, tokenizer, rows=16, max_context=longest)
-        self.step = 0
+        self.step = self.aborts = self.running = 0
+        self.goes, self.idle = asyncio.Event(), asyncio.Event()
+        self.goes.set()
 
     async def generate(
         self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> TokenOutput:
+        await asyncio.sleep(float(os.environ.get("RODS_SLOW", "0")))
+        await self.goes.wait()
+        self.running += 1
+        self.idle.clear()
+        try:
+            return await self.sample(request_id, prompt_ids, sampling_params)
+        finally:
+            self.running -= 1
+            if not self.running:
+                self.idle.set()
+
+    async def sample(
+        self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any]
+    ) -> TokenOutput:
+        aborts = self.aborts
         session = self.engine.open(int(request_id), prompt_ids)
         made = await session.generate(
             prompt_ids,
@@ -61,13 +79,25 @@ class Server:
             sampling_params["top_p"],
         )
         session.close()
+        # An abort takes the second half back: the engine here cannot be broken off in between.
+        broken = self.aborts > aborts and len(made.ids) > 1
+        kept = len(made.ids) // 2 if broken else len(made.ids)
         return TokenOutput(
-            token_ids=list(made.ids),
-            log_probs=list(made.logprobs),
-            stop_reason="completed",
+            token_ids=list(made.ids[:kept]),
+            log_probs=list(made.logprobs[:kept]),
+            stop_reason="aborted" if broken else "completed",
             num_preempted=0,
             extra_fields={"global_steps": self.step},
         )
+
+    async def abort_all_requests(self, **_: Any) -> None:
+        self.aborts += 1
+        self.goes.clear()
+        if self.running:
+            await self.idle.wait()
+
+    async def resume_generation(self, **_: Any) -> None:
+        self.goes.set()
 
     async def load(self, weights: dict[str, torch.Tensor], step: int | None) -> None:
         self.model.load_state_dict(weights, strict=False)
@@ -77,7 +107,7 @@ class Server:
     async def nothing(self, **_: Any) -> None:
         pass
 
-    wake_up = sleep = abort_all_requests = resume_generation = clear_kv_cache = nothing
+    wake_up = sleep = clear_kv_cache = nothing
     release_kv_cache = resume_kv_cache = start_profile = stop_profile = nothing
 
 
@@ -109,6 +139,9 @@ base._ROLLOUT_REGISTRY[(NAME, "async")] = "verl_server.Adapter"
 
 if "RODS_WATCH" in os.environ and "rods.trainers.verl.trainer" in sys.modules:  # task runner
     watch(Path(os.environ["RODS_WATCH"]))
+
+if "RODS_FAIL_ONCE" in os.environ:
+    fail_once(Path(os.environ["RODS_FAIL_ONCE"]))
 
 
 def without_flash(**options: Any) -> Any:

@@ -49,3 +49,18 @@ def watch(folder: Path) -> None:
 
     HostedRun.judge = judged  # type: ignore[method-assign]
     CurriculumTrainer._update_actor = updated  # type: ignore[method-assign]
+
+
+def fail_once(marker: Path) -> None:
+    """Let one trajectory die as a bug would, the first that is played; in agent workers."""
+    from rods.trainers.verl.agent import CurriculumAgentLoop
+
+    run = CurriculumAgentLoop.run
+
+    async def failing(loop: Any, sampling_params: dict[str, Any], **row: Any) -> Any:
+        if row["ticket"] and not marker.exists():
+            marker.write_text(row["ticket"])
+            raise RuntimeError("a trajectory that dies for the test")
+        return await run(loop, sampling_params, **row)
+
+    CurriculumAgentLoop.run = failing  # type: ignore[method-assign]

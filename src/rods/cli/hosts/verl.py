@@ -39,8 +39,10 @@ def verl(
     if model:
         asked.append(f"model.name={json.dumps(model)}")
     config = load_config(recipe, profile or (FULL if model else SMALL), asked)
+    from rods.assemble.refusals import require_named
     from rods.trainers.verl.config import compose
 
+    require_named(config)  # here, not minutes later in a process of Ray's
     cfg = compose(config, folder, theirs, nodes, gpus)
     if dry_run:
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)

@@ -278,6 +278,11 @@ class ServerSession:
                         logprobs[:end],
                     )
                     break
-        version = output.extra_fields.get("global_steps")
-        mine = self._policy.version if version is None else int(version)
-        return Completion(tuple(sampled), tuple(logprobs), finish, mine)
+        return Completion(tuple(sampled), tuple(logprobs), finish, self._version_of(output))
+
+    def _version_of(self, output: Any) -> int:
+        """Of the weights that began a generation; verl's asynchronous modes may finish it by later
+        ones.
+        """
+        told = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
+        return next((int(step) for step in told if step is not None), self._policy.version)

@@ -1,7 +1,8 @@
-"""A recipe as verl's configuration, and what verl cannot take over of one.
+"""A recipe as verl's configuration.
 
-Owns the table of names. Everything else of verl's configuration stays as verl has it; overrides in
-its own form (Hydra's) come last and win, unless they contradict the recipe.
+Owns the table of names; what cannot be taken over is refused in `checks.py`. Everything else of
+verl's configuration stays as verl has it; overrides in its own form (Hydra's) come last and win,
+unless they contradict the recipe.
 
     cfg = compose(config, "runs/verl", ["actor_rollout_ref.rollout.name=sglang"], nodes=4)
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from rods.config import RunConfig
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 from rods.trainers.loading import BUNDLED
+from rods.trainers.verl.checks import require_accepted, require_known, require_same
+from rods.trainers.verl.modes import of_schedule
 from rods.trainers.verl.rows import AGENT
 
 ESTIMATOR = "rods"
@@ -73,25 +76,8 @@ def compose(
     cfg.rods = {**ours, "settings": config.model_dump_json().replace("$", "\\u0024")}
     omegaconf.set_struct(cfg, True)
     require_same(config, cfg)
-    _check(cfg, errors.HydraException)
+    require_accepted(cfg, errors.HydraException)
     return cfg
-
-
-def _check(cfg: Any, refusal: type[Exception]) -> None:
-    """Let verl look at it; raises `ConfigError`."""
-    utils: Any = importlib.import_module("verl.trainer.ppo.utils")
-    checks: Any = importlib.import_module("verl.utils.config")
-    importlib.import_module("verl.utils.device").auto_set_device(cfg)
-    try:
-        checks.validate_config(
-            config=cfg,
-            use_reference_policy=utils.need_reference_policy(cfg),
-            use_critic=utils.need_critic(cfg),
-        )
-        checks.omega_conf_to_dataclass(cfg.actor_rollout_ref.rollout)
-        checks.omega_conf_to_dataclass(cfg.algorithm)
-    except (AssertionError, ValueError, TypeError, refusal) as error:
-        raise ConfigError(f"verl refuses the configuration: {error}") from error
 
 
 def _word(value: object) -> str:
@@ -107,6 +93,7 @@ def given_to(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[str,
         **_of_actor(config),
         **_of_algorithm(config),
         **_of_trainer(config, folder, nodes, gpus),
+        **of_schedule(config),
     }
 
 
@@ -239,60 +226,3 @@ def _of_trainer(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[s
             own[f"actor_rollout_ref.{role}.fsdp_config.fsdp_size"] = gpus
         own["transfer_queue.backend.SimpleStorage.num_data_storage_units"] = 8 * nodes
     return own
-
-
-def require_known(config: RunConfig) -> None:
-    """Refuse settings that verl would leave out; raises `ConfigError`."""
-    train = config.train
-    in_reward = bool(train.kl) and train.kl_in == "reward"
-    missing = {
-        'train.kl_in = "reward" without train.advantage = "gae"': in_reward
-        and train.advantage != "gae",
-        "train.mask_env_tokens = false": not train.mask_env_tokens,
-        "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
-        "train.filtering.redraw": train.filtering.redraw > 0,
-        'train.schedule = "cosine" without updates': train.schedule == "cosine"
-        and not config.updates,
-        f'rollout.schedule = "{config.rollout.schedule}"': config.rollout.schedule
-        != "asynchronous",
-        f'engine.name = "{config.engine.name}" (verl has servers of its own)': config.engine.name
-        not in ("auto", "vllm"),
-        "trajectories": config.trajectories > 0,
-        "evaluation.every": config.evaluation.every > 0,
-    }
-    asked = [name for name, wrong in missing.items() if wrong]
-    if asked:
-        raise ConfigError(
-            f"inside verl there is nothing for {', '.join(asked)}. Change it, or train with "
-            "`rods train`."
-        )
-
-
-def require_same(config: RunConfig, cfg: Any) -> None:
-    """Refuse overrides that say otherwise than the settings; raises `ConfigError`."""
-    rollout = config.rollout
-    same: Mapping[str, object] = {
-        "data.train_batch_size": rollout.tasks_per_step,
-        "data.dataloader_num_workers": 0,
-        "data.shuffle": False,
-        "data.custom_cls.path": "pkg://rods.trainers.verl.data",
-        "actor_rollout_ref.rollout.n": rollout.k,
-        "actor_rollout_ref.rollout.temperature": rollout.temperature,
-        "actor_rollout_ref.rollout.top_p": rollout.top_p,
-        "actor_rollout_ref.rollout.calculate_log_probs": True,
-        "algorithm.filter_groups.enable": False,
-        "trainer.use_v1": True,
-        "trainer.v1.trainer_mode": "sync",
-        "trainer.v1.sampler.sync_refill_failed_groups": False,
-        "trainer.total_epochs": 1,
-        "trainer.test_freq": -1,
-        "trainer.val_before_train": False,
-    }
-    select: Any = importlib.import_module("omegaconf").OmegaConf.select
-    found = {key: select(cfg, key) for key in same}
-    wrong = [f"{k}={found[k]}, expected {same[k]}" for k in same if found[k] != same[k]]
-    if wrong:
-        raise ConfigError(
-            f"these overrides contradict the settings, or ask for what the adapter has not: "
-            f"{'; '.join(wrong)}. Change the settings (--rollout.k, ...), or leave them out."
-        )

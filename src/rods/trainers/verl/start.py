@@ -78,13 +78,15 @@ def _runner(hosted: Hosted) -> Any:
     class CurriculumRunner(base):
         def run(self, config: Any) -> None:
             registry: Any = importlib.import_module("verl.trainer.ppo.v1.trainer_base")
-            trainer = importlib.import_module(f"{__package__}.trainer").CurriculumTrainer
+            trainers = importlib.import_module(f"{__package__}.trainer")
+            mode = str(config.trainer.v1.trainer_mode)
             settings = parse_config(json.loads(config.rods.settings), "rods.settings")
             # The synthesis worker is a process of its own: what it finds by itself is any Ray.
             os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
             with hosted(settings) as run:
-                # By its own name: verl asks for the mode "sync" by that word in many places.
-                registry.TRAINER_REGISTRY["sync"] = partial(trainer, run)
+                # By its own name: verl asks for its modes by their words in many places.
+                trainer = trainers.trainer_over(mode)
+                registry.TRAINER_REGISTRY[mode] = partial(trainer, run)
                 super().run(config)
 
     return ray.remote(num_cpus=1)(CurriculumRunner)

@@ -4,7 +4,7 @@ Owns what happens between verl's sampling and its update: trajectories become gr
 score them, the boundary sees them, and rewards, masks and advantages of the recipe go where verl
 reads them. Log-probabilities, critic, losses, weight transfer and checkpoints stay verl's.
 
-    trainer = CurriculumTrainer(run, config)        # verl makes it: see start.py
+    trainer = trainer_over("sync")(run, config)     # verl makes it: see start.py
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from rods.trainers.collect import Batch
 from rods.trainers.hosted import Dealt, HostedRun
 from rods.trainers.samples import HostRow, host_row
 from rods.trainers.verl.config import ESTIMATOR
+from rods.trainers.verl.flight import Flight
+from rods.trainers.verl.modes import SYNC
 from rods.trainers.verl.rows import TICKET, TRAJECTORY
 from rods.trajectory import Group, Trajectory
 from rods.trajectory_codec import from_json
@@ -31,7 +33,15 @@ from rods.trajectory_codec import from_json
 _queue: Any = importlib.import_module("transfer_queue")
 _tensordict: Any = importlib.import_module("tensordict")
 _algorithms: Any = importlib.import_module("verl.trainer.ppo.core_algos")
-_PPOTrainerSync: Any = importlib.import_module("verl.trainer.ppo.v1.trainer_sync").PPOTrainerSync
+_trainers: Any = importlib.import_module("verl.trainer.ppo.v1")
+_PPOTrainer: Any = _trainers.PPOTrainer
+PARTITION = "train"
+"""verl's name of the queue's part that is trained on."""
+
+
+def trainer_over(mode: str) -> Any:
+    """The class of our trainer over verl's trainer of a mode (`trainer.v1.trainer_mode`)."""
+    return type("CurriculumTrainer", (CurriculumTrainer, _trainers.get_trainer_cls(mode)), {})
 
 
 class Played(NamedTuple):
@@ -41,8 +51,8 @@ class Played(NamedTuple):
     trajectory: Trajectory
 
 
-class CurriculumTrainer(_PPOTrainerSync):
-    """verl's synchronous trainer whose tasks follow the policy."""
+class CurriculumTrainer(_PPOTrainer):
+    """Any of verl's trainers, whose tasks follow the policy; see `trainer_over`."""
 
     def __init__(self, run: HostedRun, config: Any) -> None:
         """Make verl's trainer; tasks and rewards are the run's."""
@@ -51,6 +61,7 @@ class CurriculumTrainer(_PPOTrainerSync):
         """What the update trains on, by key; of the last step."""
         self._keys: Sequence[str] = ()
         self._learns = True
+        self._flight = Flight()
         _algorithms.ADV_ESTIMATOR_REGISTRY[ESTIMATOR] = self._advantages_of
         super().__init__(config)
 
@@ -59,6 +70,48 @@ class CurriculumTrainer(_PPOTrainerSync):
         self.train_dataset.bind(
             self._run, Path(self.config.rods.folder), lambda: self.global_steps - 1
         )
+
+    @property
+    def _waits(self) -> bool:
+        """Whether a step waits for all that it drew."""
+        return self.trainer_mode == SYNC
+
+    def _load_checkpoint(self) -> None:
+        """Go on from verl's checkpoint; what was in flight then is drawn again."""
+        super()._load_checkpoint()
+        if self._restored_tq_prompt_count:
+            held = (_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
+            _queue.kv_clear(keys=list(held), partition_id=PARTITION)
+            self._restored_tq_prompt_count = 0
+
+    # -- before the rollouts ----------------------------------------------------------------
+
+    def _next_train_batch(self, num_prompts: int | None = None) -> Any:
+        """Rows of the next draws; first of all those that verl lost."""
+        if not self._waits:
+            self._draw_again()
+        return super()._next_train_batch(num_prompts)
+
+    def _draw_again(self) -> None:
+        """Draws whose groups verl threw away because a trajectory's world or server failed."""
+        tags = (_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
+        out: dict[str, Dealt] = self.train_dataset.out
+        for ticket in self._flight.lost([k for k, tag in tags.items() if tag.get("is_prompt")]):
+            lost = out.pop(ticket)
+            self._run.curriculum.release([lost.task.id], lost.epoch)
+
+    def _submit_batch_to_rollout(self, batch: Any) -> int:
+        """Have rows played; those that stand for no draw only where a step would not be full."""
+        if self._waits:
+            return super()._submit_batch_to_rollout(batch)
+        tickets = _plain(batch[TICKET])
+        drawn = [row for row, ticket in enumerate(tickets) if ticket]
+        empty = [row for row, ticket in enumerate(tickets) if not ticket]
+        uids = _plain(batch["uid"])
+        self._flight.took_off([uids[row] for row in drawn], [tickets[row] for row in drawn])
+        missing = self.config.data.train_batch_size - len(self.train_dataset.out)
+        rows = [*drawn, *empty[: max(0, missing)]]
+        return super()._submit_batch_to_rollout(batch[rows]) if rows else 0
 
     # -- after the rollouts -----------------------------------------------------------------
 
@@ -72,10 +125,12 @@ class CurriculumTrainer(_PPOTrainerSync):
             TrainError: a trajectory is missing, or none is valid.
             EnvError: too many are invalid (`rollout.max_invalid`).
         """
-        out: dict[str, Dealt] = self.train_dataset.out
+        flying: dict[str, Dealt] = self.train_dataset.out
+        self._flight.landed(batch.keys)
         played = self._played(batch)
+        out = {t: d for t, d in flying.items() if self._waits or played[t]}
         size = self._run.config.rollout.k
-        lost = [f"{t} ({len(played.get(t, ()))})" for t in out if len(played.get(t, ())) != size]
+        lost = [f"{t} ({len(played[t])})" for t in out if len(played[t]) != size]
         if lost:
             raise TrainError(
                 f"of these draws not all {size} trajectories came back: {', '.join(lost)}. The "
@@ -85,14 +140,15 @@ class CurriculumTrainer(_PPOTrainerSync):
         groups = [_group(d, [p.trajectory for p in played[t]]) for t, d in out.items()]
         self._count_invalid(groups)
         scores = self._run.judge(dealt, groups)
-        out.clear()
+        for ticket in out:
+            del flying[ticket]
         collected = self._run.collect(groups, scores)
         samples = {(s.group, s.member): s for s in collected.samples}
         rewards: dict[str, float] = {}
         self._rows = {}
         filler = int(self.tokenizer.pad_token_id or 0)
-        for number, (members, row) in enumerate(zip(played.values(), scores, strict=True)):
-            for (key, trajectory), score in zip(members, row, strict=True):
+        for number, (ticket, row) in enumerate(zip(out, scores, strict=True)):
+            for (key, trajectory), score in zip(played[ticket], row, strict=True):
                 if score.valid and trajectory.valid and trajectory.ledger.generated:
                     sample = samples.get((number, trajectory.member))
                     self._rows[key] = host_row(trajectory, sample, filler)
@@ -102,7 +158,9 @@ class CurriculumTrainer(_PPOTrainerSync):
         return self._kept(batch, rewards)
 
     def _played(self, batch: Any) -> dict[str, list[Played]]:
-        """What came back, by ticket, in the order of the draws; members in their order."""
+        """What came back of all that is out, by ticket, in the order of the draws; members in their
+        order.
+        """
         data = _queue.kv_batch_get(
             keys=batch.keys,
             partition_id=batch.partition_id,
@@ -159,6 +217,7 @@ class CurriculumTrainer(_PPOTrainerSync):
         figures = {
             "informative": collected.informative / max(1, collected.groups),
             "invalid": collected.invalid / max(1, collected.trajectories),
+            "in_flight": len(self.train_dataset.out),
             **self._run.curriculum.metrics(),
         }
         return {f"rods/{name}": float(value) for name, value in figures.items()}
@@ -190,9 +249,10 @@ class CurriculumTrainer(_PPOTrainerSync):
         return super()._update_actor(batch, metrics)
 
     def on_step_end(self) -> None:
-        """End the training with the last task of the last stage, whatever its steps say."""
+        """End the training with the last group of the last stage, whatever its steps say."""
         super().on_step_end()
-        if self._run.over and self.global_steps < self.total_training_steps:
+        over = self._run.over and not self.train_dataset.out
+        if over and self.global_steps < self.total_training_steps:
             self.total_training_steps = self.global_steps
             every = self.config.trainer.save_freq
             if every > 0 and self.global_steps % every:

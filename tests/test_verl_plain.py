@@ -1,0 +1,69 @@
+"""What of the verl adapter needs no verl: what is in flight, its modes, what is refused at once."""
+
+from __future__ import annotations
+
+import pytest
+
+import rods
+from rods.errors import ConfigError, TrainError
+from rods.trainers.verl.checks import require_known
+from rods.trainers.verl.flight import ATTEMPTS, Flight
+from rods.trainers.verl.modes import MODE, of_schedule
+from verbs import rods as verb
+
+
+def test_what_verl_threw_away_is_told_once() -> None:
+    flight = Flight()
+    flight.took_off(["a", "b", "c"], ["0:x", "0:y", "1:x"])
+    assert flight.lost({"a", "b", "c", "somebody's"}) == []
+    assert flight.lost({"a", "c"}) == ["0:y"]
+    assert flight.lost({"a", "c"}) == []
+
+
+def test_what_was_sampled_is_not_lost() -> None:
+    flight = Flight()
+    flight.took_off(["a", "b"], ["0:x", "0:y"])
+    flight.landed(["a_0_0", "a_1_0", "padding"])
+    assert flight.lost(set()) == ["0:y"]
+
+
+def test_a_draw_that_fails_again_and_again_stops_the_training_by_name() -> None:
+    flight = Flight()
+    for attempt in range(ATTEMPTS - 1):
+        flight.took_off([f"u{attempt}"], ["2:base_7"])
+        assert flight.lost(()) == ["2:base_7"]
+    flight.took_off(["last"], ["2:base_7"])
+    with pytest.raises(TrainError, match=r"failed 3 times in verl's agent workers: 2:base_7\."):
+        flight.lost(())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "staleness", "mode", "versions"),
+    [
+        ("asynchronous", 1, "sync", None),
+        ("pipelined", 0, "sync", None),  # exactly on-policy
+        ("pipelined", 1, "colocate_async", 2),
+        ("pipelined", 3, "colocate_async", 4),
+    ],
+)
+def test_a_schedule_is_one_of_verl_s_modes(
+    schedule: str, staleness: int, mode: str, versions: int | None
+) -> None:
+    asked = [f"rollout.schedule={schedule}", f"rollout.pipeline.staleness={staleness}"]
+    config = rods.load_config("rods", "quick", asked)
+    require_known(config)
+    names = of_schedule(config)
+    assert names[MODE] == mode
+    assert names.get("trainer.v1.sampler.max_off_policy_threshold") == versions
+
+
+def test_the_synchronous_schedule_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r'rollout\.schedule = "synchronous"'):
+        require_known(rods.load_config("rods", "quick", ["rollout.schedule=synchronous"]))
+
+
+def test_settings_are_refused_before_verl_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb("verl", "--synthesis.writer=grap", monkeypatch=monkeypatch) == 2
+    assert "graph" in capsys.readouterr().err
