@@ -140,7 +140,7 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
     [
         ({"train": {"kl": 0.1, "kl_in": "reward"}}, "train.kl_in"),
         ({"train": {"mask_env_tokens": False}}, "mask_env_tokens"),
-        ({"rollout": {"schedule": "pipelined"}}, "rollout.schedule"),
+        ({"rollout": {"schedule": "synchronous"}}, "rollout.schedule"),
         ({"engine": {"name": "hf"}}, "engine.name"),
         ({"evaluation": {"every": 2}}, "evaluation.every"),
     ],
