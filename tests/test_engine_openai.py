@@ -252,8 +252,14 @@ class SomeAdapters:
         (folder / "adapter_model.safetensors").write_bytes(b"x")
 
 
-def test_adapters_get_a_name_for_each_version_and_old_ones_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("owner", "prefix", "base"), [("vllm", "v1/", ""), ("sglang", "", "tiny:")]
+)
+def test_adapters_get_a_name_for_each_version_and_old_ones_go(
+    tmp_path: Path, owner: str, prefix: str, base: str
+) -> None:
     script = Scripted()
+    script.model["owned_by"] = owner
 
     async def go(engine: Any) -> list[str]:
         session, names = engine.open(1), []
@@ -263,8 +269,8 @@ def test_adapters_get_a_name_for_each_version_and_old_ones_go(tmp_path: Path) ->
             await session.generate([1], 1, 1.0)
             names.append(script.asked[-1][1]["model"])
         assert len(list(next(tmp_path.iterdir()).iterdir())) == 2
-        script.refused["v1/load_lora_adapter"] = (404, "no such route")
-        with pytest.raises(PolicyError, match=r"no /v1/load_lora_adapter\. Start it so"):
+        script.refused[f"{prefix}load_lora_adapter"] = (404, "no such route")
+        with pytest.raises(PolicyError, match=rf"no /{prefix}load_lora_adapter\. Start it so"):
             await engine.sync(SomeAdapters(), 4)
         full: Any = ModelWeights(build("qwen3"))
         with pytest.raises(PolicyError, match=r"all weights are trained\. Set model\.lora_rank"):
@@ -274,8 +280,10 @@ def test_adapters_get_a_name_for_each_version_and_old_ones_go(tmp_path: Path) ->
     with serving(script.app()) as url:
         names = run(remote(url, weights="lora", folder=str(tmp_path)), go)
     assert len(set(names)) == 4 and names[3].endswith("-3")
-    loaded = [b["lora_name"] for route, b in script.asked if route.endswith("/load_lora_adapter")]
-    gone = [b["lora_name"] for route, b in script.asked if route.endswith("unload_lora_adapter")]
+    loaded, gone = (
+        [f"{base}{b['lora_name']}" for route, b in script.asked if route == f"{prefix}{way}"]
+        for way in ("load_lora_adapter", "unload_lora_adapter")
+    )
     assert loaded[:4] == names and set(gone) == set(names)
     assert gone[:2] == names[:2] and list(tmp_path.iterdir()) == []
 

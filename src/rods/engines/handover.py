@@ -91,12 +91,23 @@ class Folder:
 class Adapters:
     """LoRA adapters, under a new name for each version that completions then ask for.
 
-    What is in flight ends under the adapters with which it began. The routes are vLLM's.
+    What is in flight ends under the adapters with which it began.
     """
 
-    def __init__(self, connection: Connection, folder: Path) -> None:
-        """Make a folder in `folder`."""
+    def __init__(
+        self, connection: Connection, folder: Path, prefix: str = "v1/", base: str = ""
+    ) -> None:
+        """Make a folder in `folder`.
+
+        Args:
+            connection: the server.
+            folder: which it sees, too.
+            prefix: of its routes; vLLM has them below `v1/`, SGLang beside it.
+            base: what the name of an adapter must begin with when a completion asks for it
+                (SGLang: the model's name and a colon).
+        """
         self._connection, self._folder = connection, _own_folder(folder)
+        self._prefix, self._base = prefix, base
         self._loaded: list[str] = []
         self.model = ""
 
@@ -110,9 +121,9 @@ class Adapters:
         name = f"{self._folder.name}-{version}"
         await asyncio.to_thread(weights.save, self._folder / name)
         body = {"lora_name": name, "lora_path": str(self._folder / name)}
-        await self._connection.control("v1/load_lora_adapter", body=body)
+        await self._connection.control(f"{self._prefix}load_lora_adapter", body=body)
         self._loaded.append(name)
-        self.model = name
+        self.model = f"{self._base}{name}"
         while len(self._loaded) > KEPT:
             await self._unload(self._loaded.pop(0))
 
@@ -124,7 +135,8 @@ class Adapters:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _unload(self, name: str) -> None:
-        await self._connection.control("v1/unload_lora_adapter", body={"lora_name": name})
+        route = f"{self._prefix}unload_lora_adapter"
+        await self._connection.control(route, body={"lora_name": name})
         shutil.rmtree(self._folder / name)
 
 

@@ -107,10 +107,10 @@ class OpenAIEngine(Engine):
         """Connect, and look at what the server can do."""
         settings = self.settings
         self._connection = Connection(settings.url, settings.timeout)
-        self._handover = self.make_handover(self._connection)
+        owner = await self._choose_model()
+        self._handover = self.make_handover(self._connection, owner)
         if isinstance(self._handover, Folder):
             await self._handover.go_on()
-        await self._choose_model()
         await self._probe()
 
     async def sync(self, weights: Weights, version: int) -> None:
@@ -127,12 +127,16 @@ class OpenAIEngine(Engine):
             await self._handover.send(weights, version)
         self._version = self._sent = version
 
-    def make_handover(self, connection: Connection) -> Handover | None:
-        """The way that the settings name; None: there is none."""
+    def make_handover(self, connection: Connection, owner: str) -> Handover | None:
+        """The way that the settings name, by the routes of `owner`; None: there is none."""
         folder = Path(self.settings.folder)
         if self.settings.weights == "folder":
             return Folder(connection, folder, self.half)
-        return Adapters(connection, folder) if self.settings.weights == "lora" else None
+        if self.settings.weights != "lora":
+            return None
+        if owner == "sglang":
+            return Adapters(connection, folder, "", f"{self._model}:")
+        return Adapters(connection, folder)
 
     async def close(self) -> None:
         """End the connection."""
@@ -157,7 +161,8 @@ class OpenAIEngine(Engine):
             "stop_token_ids": list(self.stop_ids),
         }
 
-    async def _choose_model(self) -> None:
+    async def _choose_model(self) -> str:
+        """Find the model; whose server it is, as that says (`owned_by`)."""
         models = await self.connection.models()
         names = [str(model.get("id")) for model in models]
         self._model = self._model or names[0]
@@ -173,6 +178,7 @@ class OpenAIEngine(Engine):
                 f"tokens, fewer than rollout.context_tokens = {self.max_context}. Serve it with "
                 "more, or lower the setting."
             )
+        return str(models[names.index(self._model)].get("owned_by"))
 
     async def _probe(self) -> None:
         """Complete one token; say what is missing if that is no engine.

@@ -135,11 +135,11 @@ class VllmEngine(OpenAIEngine):
                 await process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def make_handover(self, connection: Connection) -> Handover | None:
+    def make_handover(self, connection: Connection, owner: str) -> Handover | None:
         """vLLM's own transfer, or a way that every server has."""
         if self.settings.weights == "transfer":
             return Transfer(connection, self.settings.url, self.half)
-        return super().make_handover(connection)
+        return super().make_handover(connection, owner)
 
     async def _answering(self, log: Path) -> None:
         """Wait until somebody listens at the port."""
