@@ -383,6 +383,9 @@ def test_a_paused_engine_waits_and_goes_on() -> None:
         ({"name": "openai"}, "needs the url of a server"),
         ({"name": "openai", "url": "http://x/v1", "weights": "lora"}, "needs a folder"),
         ({"name": "vllm", "weights": "folder"}, "leave it out"),
+        ({"url": "http://x/v1"}, 'name = "auto" asks none'),
+        ({"name": "vllm", "model": "m"}, 'name = "vllm" asks none'),
+        ({"name": "hf", "weights": "lora"}, "samples from the trainer's weights"),
         ({"name": "openai", "url": "http://x/v1", "key": "s"}, r"no setting 'engine\.key'"),
     ],
 )

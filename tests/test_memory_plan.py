@@ -203,6 +203,7 @@ def test_a_server_has_its_own_share_of_the_device() -> None:
         "model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6", "engine.vllm.sleep=true"
     )
     assert asleep.fits(50 * GIB)
+    assert any("of 50.00 GiB stated: it fits" in line for line in table(asleep, 50 * GIB, True))
     lines = table(beside, 80 * GIB, True)
     assert any("engine.vllm.memory" in line for line in lines)
     assert any("it is the server's" in line for line in lines)

@@ -165,6 +165,24 @@ asyncio.run(run())
     assert done.stdout == "late\n"
 
 
+def test_a_judge_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "LONGEST_REPLY", 0.1)
+    let_go = threading.Event()
+
+    async def ask() -> None:
+        world = Owner(True, Limits(9.0, 1, 1, 1, 1, 1, 1))
+        assert await world.unhurried(lambda: "well") == "well"
+        try:
+            with pytest.raises(EnvError, match=r"judges or replies has not answered after 0\.1 s"):
+                await world.unhurried(let_go.wait)
+            assert world.spent == 0
+        finally:
+            let_go.set()
+            world.close(None)
+
+    asyncio.run(ask())
+
+
 def test_to_open_a_world_is_no_call() -> None:
     class Starting(NotesEnvironment):
         def open(self, task: Any) -> Any:

@@ -33,6 +33,10 @@ W = TypeVar("W", bound=World)
 MOST_HANGING = 1024
 """Threads that may be left alone in calls that do not end; one more stops the run."""
 
+LONGEST_REPLY = 1800.0
+"""Seconds after which a judge or a simulated user is taken to hang. Clients of servers have
+deadlines of their own, which are shorter; this one holds for any code."""
+
 
 class Late(Exception):
     """The world has used up its seconds in a call that goes on."""
@@ -144,20 +148,31 @@ class Owner:
             return timed()
         limits = self._limits
         left = min(limits.seconds - self.spent, limits.turn_seconds - self.turn_spent)
-        call = self._thread.submit(timed)
+        try:
+            return await self._ended(self._thread.submit(timed), min(left, most), unwanted)
+        except Late:
+            if left <= most:
+                raise
+        raise EnvError(
+            f"a call of its world took more than rollout.worlds.call_seconds = {most:g} seconds"
+        )
+
+    async def _ended(
+        self,
+        call: Future[T],
+        seconds: float,
+        unwanted: Callable[[Future[T]], None] | None = None,
+    ) -> T:
+        """What a call gives; raises Late, and leaves it alone, where it takes longer."""
         done = asyncio.wrap_future(call)
         try:
             # `asyncio.timeout` would cancel a call that ended while the engine held the loop.
-            await asyncio.wait({done}, timeout=max(0.0, min(left, most)))
+            await asyncio.wait({done}, timeout=max(0.0, seconds))
             if done.done():
                 return done.result()
         finally:
             if not done.done() or done.cancelled():
                 self._leave(call, done, unwanted)
-        if most < left:
-            raise EnvError(
-                f"a call of its world took more than rollout.worlds.call_seconds = {most:g} seconds"
-            )
         raise Late
 
     def _leave(
@@ -176,10 +191,20 @@ class Owner:
             call.add_done_callback(unwanted)
 
     async def unhurried(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same, not counted: this world is not at fault where others keep a judge busy."""
+        """The same, not counted: this world is not at fault where others keep a judge busy.
+
+        Raises:
+            EnvError: it took so long that it hangs.
+        """
         if self._thread is None:
             return method(*args, **kwargs)
-        return await asyncio.wrap_future(self._thread.submit(lambda: method(*args, **kwargs)))
+        call = self._thread.submit(partial(method, *args, **kwargs))
+        try:
+            return await self._ended(call, LONGEST_REPLY)
+        except Late:
+            raise EnvError(
+                f"whoever judges or replies has not answered after {LONGEST_REPLY:g} seconds"
+            ) from None
 
     def close(self, world: World | None) -> None:
         """Close the world on its own thread without waiting for a call that hangs."""

@@ -60,6 +60,15 @@ class EngineSettings(Settings):
             )
         if self.name == "openai" and self.weights in ("folder", "lora") and not self.folder:
             raise ValueError(f'weights = "{self.weights}" needs a folder that the server sees too')
+        if self.name in ("auto", "hf", "vllm") and (self.url or self.model):
+            raise ValueError(
+                f'url and model name a server that is there, and name = "{self.name}" asks none: '
+                'set name = "openai"'
+            )
+        if self.name == "hf" and (self.weights or self.folder):
+            raise ValueError(
+                'weights and folder are of servers; name = "hf" samples from the trainer\'s weights'
+            )
         if self.name == "vllm" and self.weights not in ("", "fixed", "lora", "transfer"):
             raise ValueError(f'vllm does not take weights = "{self.weights}"; leave it out')
         return self

@@ -86,8 +86,8 @@ class RolloutSettings(Settings):
     context_tokens: int = Field(default=32_768, ge=64)
     """Budget of all tokens of a trajectory, prompt included."""
     seconds: float = Field(default=600.0, gt=0)
-    """Budget of what a trajectory's world takes (calls, judging); beyond it, it is invalid. Waiting
-    for the policy does not count."""
+    """Budget of what a trajectory's world takes (calls, verdicts); beyond it, it is invalid.
+    Waiting for the policy does not count, nor for a judge of answers or a simulated user."""
     steps_per_turn: int = Field(default=6, ge=1)
     """Generations in one turn; the turn is closed after the last (1 + 5 extra in the paper)."""
     step_tokens: int = Field(default=2048, ge=1)

@@ -95,6 +95,10 @@ class Plan:
         """What of a device is left beside a server."""
         return int(memory * (1 - self.server))
 
+    def most(self, memory: int) -> int:
+        """What of a device there is for updates, during which a server may sleep."""
+        return memory if self.server_sleeps and not self.beside else self.room(memory)
+
 
 def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
     """Work it out.
@@ -291,7 +295,7 @@ def table(plan: Plan, memory: int, stated: bool) -> list[str]:
         lines.append(f"{taken / GIB:8.2f} GiB  server: {plan.server:.0%} (engine.vllm.memory)")
     lines += [
         f"{cache / GIB:8.2f} GiB  {held}",
-        f"{plan.needed / GIB:8.2f} GiB  needed at least, of {plan.room(memory) / GIB:.2f} GiB "
+        f"{plan.needed / GIB:8.2f} GiB  needed at least, of {plan.most(memory) / GIB:.2f} GiB "
         f"{'stated' if stated else 'free'}: "
         f"{'it fits' if plan.fits(memory) else 'it does not fit'}",
     ]
