@@ -283,8 +283,16 @@ def test_other_settings_do_not_go_on_with_what_was_played(tmp_path: Path) -> Non
     kept.add(group.trajectories[0])
     with pytest.raises(StoreError, match=r": 1 traj.*: model\.dialect: hermes -> llama\. Repeat"):
         keeping(path, 'model.dialect="llama"')
-    for other in ("evaluation.suite.repeats=3", "engine.timeout=9", "rollout.concurrency=1"):
+    for other in ("evaluation.suite.repeats=3", "rollout.concurrency=1"):
         assert len(keeping(path, other).of(group.task.id)) == 1
+
+
+def test_a_server_that_moved_goes_on_with_what_was_played(tmp_path: Path) -> None:
+    path, server = tmp_path / "x.parquet", ('engine.name="openai"', 'engine.url="http://x"')
+    rules = Notes()
+    (group, *_) = play(rules, rules.tasks(), script("[add(amount=2)]", "ok"))
+    keeping(path, *server).add(group.trajectories[0])
+    assert len(keeping(path, server[0], 'engine.url="http://y"').of(group.task.id)) == 1
 
 
 class LessThanASuite:
