@@ -42,7 +42,8 @@ def worker(folder: Path) -> Iterator[Queue]:
 
 
 def hosted(config: RunConfig, engine: Learner | None = None) -> HostedRun:
-    run = HostedRun(config, NotesEnvironment(), [task_of(n) for n in range(1, 9)], worker, hinted)
+    tasks = [task_of(n) for n in range(1, 9)]
+    run = HostedRun(config, lambda _: NotesEnvironment(), tasks, worker, hinted)
     run.begin(engine or Learner(), TEMPLATE)
     return run
 

@@ -324,6 +324,8 @@ def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: P
         (["rollout.schedule=pipelined"], "rollout.schedule"),
         (["engine.name=openai", "engine.url=http://127.0.0.1:1/v1"], "fixed weights"),
         (["updates=0"], "updates = 0"),
+        (["trajectories=64"], "trajectories"),
+        (["train.local.optimizer_memory=8bit"], "train.local.optimizer_memory"),
     ],
 )
 def test_what_trl_has_not_is_refused(changes: Sequence[str], named: str, tmp_path: Path) -> None:
@@ -340,6 +342,18 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
         args = grpo_args(run.config, str(tmp_path), temperature=0.5)
         with pytest.raises(ConfigError, match=r"rollout.temperature\): 0.5, expected 1"):
             CurriculumGRPOTrainer(run, args)
+        args = grpo_args(run.config, str(tmp_path), top_k=5, vllm_mode="server")
+        with pytest.raises(ConfigError, match=r"top_k.*: 5, expected 0; vllm_mode"):
+            CurriculumGRPOTrainer(run, args)
         args = grpo_args(run.config, str(tmp_path))
         with pytest.raises(ConfigError, match="CurriculumGRPOTrainer got reward_funcs"):
             CurriculumGRPOTrainer(run, args, reward_funcs=[len])
+
+
+def test_trackers_and_their_project_are_trl_s(tmp_path: Path) -> None:
+    from rods.trainers.trl import grpo_args
+
+    args = grpo_args(small("track.names=tensorboard", "track.project=mine"), str(tmp_path))
+    assert (args.report_to, args.project) == (["tensorboard"], "mine")
+    assert grpo_args(small(), str(tmp_path)).report_to == []
+    assert grpo_args(small(), str(tmp_path), report_to="wandb").report_to == ["wandb"]

@@ -237,7 +237,7 @@ class RunDirectory:
         run._require_kind(kind)
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
-        require_same(path, changes, drift)
+        require_same(str(path), changes, drift)
         run._claim()
         run._folder()
         run._cut()

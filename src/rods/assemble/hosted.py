@@ -17,17 +17,20 @@ from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
 from rods.config import RunConfig
 from rods.engines.threads import set_threads
+from rods.envs import make_environment
 from rods.envs.hints import hinted as hints
 from rods.envs.opening import environment_of
 from rods.trainers.hosted import HostedRun
 
 
 @contextmanager
-def hosted(config: RunConfig) -> Generator[HostedRun]:
+def hosted(config: RunConfig, drift: bool = False) -> Generator[HostedRun]:
     """What a host trainer drives of a run; each of its processes makes one.
 
     Args:
         config: settings. Those of the update hold where the host takes them over.
+        drift: a checkpoint of other settings may go on under these (`--allow-drift`), but for
+            those that its state is made of.
 
     Raises:
         ConfigError: they name something that there is not, or leave nothing to train on.
@@ -36,9 +39,9 @@ def hosted(config: RunConfig) -> Generator[HostedRun]:
     require_named(config)
     if config.model.threads:  # else the host's own number holds
         set_threads(config.model.threads)
-    environment = environment_of(config)
+    environment = make_environment(config.env.name, config.env.arguments)
     sides = sides_of(config, environment)
     require_tasks(config, environment, sides.originals)
-    worker = partial(worker_of, config, sides)
-    with HostedRun(config, environment, sides.originals, worker, hints) as run:
+    worker, worlds = partial(worker_of, config, sides), partial(environment_of, config)
+    with HostedRun(config, worlds, sides.originals, worker, hints, drift) as run:
         yield run

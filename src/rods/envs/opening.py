@@ -16,8 +16,13 @@ from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.infra.cluster import Cluster
 
 
-def environment_of(config: RunConfig) -> Any:
+def environment_of(config: RunConfig, players: int = 1) -> Any:
     """The environment that `env.name` means, warmed up where that takes long.
+
+    Args:
+        config: settings.
+        players: processes that each play a part of the run, among which `ray.worlds` and
+            `rollout.worlds.processes` are shared out; at least one for each.
 
     Raises:
         ConfigError: it is not a bundled environment and cannot be imported.
@@ -28,8 +33,9 @@ def environment_of(config: RunConfig) -> Any:
     seconds = worlds.call_seconds or config.rollout.seconds
     if ray.worlds:
         begin = on(Cluster.at(ray.address), *made_of, ray.cpus)
-        environment = ProcessEnvironment(environment, begin, ray.worlds, seconds)
+        environment = ProcessEnvironment(environment, begin, -(-ray.worlds // players), seconds)
     elif worlds.processes:
-        environment = ProcessEnvironment(environment, local(*made_of), worlds.processes, seconds)
+        share = -(-worlds.processes // players)
+        environment = ProcessEnvironment(environment, local(*made_of), share, seconds)
     environment.warm_up()  # here, not within a trajectory's deadline
     return environment

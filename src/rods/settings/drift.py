@@ -2,13 +2,12 @@
 
 Owns the two lists and the refusal of all between them, unless drift is allowed.
 
-    require_same(path, made.changed(asked), drift=False)
+    require_same(f"{path}", made.changed(asked), drift=False)
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
 from rods.errors import StoreError
 
@@ -19,6 +18,8 @@ MAY_CHANGE = frozenset(
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
         *("env.remote.url", "env.remote.token"),
         *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
+        *("ray.address", "ray.worlds", "ray.writers", "ray.cpus", "engine.url", "engine.timeout"),
+        *("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
         *("rollout.worlds.call_seconds", "rollout.worlds.turn_seconds", "rollout.worlds.processes"),
         *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
         *("synthesis.drain_seconds", "synthesis.llm.price_in", "synthesis.llm.price_out"),
@@ -40,11 +41,11 @@ def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list
     return [text for text in changes if _key(text) not in free]
 
 
-def require_same(path: Path, changes: Iterable[str], drift: bool) -> None:
+def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
     """Refuse a resume whose settings decide what the run does and differ from the run's.
 
     Args:
-        path: the run's folder.
+        path: where the run's settings were found.
         changes: of its settings.
         drift: they may differ, but for those of `SAVED`.
 

@@ -37,7 +37,7 @@ from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
-from rods.settings.drift import deciding
+from rods.settings.drift import require_same
 from rods.task import Task
 from rods.trainers.collect import Batch, Credit, Filters, collect
 from rods.trajectory import Group
@@ -64,25 +64,28 @@ class HostedRun:
     def __init__(
         self,
         config: RunConfig,
-        environment: Environment,
+        worlds: Callable[[int], Environment],
         originals: Sequence[Task],
         worker: Callable[[Path], AbstractContextManager[Synthesis | None]],
         hints: Callable[[Any], Any],
+        drift: bool = False,
     ) -> None:
         """Start nothing yet.
 
         Args:
             config: settings.
-            environment: opens the tasks' worlds.
+            worlds: makes the environment that opens the tasks' worlds, for one of so many processes
+                that play; called by `begin`.
             originals: human tasks of the training side.
             worker: starts synthesis with its queue in a folder.
             hints: see `Parts.hints`.
+            drift: a saved state may be of other settings, but for those of `drift.SAVED`.
         """
         self.config = config
         self.judged: list[Judgement | None] = []
         """Of the groups that were judged last."""
-        self._environment, self._originals = environment, originals
-        self._worker, self._hints = worker, hints
+        self._worlds, self._originals = worlds, originals
+        self._worker, self._hints, self._drift = worker, hints, drift
         self._rewards = rewards_of(config.rewards.model_dump())
         self._curriculum: OnlineCurriculum | None = None
         self._context: RolloutContext | None = None
@@ -140,12 +143,7 @@ class HostedRun:
 
     def _require_settings(self, state: Mapping[str, Any]) -> None:
         theirs = parse_config(json.loads(state["config"]), "the saved state")
-        wrong = deciding(theirs.changed(self.config))
-        if wrong:
-            raise StoreError(
-                "these settings decide what a run does and differ from those of the checkpoint: "
-                f"{'; '.join(wrong)}. Resume with the checkpoint's, or start anew."
-            )
+        require_same("the saved state", theirs.changed(self.config), self._drift)
 
     @property
     def opened(self) -> bool:
@@ -216,12 +214,20 @@ class HostedRun:
 
     # -- playing, in every process ----------------------------------------------------------
 
-    def begin(self, engine: Engine, template: ChatTemplate) -> None:
-        """Take an engine; it is started here and closed at the end."""
+    def begin(self, engine: Engine, template: ChatTemplate, players: int = 1) -> None:
+        """Take an engine; it is started here and closed at the end, like the worlds.
+
+        Args:
+            engine: samples.
+            template: of its model.
+            players: processes of the host that play; they share out the processes of worlds.
+        """
         self._loop.run(engine.start())
         self._engine = engine
+        environment = self._worlds(players)
+        self._running.callback(environment.close)
         self._context = RolloutContext(
-            self._environment,
+            environment,
             engine,
             get_dialect(self.config.model.dialect),
             template,

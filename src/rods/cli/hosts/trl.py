@@ -9,7 +9,7 @@ import typer
 
 from rods.cli.common import Profile, overrides, say
 from rods.config import FULL, SMALL, load_config
-from rods.errors import Interrupted
+from rods.errors import ConfigError, Interrupted
 from rods.infra.dotted import override
 
 OWN = "trl."
@@ -27,11 +27,17 @@ def trl(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,
+    drift: Annotated[
+        bool,
+        typer.Option("--allow-drift", help="With --resume: settings that decide may differ."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option(help="Print GRPOConfig as the recipe sets it; stop.")
     ] = False,
 ) -> None:
     """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
+    if drift and not resume:
+        raise ConfigError("--allow-drift: it belongs to --resume, whose settings may differ.")
     asked = overrides(context.args)
     if model:
         asked.append(f"model.name={json.dumps(model)}")
@@ -44,11 +50,11 @@ def trl(
     from rods.assemble.hosted import hosted
     from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
 
-    args = grpo_args(config, folder, **{"report_to": "none", **theirs})
+    args = grpo_args(config, folder, **theirs)
     if dry_run:
         say(str(args))
         return
-    with hosted(config) as run:
+    with hosted(config, drift) as run:
         try:
             CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=resume or None)
         except KeyboardInterrupt as stop:

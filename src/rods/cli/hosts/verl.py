@@ -26,6 +26,12 @@ def verl(
     ),
     nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of each machine.")] = 8,
+    drift: Annotated[
+        bool,
+        typer.Option(
+            "--allow-drift", help="Settings that decide may differ from the checkpoint's."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option(help="Print verl's configuration, checked by verl; stop.")
     ] = False,
@@ -43,7 +49,7 @@ def verl(
     from rods.trainers.verl.config import compose
 
     require_named(config)  # here, not minutes later in a process of Ray's
-    cfg = compose(config, folder, theirs, nodes, gpus)
+    cfg = compose(config, folder, theirs, nodes, gpus, drift)
     if dry_run:
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
         out().print(text, markup=False, highlight=False)

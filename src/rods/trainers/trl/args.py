@@ -10,12 +10,23 @@ from __future__ import annotations
 
 import importlib
 import os
+from dataclasses import MISSING, fields
 from typing import Any
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
+from rods.settings.unread import given_but_unread
 from rods.trainers.loading import pick_device, uses_bfloat16
 
+UNREAD = {"train.local": ("optimizer_memory", "memory_gib")}
+"""Settings by section that only the local trainer knows; TRL's optimiser is `optim`."""
+PLAYED_BY_US = (
+    *("top_k", "min_p", "repetition_penalty", "generation_kwargs", "chat_template_kwargs"),
+    *("cache_implementation", "use_transformers_paged", "use_transformers_continuous_batching"),
+    *("transformers_continuous_batching_config", "max_tool_calling_iterations"),
+    *("num_generations_eval", "reward_weights", "multi_objective_aggregation"),
+)
+"""Arguments of TRL's generation and rewards, which are ours; those of its vLLM begin with vllm_."""
 AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 """TRL's `loss_type` for `train.aggregation`."""
 
@@ -81,6 +92,8 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         "ignore_data_skip": True,
         "save_steps": train.local.checkpoint_steps * steps,
         "logging_steps": 1,
+        "report_to": list(config.track.names) or "none",
+        "project": config.track.project,
     }
     return importlib.import_module("trl").GRPOConfig(**{**given, **others})
 
@@ -103,14 +116,21 @@ def require_known(config: RunConfig) -> None:
         != "asynchronous",
         'engine.name = "openai" with fixed weights': config.engine.name == "openai"
         and config.engine.weights in ("", "fixed"),
+        "trajectories": config.trajectories > 0,
         "evaluation.every": config.evaluation.every > 0,
     }
     asked = [name for name, wrong in missing.items() if wrong]
+    asked += given_but_unread(config, UNREAD)
     if asked:
         raise ConfigError(
             f"TRL's GRPOTrainer has nothing for {', '.join(asked)}. Change it, or train with "
             "`rods train`."
         )
+
+
+def _defaults(args: Any) -> dict[str, Any]:
+    """Of the fields that have one."""
+    return {f.name: f.default for f in fields(args) if f.default is not MISSING}
 
 
 def require_same(config: RunConfig, args: Any) -> None:
@@ -125,9 +145,18 @@ def require_same(config: RunConfig, args: Any) -> None:
         ),
         "temperature (rollout.temperature)": (args.temperature, rollout.temperature),
         "top_p (rollout.top_p)": (args.top_p, rollout.top_p),
+        "max_completion_length (rollout.generated_tokens)": (
+            args.max_completion_length,
+            rollout.generated_tokens,
+        ),
         'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
         "scale_rewards (advantages are those of train.advantage)": (args.scale_rewards, "group"),
         "eval_strategy (rods eval plays a checkpoint)": (args.eval_strategy, "no"),
+        **{
+            f"{name} (sampling and rewards are the run's)": (getattr(args, name), default)
+            for name, default in _defaults(args).items()
+            if name in PLAYED_BY_US or name.startswith("vllm_")
+        },
     }
     wrong = [f"{name}: {ours!r}, expected {theirs!r}" for name, (ours, theirs) in pairs.items()
              if ours != theirs]  # fmt: skip

@@ -165,7 +165,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         with self._whole_model() as model:
             if rank < players:
                 if not self._run.begun:
-                    self._begin(model)
+                    self._begin(model, players)
                 adapters = hasattr(model, "peft_config")
                 mine = self._run.play(dealt[rank::players], ModelWeights(model, adapters), version)
         played = gather_object(mine)
@@ -181,7 +181,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         ) as model:
             yield model
 
-    def _begin(self, model: Any) -> None:
+    def _begin(self, model: Any, players: int) -> None:
         template = ChatTemplate(self.processing_class, generation_stops(model))
         device, half = str(self.accelerator.device), self.args.bf16 and not self.args.use_cpu
         # A copy of the weights: the optimiser and its wrappers hold the model's own.
@@ -192,7 +192,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         options = EngineOptions(config, template, model, device, half, None, share=False)
         engine = make_engine(options)
         require_trainable(config, engine)
-        self._run.begin(engine, template)
+        self._run.begin(engine, template, players)
 
     def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:
         """TRL's batch, with the masks and advantages of our samples."""

@@ -127,9 +127,9 @@ def _output(
 class _Seat:
     """What all trajectories that one worker plays share."""
 
-    def __init__(self, settings: str, source: str, tokenizer: Any) -> None:
+    def __init__(self, settings: str, source: str, tokenizer: Any, workers: int) -> None:
         self._config = parse_config(json.loads(settings), "rods.settings")
-        self._environment = environment_of(self._config)
+        self._environment = environment_of(self._config, workers)
         self._dialect = get_dialect(self._config.model.dialect)
         model: ModelSettings = self._config.model.model_copy(update={"name": source})
         self._template = ChatTemplate(tokenizer, load_stops(model))
@@ -164,7 +164,9 @@ _seats: dict[str, _Seat] = {}
 def _seat(config: Any, tokenizer: Any) -> _Seat:
     settings = str(config.rods.settings)
     if settings not in _seats:
-        _seats[settings] = _Seat(settings, str(config.actor_rollout_ref.model.path), tokenizer)
+        source, rollout = config.actor_rollout_ref.model.path, config.actor_rollout_ref.rollout
+        workers = int(rollout.agent.num_workers)
+        _seats[settings] = _Seat(settings, str(source), tokenizer, workers)
     return _seats[settings]
 
 

@@ -8,32 +8,64 @@ Owns the refusals; the table of names is in `config.py`.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
+from rods.settings.unread import given_but_unread
 from rods.trainers.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
+from rods.trainers.verl.rows import ESTIMATOR
+
+
+HELD = (
+    *("data.train_batch_size", "data.max_prompt_length", "data.max_response_length"),
+    *("data.shuffle", "data.dataloader_num_workers", "data.custom_cls.path"),
+    *("data.custom_cls.name", "actor_rollout_ref.model.path", "actor_rollout_ref.rollout.n"),
+    *("actor_rollout_ref.rollout.temperature", "actor_rollout_ref.rollout.top_p"),
+    *("actor_rollout_ref.rollout.top_k", "actor_rollout_ref.rollout.max_model_len"),
+    *("actor_rollout_ref.rollout.calculate_log_probs", "trainer.total_epochs"),
+    *("actor_rollout_ref.rollout.agent.default_agent_loop", "trainer.test_freq"),
+    "trainer.val_before_train",
+)
+"""What our half of the work counts on: no override changes it."""
+OURS = {
+    "algorithm.filter_groups.enable": False,
+    "trainer.use_v1": True,
+    "trainer.v1.sampler.sync_refill_failed_groups": False,
+}
+"""Likewise, where verl's own value holds."""
+UNREAD = {
+    "engine": ("timeout", "folder", "weights"),
+    "engine.vllm": ("command", "sleep", "options"),
+    "train.local": ("optimizer_memory", "memory_gib"),
+}
+"""Settings by section that only engines and memory of our own know."""
 
 
 def require_known(config: RunConfig) -> None:
     """Refuse settings that verl would leave out; raises `ConfigError`."""
-    train = config.train
+    train, gae = config.train, config.train.advantage == "gae"
     in_reward = bool(train.kl) and train.kl_in == "reward"
     missing = {
-        'train.kl_in = "reward" without train.advantage = "gae"': in_reward
-        and train.advantage != "gae",
+        'train.kl_in = "reward" without train.advantage = "gae"': in_reward and not gae,
         "train.mask_env_tokens = false": not train.mask_env_tokens,
         "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
         "train.filtering.redraw": train.filtering.redraw > 0,
         'train.schedule = "cosine" without updates': train.schedule == "cosine"
         and not config.updates,
         'rollout.schedule = "synchronous"': config.rollout.schedule == "synchronous",
+        'rollout.top_p below 1 with train.correction.method = "none" (its servers tell the '
+        "log-probabilities within the nucleus)": config.rollout.top_p < 1
+        and train.correction.method == "none",
         f'engine.name = "{config.engine.name}" (verl has servers of its own)': config.engine.name
         not in ("auto", "vllm"),
+        'train.filter with train.advantage = "gae"': train.filter != "none" and gae,
         "trajectories": config.trajectories > 0,
         "evaluation.every": config.evaluation.every > 0,
     }
     asked = [name for name, wrong in missing.items() if wrong]
+    asked += given_but_unread(config, UNREAD)
     if asked:
         raise ConfigError(
             f"inside verl there is nothing for {', '.join(asked)}. Change it, or train with "
@@ -41,26 +73,18 @@ def require_known(config: RunConfig) -> None:
         )
 
 
-def require_same(config: RunConfig, cfg: Any) -> None:
-    """Refuse overrides that say otherwise than the settings; raises `ConfigError`."""
-    rollout = config.rollout
-    same: dict[str, object] = {
-        "data.train_batch_size": rollout.tasks_per_step,
-        "data.dataloader_num_workers": 0,
-        "data.shuffle": False,
-        "data.custom_cls.path": "pkg://rods.trainers.verl.data",
-        "actor_rollout_ref.rollout.n": rollout.k,
-        "actor_rollout_ref.rollout.temperature": rollout.temperature,
-        "actor_rollout_ref.rollout.top_p": rollout.top_p,
-        "actor_rollout_ref.rollout.calculate_log_probs": True,
-        "algorithm.filter_groups.enable": False,
-        "trainer.use_v1": True,
-        "trainer.v1.sampler.sync_refill_failed_groups": False,
-        "trainer.total_epochs": 1,
-        "trainer.test_freq": -1,
-        "trainer.val_before_train": False,
-        **of_schedule(config),
-    }
+def require_same(config: RunConfig, given: Mapping[str, object], cfg: Any) -> None:
+    """Refuse overrides that say otherwise than the settings.
+
+    Args:
+        config: settings.
+        given: verl's names and the values that the settings give them.
+        cfg: verl's configuration, with the overrides.
+
+    Raises:
+        ConfigError: one contradicts, or takes away what the settings ask for.
+    """
+    same = {**{key: given[key] for key in HELD}, **OURS, **of_schedule(config)}
     select: Any = importlib.import_module("omegaconf").OmegaConf.select
     found = {key: select(cfg, key) for key in same}
     if found[MODE] == SEPARATE and same[MODE] == COLOCATED:
@@ -69,8 +93,24 @@ def require_same(config: RunConfig, cfg: Any) -> None:
     if wrong:
         raise ConfigError(
             "these overrides contradict the settings, or ask for what the adapter has not: "
-            f"{'; '.join(wrong)}. Change the settings (--rollout.k, --rollout.schedule, ...), or "
-            "leave them out."
+            f"{'; '.join(wrong)}. Change the settings (--model, --rollout.k, --rollout.schedule, "
+            "...), or leave them out."
+        )
+    _require_estimator(config, str(select(cfg, "algorithm.adv_estimator")))
+
+
+def _require_estimator(config: RunConfig, estimator: str) -> None:
+    """Raises `ConfigError` where an estimator of verl's own would leave settings out."""
+    train = config.train
+    lost = {
+        f'train.filter = "{train.filter}"': train.filter != "none",
+        f'train.credit = "{train.credit}"': train.credit != "trajectory",
+    }
+    wrong = [name for name, given in lost.items() if given]
+    if estimator != ESTIMATOR and wrong:
+        raise ConfigError(
+            f"algorithm.adv_estimator={estimator} trains on all that was sampled and knows no "
+            f"{', '.join(wrong)}. Set --train.filter none and --train.credit trajectory with it."
         )
 
 

@@ -21,10 +21,8 @@ from rods.infra.install import install_line
 from rods.trainers.loading import BUNDLED
 from rods.trainers.verl.checks import require_accepted, require_known, require_same
 from rods.trainers.verl.modes import of_schedule
-from rods.trainers.verl.rows import AGENT
+from rods.trainers.verl.rows import AGENT, ESTIMATOR
 
-ESTIMATOR = "rods"
-"""Name of the recipe's own advantages among verl's estimators."""
 ENDLESS = 1_000_000_000
 """Steps where the stages alone say how long a training is."""
 AGGREGATIONS = {
@@ -40,7 +38,12 @@ OFF = 1e9
 
 
 def compose(
-    config: RunConfig, folder: str, asked: Sequence[str] = (), nodes: int = 1, gpus: int = 8
+    config: RunConfig,
+    folder: str,
+    asked: Sequence[str] = (),
+    nodes: int = 1,
+    gpus: int = 8,
+    drift: bool = False,
 ) -> Any:
     """verl's configuration of a recipe, checked by verl.
 
@@ -50,6 +53,7 @@ def compose(
         asked: overrides in Hydra's form, which win.
         nodes: machines.
         gpus: of each machine.
+        drift: a checkpoint of other settings may go on under these.
 
     Raises:
         ConfigError: a setting or an override asks for what there is not, or they contradict.
@@ -73,9 +77,10 @@ def compose(
     omegaconf.set_struct(cfg, False)
     # `$` would begin an interpolation of OmegaConf's.
     ours = {"folder": str(Path(folder).absolute() / "rods"), **(cfg.get("rods") or {})}
-    cfg.rods = {**ours, "settings": config.model_dump_json().replace("$", "\\u0024")}
+    settings = config.model_dump_json().replace("$", "\\u0024")
+    cfg.rods = {**ours, "settings": settings, "drift": drift}
     omegaconf.set_struct(cfg, True)
-    require_same(config, cfg)
+    require_same(config, given_to(config, folder, nodes, gpus), cfg)
     require_accepted(cfg, errors.HydraException)
     return cfg
 
@@ -120,6 +125,8 @@ def _of_rollout(config: RunConfig, nodes: int) -> dict[str, object]:
         f"{place}.n": rollout.k,
         f"{place}.temperature": rollout.temperature,
         f"{place}.top_p": rollout.top_p,
+        f"{place}.top_k": -1,
+        f"{place}.seed": config.seed,
         f"{place}.max_model_len": rollout.context_tokens,
         f"{place}.tensor_model_parallel_size": 1,
         f"{place}.gpu_memory_utilization": config.engine.vllm.memory,
@@ -167,6 +174,7 @@ def _of_actor(config: RunConfig) -> dict[str, object]:
     if train.aggregation == "constant":
         own[f"{actor}.loss_scale_factor"] = config.rollout.generated_tokens
     if config.model.dtype == "float32":
+        own["actor_rollout_ref.rollout.dtype"] = "float32"
         own[f"{actor}.fsdp_config.dtype"] = "float32"
         own["actor_rollout_ref.ref.fsdp_config.dtype"] = "float32"
         own["critic.fsdp.dtype"] = "float32"
@@ -202,7 +210,8 @@ def _of_algorithm(config: RunConfig) -> dict[str, object]:
         "critic.optim.lr_scheduler_type": train.schedule,
         "critic.optim.weight_decay": train.local.weight_decay,
         "critic.cliprange_value": train.gae.value_clip or OFF,
-        "trainer.critic_warmup": train.gae.critic_warmup,
+        # verl updates the actor from the step with this number on, and counts from 1.
+        "trainer.critic_warmup": train.gae.critic_warmup + 1,
     }
 
 
@@ -215,8 +224,8 @@ def _of_trainer(config: RunConfig, folder: str, nodes: int, gpus: int) -> dict[s
         "trainer.save_freq": config.train.local.checkpoint_steps,
         "trainer.test_freq": -1,
         "trainer.val_before_train": False,
-        "trainer.logger": ["console"],
-        "trainer.project_name": "rods",
+        "trainer.logger": ["console", *config.track.names],
+        "trainer.project_name": config.track.project,
         "trainer.experiment_name": Path(folder).name,
         "trainer.default_local_dir": str(Path(folder).absolute()),
         "reward.num_workers": 0,  # rewards are the run's

@@ -1,6 +1,6 @@
 """A task that was drawn, as a row of verl's batches, and back.
 
-Owns the names of the row's fields. Imports neither verl nor torch.
+Owns the names of the row's fields, and of ours in verl's registries. Imports neither verl nor torch.
 
     row = row_of(dealt, index=0, k=16)
     dealt = dealt_of(row["rods"])
@@ -16,6 +16,8 @@ from rods.trainers.hosted import Dealt
 
 AGENT = "rods"
 """Name of our agent loop in verl's registry."""
+ESTIMATOR = "rods"
+"""Name of the recipe's own advantages among verl's estimators."""
 TICKET, TOLD = "ticket", "rods"
 """Fields of a row: what the draw is known by, and everything that its players need."""
 TRAJECTORY = "trajectory"

@@ -21,7 +21,7 @@ from rods.config import RunConfig, parse_config
 from rods.errors import PrerequisiteError, RodsError
 from rods.trainers.hosted import HostedRun
 
-Hosted = Callable[[RunConfig], AbstractContextManager[HostedRun]]
+Hosted = Callable[[RunConfig, bool], AbstractContextManager[HostedRun]]
 """Makes what a host drives of a run: `rods.assemble.hosted.hosted`."""
 WITH_VALUES = "AutoModelForCausalLMWithValueHead"
 """A class that TRL once had; verl's workers import it wherever there is a TRL."""
@@ -83,7 +83,7 @@ def _runner(hosted: Hosted) -> Any:
             settings = parse_config(json.loads(config.rods.settings), "rods.settings")
             # The synthesis worker is a process of its own: what it finds by itself is any Ray.
             os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
-            with hosted(settings) as run:
+            with hosted(settings, bool(config.rods.drift)) as run:
                 # By its own name: verl asks for its modes by their words in many places.
                 trainer = trainers.trainer_over(mode)
                 registry.TRAINER_REGISTRY[mode] = partial(trainer, run)

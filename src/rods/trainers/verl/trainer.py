@@ -18,15 +18,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rods.errors import TrainError
+from rods.errors import StoreError, TrainError
 from rods.rollout.groups import InvalidShare
 from rods.trainers.collect import Batch
 from rods.trainers.hosted import Dealt, HostedRun
 from rods.trainers.samples import HostRow, host_row
-from rods.trainers.verl.config import ESTIMATOR
 from rods.trainers.verl.flight import Flight
 from rods.trainers.verl.modes import SYNC
-from rods.trainers.verl.rows import TICKET, TRAJECTORY
+from rods.trainers.verl.rows import ESTIMATOR, TICKET, TRAJECTORY
 from rods.trajectory import Group, Trajectory
 from rods.trajectory_codec import from_json
 
@@ -77,8 +76,19 @@ class CurriculumTrainer(_PPOTrainer):
         return self.trainer_mode == SYNC
 
     def _load_checkpoint(self) -> None:
-        """Go on from verl's checkpoint; what was in flight then is drawn again."""
+        """Go on from verl's checkpoint; what was in flight then is drawn again.
+
+        Raises:
+            StoreError: the checkpoint knows no curriculum, or one of other settings or tasks.
+        """
         super()._load_checkpoint()
+        if self.global_steps and not self._run.opened:
+            folder = f"{self.config.trainer.default_local_dir}/global_step_{self.global_steps}"
+            raise StoreError(
+                f"{folder}: its data.pt is missing, so this checkpoint knows no curriculum. Copy it "
+                "back, go on from an older checkpoint (trainer.resume_mode=resume_path "
+                "trainer.resume_from_path=...), or start anew in another --out."
+            )
         if self._restored_tq_prompt_count:
             held = (_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
             _queue.kv_clear(keys=list(held), partition_id=PARTITION)
