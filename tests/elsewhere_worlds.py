@@ -27,3 +27,19 @@ class MoodyWorld(NotesWorld):
         if call.name == "die":
             os._exit(1)
         return super().call(call)
+
+
+class Slow(NotesEnvironment):
+    """Opens slow worlds."""
+
+    def open(self, task: Task) -> NotesWorld:
+        super().open(task)
+        return SlowWorld(self, task, 0)
+
+
+class SlowWorld(NotesWorld):
+    """Takes half a second for each call."""
+
+    def call(self, call: ToolCall) -> ToolResult:
+        time.sleep(0.5)
+        return super().call(call)

@@ -13,8 +13,9 @@ import pytest
 
 from pool_cases import config as small_config
 from rods.cli.hosts.verl import parted
-from rods.config import RunConfig
+from rods.config import RunConfig, load_config
 from rods.envs.hints import hinted
+from rods.envs.opening import environment_of
 from rods.errors import ConfigError, PolicyError, StoreError, TrainError
 from rods.loop import train
 from rods.trainers.hosted import Dealt, HostedRun
@@ -41,9 +42,9 @@ def worker(folder: Path) -> Iterator[Queue]:
     yield Queue()
 
 
-def hosted(config: RunConfig, engine: Learner | None = None) -> HostedRun:
+def hosted(config: RunConfig, engine: Learner | None = None, drift: bool = False) -> HostedRun:
     tasks = [task_of(n) for n in range(1, 9)]
-    run = HostedRun(config, lambda _: NotesEnvironment(), tasks, worker, hinted)
+    run = HostedRun(config, lambda _: NotesEnvironment(), tasks, worker, hinted, drift)
     run.begin(engine or Learner(), TEMPLATE)
     return run
 
@@ -136,10 +137,52 @@ def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
     assert "`rods verl` needs verl: pip install" in capsys.readouterr().err
 
 
+def test_a_changed_recipe_goes_on_where_drift_is_allowed(tmp_path: Path) -> None:
+    with hosted(small_config()) as run:
+        run.open(tmp_path / "one")
+        step(run, 0)
+        state = run.state_dict()
+    steeper = small_config(replay={"cap": 10, "inject": 0.4})
+    with hosted(steeper) as run, pytest.raises(StoreError, match=r"replay\.inject: .* -> 0\.4"):
+        run.open(tmp_path / "two", state)
+    with hosted(steeper, drift=True) as run:
+        run.open(tmp_path / "two", state)
+        assert step(run, 1)
+        assert run.state_dict()["config"] == steeper.model_dump_json()
+    other = small_config(seed=4)
+    with hosted(other, drift=True) as run, pytest.raises(StoreError, match="no resume can change"):
+        run.open(tmp_path / "three", state)
+
+
+def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
+    config, begun = small_config(), list[int]()
+
+    def worlds(players: int) -> NotesEnvironment:
+        begun.append(players)
+        return NotesEnvironment()
+
+    with HostedRun(config, worlds, [task_of(1)], worker, hinted) as run:
+        assert begun == [], "a driver that only judges has none"
+        run.begin(Learner(), TEMPLATE, players=3)
+        assert begun == [3]
+    small = load_config("rods", "quick", ["rollout.worlds.processes=4"])
+    for players, each in ((1, 4), (3, 2), (9, 1)):
+        environment = environment_of(small, players)
+        assert environment.capacity == each
+        environment.close()
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
         ({"train": {"kl": 0.1, "kl_in": "reward"}}, "train.kl_in"),
+        (
+            {"rollout": {"top_p": 0.9}, "train": {"correction": {"method": "truncated"}}},
+            "rollout.top_p below 1",
+        ),
+        ({"train": {"local": {"optimizer_memory": "8bit"}}}, "train.local.optimizer_memory"),
+        ({"engine": {"name": "vllm", "vllm": {"options": {"a": "1"}}}}, "engine.vllm.options"),
+        ({"trajectories": 64}, "trajectories"),
         ({"train": {"mask_env_tokens": False}}, "mask_env_tokens"),
         ({"rollout": {"schedule": "synchronous"}}, "rollout.schedule"),
         ({"engine": {"name": "hf"}}, "engine.name"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pickle
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -20,13 +21,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import pytest
 
 import rods
 from pool_cases import FakeQueue
-from rods.config import RunConfig
+from rods.config import RECIPES, RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
+from rods.trainers.loading import BUNDLED
 from rods.trainers.samples import host_row
 from rods.trainers.verl.start import WITH_VALUES, require_trl_of_verl
 
@@ -301,27 +304,56 @@ def _found(value: Any, key: str) -> Any:
     return None
 
 
-def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
-    trained: dict[int, Step], folder: Path, tmp_path: Path
+@pytest.mark.parametrize("victim", ["driver", "agent worker", "synthesis worker"])
+def test_invariant_8_whoever_is_killed_the_pool_is_the_same(
+    victim: str, trained: dict[int, Step], folder: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    with (tmp_path / "log").open("w") as log:
+    """A driver and an agent worker of verl's end the training, which goes on from its checkpoint; a
+    synthesis worker is replaced.
+    """
+    out, words = tmp_path / "out", tmp_path / "log"
+    with words.open("w") as log:
+        watched = environment(out.with_suffix(".watched"))
         running = subprocess.Popen(
-            command(out), stdout=log, stderr=log, env=environment(), start_new_session=True
+            command(out), stdout=log, stderr=log, env=watched, start_new_session=True
         )
         wait_for(out, 2, running)
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-    assert not (out / f"global_step_{STEPS}").exists()
-    time.sleep(10.0)  # Ray's processes end when they see that their driver is gone
-    resumed = train(out)
-    assert min(resumed) in (3, 4) and max(resumed) == STEPS
+        if victim == "driver":
+            os.killpg(running.pid, signal.SIGKILL)
+        else:
+            kill(running, VICTIMS[victim])
+        ended = running.wait(2000)
+    if victim == "synthesis worker":
+        assert ended == 0, words.read_text()[-6000:]
+        resumed = steps_of(out.with_suffix(".watched"))
+        assert list(resumed) == list(trained)
+    else:
+        assert ended != 0 and not (out / f"global_step_{STEPS}").exists()
+        if victim == "agent worker":
+            assert "AgentLoopWorker" in words.read_text(), "the log names who died"
+        shutil.rmtree(out.with_suffix(".watched"))
+        time.sleep(10.0)  # Ray's processes end when they see that their driver is gone
+        resumed = train(out)
+        assert min(resumed) in (3, 4) and max(resumed) == STEPS
     for step, record in resumed.items():
         drawn = [(d.task.id, d.epoch) for d in record.dealt]
         assert drawn == [(d.task.id, d.epoch) for d in trained[step].dealt]
     last = visits(out / f"global_step_{STEPS}", tmp_path)
     assert last == visits(folder / f"global_step_{STEPS}", tmp_path)
     assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
+
+
+VICTIMS = {"agent worker": "ray::AgentLoopWorker", "synthesis worker": "rods.synthesis.worker"}
+"""Part of their command lines."""
+
+
+def kill(running: subprocess.Popen[bytes], name: str) -> None:
+    """SIGKILL to those processes below a training that are called so."""
+    family = psutil.Process(running.pid).children(recursive=True)
+    found = [process for process in family if name in " ".join(process.cmdline())]
+    assert found, [process.cmdline()[:3] for process in family]
+    for process in found:
+        process.kill()
 
 
 def wait_for(out: Path, step: int, running: subprocess.Popen[bytes], seconds: float = 2000) -> None:
@@ -469,12 +501,40 @@ def test_full_recipes_compose_to_what_verl_accepts(nodes: int, tmp_path: Path) -
     assert cfg.algorithm.adv_estimator == "rods"
 
 
+REFUSED = {"toolrl": "train.kl_in", "zerotir": "train.filtering"}
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+@pytest.mark.parametrize("recipe", sorted(path.stem for path in RECIPES.glob("*.toml")))
+def test_every_recipe_composes_or_says_why_not(recipe: str, nodes: int, tmp_path: Path) -> None:
+    from rods.trainers.verl.config import compose
+
+    config = rods.load_config(recipe, "full")
+    if recipe in REFUSED:
+        with pytest.raises(ConfigError, match=REFUSED[recipe]):
+            compose(config, str(tmp_path), [], nodes, 8)
+        return
+    # PPO's critic is read from its folder, and no hub can be asked.
+    model = config.model.model_copy(update={"name": str(BUNDLED["tiny"])})
+    cfg = compose(config.model_copy(update={"model": model}), str(tmp_path), [], nodes, 8)
+    assert cfg.data.train_batch_size == config.rollout.tasks_per_step
+    assert cfg.actor_rollout_ref.actor.optim.lr == config.train.lr
+    expected = "gae" if config.train.advantage == "gae" else "rods"
+    assert cfg.algorithm.adv_estimator == expected
+    assert cfg.actor_rollout_ref.rollout.max_model_len == config.rollout.context_tokens
+
+
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
         ("actor_rollout_ref.rollout.n=8", f"rollout.n=8, expected {K}"),
         ("trainer.v1.trainer_mode=colocate_async", "trainer_mode=colocate_async, expected sync"),
         ("actor_rollout_ref.rollot.n=4", "rollot"),
+        ("actor_rollout_ref.model.path=other", "model.path=other, expected"),
+        ("actor_rollout_ref.rollout.max_model_len=99", "max_model_len=99, expected"),
+        ("data.max_response_length=99", "max_response_length=99, expected"),
+        ("data.custom_cls.name=Mine", "custom_cls.name=Mine, expected CurriculumDataset"),
+        ("actor_rollout_ref.rollout.top_k=50", "top_k=50, expected -1"),
         ("actor_rollout_ref.actor.loss_agg_mode=mean", "verl refuses the configuration"),
     ],
 )
@@ -483,6 +543,28 @@ def test_overrides_that_contradict_are_refused(asked: str, named: str, tmp_path:
 
     with pytest.raises(ConfigError, match=named):
         compose(small(), str(tmp_path), [asked])
+
+
+def test_an_estimator_of_verl_s_takes_no_credit_away(tmp_path: Path) -> None:
+    from rods.trainers.verl.config import compose
+
+    with pytest.raises(ConfigError, match=r'knows no train\.credit = "turn"'):
+        compose(small("train.credit=turn"), str(tmp_path), ["algorithm.adv_estimator=grpo"])
+
+
+def test_a_checkpoint_without_our_state_is_refused(
+    trained: dict[int, Step], folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(folder, out)
+    latest = int((out / "latest_checkpointed_iteration.txt").read_text())
+    (out / f"global_step_{latest}" / "data.pt").unlink()
+    before = (out / "rods" / "buffer.sqlite").read_bytes()
+    made = subprocess.run(
+        command(out), capture_output=True, text=True, env=environment(), timeout=2000
+    )
+    assert made.returncode == 2 and "data.pt is missing" in made.stderr
+    assert (out / "rods" / "buffer.sqlite").read_bytes() == before, "what was there is kept"
 
 
 @pytest.mark.parametrize("source", ["", f"{WITH_VALUES} = None"], ids=["newer", "known"])

@@ -7,6 +7,7 @@ import pytest
 import rods
 from rods.errors import ConfigError, TrainError
 from rods.trainers.verl.checks import require_known
+from rods.trainers.verl.config import given_to
 from rods.trainers.verl.flight import ATTEMPTS, Flight
 from rods.trainers.verl.modes import MODE, of_schedule
 from verbs import rods as verb
@@ -55,6 +56,18 @@ def test_a_schedule_is_one_of_verl_s_modes(
     names = of_schedule(config)
     assert names[MODE] == mode
     assert names.get("trainer.v1.sampler.max_off_policy_threshold") == versions
+
+
+def test_what_verl_has_too_is_taken_over() -> None:
+    asked = ["train.advantage=gae", "train.credit=trajectory", "train.gae.critic_warmup=3"]
+    asked += ["seed=7", "track.names=wandb", "track.project=mine", "model.dtype=float32"]
+    names = given_to(rods.load_config("rods", "quick", asked), "runs/x", 1, 8)
+    # verl's step n updates the actor where critic_warmup <= n: three steps are the critic's alone.
+    assert names["trainer.critic_warmup"] == 4
+    assert names["trainer.logger"] == ["console", "wandb"]
+    assert names["trainer.project_name"] == "mine"
+    assert names["actor_rollout_ref.rollout.seed"] == 7
+    assert names["actor_rollout_ref.rollout.dtype"] == "float32"
 
 
 def test_the_synchronous_schedule_is_refused() -> None:

@@ -27,7 +27,7 @@ from rods.curriculum.boundary import Judgement
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.env import Environment
-from rods.errors import StoreError, TrainError
+from rods.errors import TrainError
 from rods.infra.files import locked, released
 from rods.parts import Synthesis
 from rods.policy import Engine, Weights

@@ -17,7 +17,6 @@ from rods.settings.unread import given_but_unread
 from rods.trainers.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
 from rods.trainers.verl.rows import ESTIMATOR
 
-
 HELD = (
     *("data.train_batch_size", "data.max_prompt_length", "data.max_response_length"),
     *("data.shuffle", "data.dataloader_num_workers", "data.custom_cls.path"),
@@ -55,9 +54,9 @@ def require_known(config: RunConfig) -> None:
         'train.schedule = "cosine" without updates': train.schedule == "cosine"
         and not config.updates,
         'rollout.schedule = "synchronous"': config.rollout.schedule == "synchronous",
-        'rollout.top_p below 1 with train.correction.method = "none" (its servers tell the '
+        'rollout.top_p below 1 with train.correction.method = "truncated" (its servers tell the '
         "log-probabilities within the nucleus)": config.rollout.top_p < 1
-        and train.correction.method == "none",
+        and train.correction.method == "truncated",
         f'engine.name = "{config.engine.name}" (verl has servers of its own)': config.engine.name
         not in ("auto", "vllm"),
         'train.filter with train.advantage = "gae"': train.filter != "none" and gae,

@@ -189,12 +189,14 @@ def _groups_of(minibatch: int, k: int, groups: int) -> int:
 def _of_algorithm(config: RunConfig) -> dict[str, object]:
     train = config.train
     truncated = train.correction.method == "truncated"
+    # Under top_p servers tell log-probabilities within the nucleus, which nobody can train with.
+    sampled = train.correction.method == "none" and config.rollout.top_p == 1
     own: dict[str, object] = {
         "algorithm.adv_estimator": "gae" if train.advantage == "gae" else ESTIMATOR,
         "algorithm.use_kl_in_reward": train.kl > 0 and train.kl_in == "reward",
         "algorithm.kl_ctrl.kl_coef": train.kl,
         # The old log-probabilities are those of sampling, or the trainer's own.
-        "algorithm.rollout_correction.bypass_mode": train.correction.method == "none",
+        "algorithm.rollout_correction.bypass_mode": sampled,
         "algorithm.rollout_correction.rollout_is": "token" if truncated else None,
         "algorithm.rollout_correction.rollout_is_threshold": train.correction.cap,
     }

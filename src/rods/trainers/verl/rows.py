@@ -1,6 +1,7 @@
 """A task that was drawn, as a row of verl's batches, and back.
 
-Owns the names of the row's fields, and of ours in verl's registries. Imports neither verl nor torch.
+Owns the names of the row's fields, and of ours in verl's registries. Imports neither verl nor
+torch.
 
     row = row_of(dealt, index=0, k=16)
     dealt = dealt_of(row["rods"])

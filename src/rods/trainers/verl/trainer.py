@@ -85,8 +85,8 @@ class CurriculumTrainer(_PPOTrainer):
         if self.global_steps and not self._run.opened:
             folder = f"{self.config.trainer.default_local_dir}/global_step_{self.global_steps}"
             raise StoreError(
-                f"{folder}: its data.pt is missing, so this checkpoint knows no curriculum. Copy it "
-                "back, go on from an older checkpoint (trainer.resume_mode=resume_path "
+                f"{folder}: its data.pt is missing, so this checkpoint knows no curriculum. Copy "
+                "it back, go on from an older checkpoint (trainer.resume_mode=resume_path "
                 "trainer.resume_from_path=...), or start anew in another --out."
             )
         if self._restored_tq_prompt_count:
