@@ -19,6 +19,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,18 @@ from rods.trajectory import Group
 
 BUFFER, QUEUE, LOCK = "buffer.sqlite", "synthesis.sqlite", ".lock"
 """Live files of the first process."""
+
+
+def unread_by_hosts(config: RunConfig, unread: Mapping[str, Sequence[str]]) -> list[str]:
+    """Settings that were given and that a host has nothing for, by dotted name.
+
+    Args:
+        config: settings.
+        unread: names of what the host does not read, by section; at its default it means nothing.
+    """
+    default = type(config)()
+    names = [f"{section}.{name}" for section, found in unread.items() for name in found]
+    return [n for n in names if attrgetter(n)(config) != attrgetter(n)(default)]
 
 
 class Dealt(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
-from rods.settings.unread import given_but_unread
+from rods.trainers.hosted import unread_by_hosts
 from rods.trainers.loading import pick_device, uses_bfloat16
 
 UNREAD = {"train.local": ("optimizer_memory", "memory_gib")}
@@ -120,7 +120,7 @@ def require_known(config: RunConfig) -> None:
         "evaluation.every": config.evaluation.every > 0,
     }
     asked = [name for name, wrong in missing.items() if wrong]
-    asked += given_but_unread(config, UNREAD)
+    asked += unread_by_hosts(config, UNREAD)
     if asked:
         raise ConfigError(
             f"TRL's GRPOTrainer has nothing for {', '.join(asked)}. Change it, or train with "

@@ -13,7 +13,7 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
-from rods.settings.unread import given_but_unread
+from rods.trainers.hosted import unread_by_hosts
 from rods.trainers.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
 from rods.trainers.verl.rows import ESTIMATOR
 
@@ -64,7 +64,7 @@ def require_known(config: RunConfig) -> None:
         "evaluation.every": config.evaluation.every > 0,
     }
     asked = [name for name, wrong in missing.items() if wrong]
-    asked += given_but_unread(config, UNREAD)
+    asked += unread_by_hosts(config, UNREAD)
     if asked:
         raise ConfigError(
             f"inside verl there is nothing for {', '.join(asked)}. Change it, or train with "
