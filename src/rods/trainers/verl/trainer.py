@@ -82,8 +82,11 @@ class CurriculumTrainer(_PPOTrainer):
             StoreError: the checkpoint knows no curriculum, or one of other settings or tasks.
         """
         super()._load_checkpoint()
-        if self.global_steps and not self._run.opened:
-            folder = f"{self.config.trainer.default_local_dir}/global_step_{self.global_steps}"
+        asked = self.config.trainer
+        folder = Path(asked.default_local_dir) / f"global_step_{self.global_steps}"
+        if asked.resume_mode == "resume_path":
+            folder = Path(asked.resume_from_path)
+        if self.global_steps and not (folder / "data.pt").is_file():  # verl would only warn
             raise StoreError(
                 f"{folder}: its data.pt is missing, so this checkpoint knows no curriculum. Copy "
                 "it back, go on from an older checkpoint (trainer.resume_mode=resume_path "
