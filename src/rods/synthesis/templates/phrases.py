@@ -14,9 +14,9 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from rods.env import Environment
 from rods.errors import SynthesisError
@@ -106,11 +106,17 @@ class Phrases:
     """Templates of one environment."""
 
     def __init__(
-        self, wordings: Mapping[str, Wording], openers: Mapping[str, Sequence[str]]
+        self,
+        wordings: Mapping[str, Wording],
+        openers: Mapping[str, Sequence[str]],
+        verbs: Iterable[str] = (),
     ) -> None:
-        """Args: wordings by tool; sentences that set the scene, by class."""
+        """Args: wordings by tool; sentences that set the scene, by class; verbs of its own."""
         self.wordings = dict(wordings)
         self._openers = openers
+        clauses = (clause for wording in self.wordings.values() for clause in wording.clauses)
+        self.verbs = frozenset(verbs) | {clause.split()[0].lower() for clause in clauses}
+        """Words with which people begin an order here."""
 
     def knows(self, tool: str) -> bool:
         """Whether somebody wrote templates for this tool."""
@@ -278,16 +284,26 @@ def phrases_of(environment: Environment) -> Phrases:
 def _load(folder: Path) -> Phrases:
     wordings: dict[str, Wording] = {}
     openers: dict[str, Sequence[str]] = {}
+    verbs: list[str] = []
     for path in sorted(folder.glob("*.toml")):
-        openers[path.stem] = _read(path.read_text(encoding="utf-8"), path.name, wordings)
-    return Phrases(wordings, openers)
+        known = _read(path.read_text(encoding="utf-8"), path.name, wordings)
+        openers[path.stem] = known.openers
+        verbs += known.verbs
+    return Phrases(wordings, openers, verbs)
 
 
-def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
+class _ClassPhrases(NamedTuple):
+    """What a file says besides the wordings of its tools."""
+
+    openers: Sequence[str]
+    verbs: Sequence[str]
+
+
+def _read(text: str, where: str, into: dict[str, Wording]) -> _ClassPhrases:
     """Read one file; what `[default]` says of an argument holds for all tools that take it."""
     try:
         data: dict[str, Any] = tomllib.loads(text)
-        openers = tuple(data.pop("openers", ()))
+        known = _ClassPhrases(tuple(data.pop("openers", ())), tuple(data.pop("verbs", ())))
         common = cast("Mapping[str, Mapping[str, Any]]", data.pop(DEFAULT, {}))
         for tool, row in data.items():
             into[tool] = Wording(
@@ -306,7 +322,7 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
             )
     except (KeyError, AttributeError, tomllib.TOMLDecodeError) as error:
         raise SynthesisError(f"{where}: broken: {error}. Each tool needs `say`.") from error
-    return openers
+    return known
 
 
 def _lists(

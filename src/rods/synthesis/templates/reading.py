@@ -47,7 +47,7 @@ class Strict(NamedTuple):
     """How templates must have been used for a message to be read."""
 
     domains: Domains
-    """What arguments mean: a reference to one of several stocks has no meaning."""
+    """What arguments mean: a reference to one of several books has no meaning."""
     opens: bool = False
     """Whether the message may leave a value open."""
 

@@ -3,7 +3,7 @@
 Owns `CallRequest`, `Wording` and the ways in which a value is said, meant or left open. The frames
 around clauses and the files of templates are `phrases.py`'s. Never chooses or executes a call.
 
-    ways(wording, "order_id", 12345)                        # ["order 12345", "my order 12345"]
+    ways(wording, "loan_id", 12345)                         # ["loan 12345", "my loan 12345"]
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Wording:
         default_factory=dict[str, Mapping[str, tuple[str, ...]]]
     )
     """What stands for a value that a result showed, by the tool that showed it. A `{slot}` takes
-    an argument of that tool's call (`the airport nearest to {location}`), `{place}` a place in
-    the list that it showed (`the {place} airport on it`)."""
+    an argument of that tool's call (`the branch nearest to {town}`), `{place}` a place in
+    the list that it showed (`the {place} branch on it`)."""
     open: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """What stands for a value that is left open."""
     drop: frozenset[str] = frozenset()
@@ -190,7 +190,7 @@ def said(value: Value, words: Mapping[str, str]) -> str:
 
 
 def noun(parameter: str) -> str:
-    """A parameter's name as words: `card_id` and `cardId` become `card id`."""
+    """A parameter's name as words: `loan_id` and `loanId` become `loan id`."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", parameter).replace("_", " ")
     return parted.strip().lower()
 

@@ -3,7 +3,7 @@
 Owns what a prompt tells of such a value: which result showed it, where it stands there, and whether
 pointing at it can mean nothing else. Never words a message: the model does.
 
-    pointer(steps, 3, "order_id")               # Pointer(step=1, message=2, where="order id", ...)
+    pointer(steps, 3, "loan_id")                # Pointer(step=1, message=2, where="loan id", ...)
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Materials:
 
     vocabulary: Vocabulary
     donors: Mapping[str, Sequence[str]]
-    """Written texts of the training side by parameter (`message`, `comment_content`, ...)."""
+    """Written texts of the training side by parameter (`message`, `note`, ...)."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _ident(state: _State, key: str) -> str:
         elif not run[0].isalpha():
             parts.append(run)
         elif index == 0 and len(run) <= 3 and run.isupper() and len(key) > len(run):
-            parts.append(run)  # issuer or type: US in a passport number, USR in a user id
+            parts.append(run)  # issuer or type: the US of US482913, the USR of USR003
         elif run.lower() in state.words:
             parts.append(_cased(state.words[run.lower()], run))
         elif len(run) >= 4 and wordy:
