@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from rods.env import AnswerJudge, Environment, QuestionSource, TurnVerdict
+from rods.env import AnswerJudge, Environment, TurnVerdict, questions_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -124,7 +124,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
 
     Played once. Questions have no calls to replay: all of them are kept.
     """
-    if isinstance(environment, QuestionSource):
+    if questions_of(environment):
         return list(tasks), []
     kept: list[Task] = []
     faults: list[CheckRow] = []
@@ -223,7 +223,8 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
                 yield _row(TaskFault.UNREACHABLE, task, 0, detail)
     finally:
         world.close()
-    problem = environment.replay(task) if isinstance(environment, QuestionSource) else None
+    source = questions_of(environment)
+    problem = source.replay(task) if source else None
     if problem:
         yield _row(TaskFault.UNREACHABLE, task, 0, problem)
 
