@@ -21,9 +21,9 @@ from rods.synthesis.templates.phrases import (
     NO_PHRASES,
     CallRequest,
     from_description,
+    literal,
     noun,
     phrases_of,
-    said,
 )
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writer import Writer
@@ -196,10 +196,10 @@ def test_wording_without_templates_comes_from_the_description() -> None:
 
 
 def test_values_as_people_say_them() -> None:
-    assert said(["a", "b", "c"], {}) == "a, b and c"
-    assert said([], {}) == "nothing"
-    assert said(True, {"True": "unlock"}) == "unlock"
-    assert said({"priority": 2, "newTitle": "x"}, {}) == "priority 2 and new title x"
+    assert literal(["a", "b", "c"], {}) == "a, b and c"
+    assert literal([], {}) == "nothing"
+    assert literal(True, {"True": "unlock"}) == "unlock"
+    assert literal({"priority": 2, "newTitle": "x"}, {}) == "priority 2 and new title x"
     assert noun("cardId") == noun("card_id") == "card id"
 
 

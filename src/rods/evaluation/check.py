@@ -294,7 +294,7 @@ _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
 _MONTHS = [name.lower() for name in calendar.month_name[1:]]
-_SAID: dict[str, str] = {
+_NUMERALS: dict[str, str] = {
     **{word: str(i) for i, word in enumerate(_NUMBERS)},
     **{word: str(i) for i, word in enumerate(_ORDINALS, 1)},
     **{word: str(i) for i, word in enumerate(_MONTHS, 1)},
@@ -315,7 +315,7 @@ class _Seen:
     def read(self, text: str) -> None:
         words = set(_WORD.findall(text.lower().replace(",", "").replace("\\n", " ")))
         self._words.update(map(_canonical, words))
-        self._words.update(_SAID[word] for word in words if word in _SAID)
+        self._words.update(_NUMERALS[word] for word in words if word in _NUMERALS)
 
     def holds(self, value: Json) -> bool:
         """Whether at least half of the value's words were read; every word, for a single one."""

@@ -5,7 +5,7 @@ Owns the frames around clauses and the files of templates that an environment br
 is said stands in `wording.py`. Never chooses calls, never executes.
 
     phrases = phrases_of(environment)
-    phrases.turn([Ask(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
+    phrases.turn([CallRequest(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rods.synthesis.templates.wording import (
     Producer,
     Wording,
     from_description,
+    literal,
     noun,
-    said,
     thing,
     ways,
 )
@@ -40,9 +40,9 @@ __all__ = [
     "Wording",
     "frame_words",
     "from_description",
+    "literal",
     "noun",
     "phrases_of",
-    "said",
     "thing",
     "ways",
 ]
@@ -157,7 +157,7 @@ class Phrases:
         return rng.choice(known) if known and rng.random() < OPENER else ""
 
     def turn(
-        self, asks: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
+        self, requests: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
     ) -> str:
         """One message that asks for all of these calls, in their order.
 
@@ -173,11 +173,11 @@ class Phrases:
         elif rng.random() < LINK:
             parts.append(rng.choice(_REMARKS))
         unused = list(_NEXT)
-        for index, ask in enumerate(asks):
+        for index, request in enumerate(requests):
             frames = list(_FIRST) if index == 0 else unused
-            if len(asks) > 1 and index == len(asks) - 1 and rng.random() < 0.5:
+            if len(requests) > 1 and index == len(requests) - 1 and rng.random() < 0.5:
                 frames = list(_LAST)
-            clause = self.clause(ask, rng)
+            clause = self.clause(request, rng)
             frame = rng.choice([f for f in frames if _fits(f, clause)] or frames)
             if frame in unused:
                 unused.remove(frame)
@@ -185,21 +185,21 @@ class Phrases:
             parts.append(_framed(frame, clause))
         return " ".join(part for part in parts if part)
 
-    def clause(self, ask: CallRequest, rng: random.Random) -> str:
+    def clause(self, request: CallRequest, rng: random.Random) -> str:
         """One call as a clause in the imperative, all its values said or referred to."""
-        wording = self.wordings.get(ask.call.name)
+        wording = self.wordings.get(request.call.name)
         if wording is None:
-            wording = from_description(ask.spec, ask.shown | {ask.blurred})
-        text = rng.choice(wording.clauses_for(ask.call.arguments))
+            wording = from_description(request.spec, request.shown | {request.blurred})
+        text = rng.choice(wording.clauses_for(request.call.arguments))
         for name, forms in wording.optional.items():
-            if name in ask.call.arguments:
+            if name in request.call.arguments:
                 text += " " + rng.choice(forms)
-        if ask.blurred:
+        if request.blurred:
             if rng.random() < DROP:
-                text = wording.without(text, ask.blurred)
-            opened = rng.choice(wording.opened(ask.blurred))
-            text = text.replace(f"{'' if opened else ' '}{{{ask.blurred}}}", opened)
-        return SLOT.sub(lambda match: _filled(ask, wording, match[1], rng), text)
+                text = wording.without(text, request.blurred)
+            opened = rng.choice(wording.opened(request.blurred))
+            text = text.replace(f"{'' if opened else ' '}{{{request.blurred}}}", opened)
+        return SLOT.sub(lambda match: _filled(request, wording, match[1], rng), text)
 
     def wording(self, tool: str) -> Wording | None:
         """Templates that somebody wrote for this tool."""
@@ -223,7 +223,7 @@ class Phrases:
         """Everything that `answer` may say."""
         wording = self.wordings.get(call.name)
         what = thing(name) if wording is None else wording.noun(name)
-        text = said(call.arguments.get(name), {})
+        text = literal(call.arguments.get(name), {})
         quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
         return [_closed(form.format(what, quoted)) for form in _ANSWERS]
 
@@ -237,19 +237,24 @@ def frame_words() -> frozenset[str]:
     return frozenset(re.findall(r"[a-z']+", " ".join((*_FIRST, *_NEXT, *_LAST)).lower()))
 
 
-def _filled(ask: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
-    value = ask.call.arguments.get(name)
-    if name in ask.shown:
-        producer = ask.producers.get(name)
-        meant = wording.references(name, producer)
-        if producer is None and not meant:
+def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
+    value = request.call.arguments.get(name)
+    if name in request.shown:
+        producer = request.producers.get(name)
+        references = wording.references(name, producer)
+        if producer is None and not references:
             return f"the {wording.noun(name)} that you found"
-        if producer is not None and producer.call is not ask.last:
-            meant = [text for text in meant if " just " not in text]
-        if meant:
-            return rng.choice(meant)
+        if producer is not None and producer.call is not request.last:
+            references = [text for text in references if " just " not in text]
+        if references:
+            return rng.choice(references)
     asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
-    if asides and name not in ask.used and len(str(value)) < LONG_VALUE and rng.random() < ASIDE:
+    if (
+        asides
+        and name not in request.used
+        and len(str(value)) < LONG_VALUE
+        and rng.random() < ASIDE
+    ):
         return rng.choice(asides)
     return rng.choice(wording.texts(name, value))
 

@@ -140,7 +140,7 @@ def _compound(state: _State, kind: str, key: str) -> str:
     if state.limits.keep_names and kind == "name":
         return key
     for _ in range(6):
-        new = _MAKERS[kind](state, key)
+        new = _COMPOUNDS[kind](state, key)
         if new != key and new.lower() not in state.used:
             state.used.add(new.lower())
             return new
@@ -248,7 +248,7 @@ def _expiry(state: _State, key: str) -> str:
     return f"{state.rng.randint(1, 12):02d}/" + (str(year) if len(match[2]) == 2 else f"20{year}")
 
 
-_MAKERS = {
+_COMPOUNDS = {
     "name": _file_name,
     "ident": _ident,
     "user": _user,
