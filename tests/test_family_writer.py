@@ -12,7 +12,9 @@ import pytest
 from pool_cases import config, group
 from rods.config import SynthesisSettings
 from rods.curriculum.online import OnlineCurriculum
+from rods.env import Environment, questions_of
 from rods.envs import ENVIRONMENTS, make_environment
+from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, HELD_OUT, question_task, question_tasks
 from rods.envs.search import SearchEnvironment, search_tasks
@@ -164,14 +166,11 @@ def test_questions_are_varied_by_family(name: str, environment: PythonToolEnviro
 
 
 def test_the_writer_needs_an_environment_that_makes_questions() -> None:
-    class Toy:
+    class Toy(Environment):
         name = "toy"
 
-        def open(self, task: Task) -> None:
-            return None
-
     with pytest.raises(ConfigError, match="'family' makes questions, but"):
-        FamilyWriter(TRAIN, Toy())  # type: ignore[arg-type]
+        FamilyWriter(TRAIN, Toy())
 
 
 def test_questions_of_search_have_variants() -> None:
@@ -226,3 +225,9 @@ def test_a_curriculum_with_the_worker_in_its_process(tmp_path: Path) -> None:
     environment = make_environment("python_tool")
     assert all(environment.replay(task) is None for task in variants)  # type: ignore[attr-defined]
     environment.close()  # type: ignore[attr-defined]
+
+
+def test_questions_are_made_here_where_their_worlds_are_elsewhere() -> None:
+    inner = make_environment("search")
+    elsewhere = ProcessEnvironment(inner, local("search", {}), processes=1, seconds=1.0)
+    assert questions_of(elsewhere) is questions_of(inner) is inner

@@ -19,7 +19,7 @@ from rods.envs.questions.families import HELD_OUT, is_held_out, make_question, q
 from rods.policies.demonstrations import (
     DIALECTS,
     FAULTS,
-    SCHOOLED,
+    PRETRAINED,
     Demonstration,
     Mixture,
     ProgramPlan,
@@ -209,14 +209,14 @@ def play(dialect: str, difficulty: int, count: int, temperature: float) -> list[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", SCHOOLED)
+@pytest.mark.parametrize("dialect", PRETRAINED)
 def test_it_speaks_each_dialect(dialect: str) -> None:
     groups = play(dialect, 1, 10, temperature=0.0)
     assert sum(t.solved for g in groups for t in g.trajectories) >= 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dialect", SCHOOLED)
+@pytest.mark.parametrize("dialect", PRETRAINED)
 def test_it_leaves_something_to_learn(dialect: str) -> None:
     trajectories = [t for g in play(dialect, 3, 24, 1.0) for t in g.trajectories]
     coded = [t for t in trajectories if any(step.results for step in t.steps)]

@@ -18,7 +18,7 @@ from rods.trainers.memory import settled
 from rods.trainers.memory.advice import advice, require_fit, require_room
 from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
-from rods.trainers.memory.plan import Plan, layer_bytes, plan_of, table
+from rods.trainers.memory.plan import MemoryPlan, layer_bytes, plan_of, table
 from rods.trainers.memory.shape import Shape, shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
 from sweeps import slow
@@ -41,11 +41,11 @@ def large() -> Shape:
     return shape_of(QWEN3_4B)
 
 
-def planned(*overrides: str, gpu: bool = True) -> Plan:
+def planned(*overrides: str, gpu: bool = True) -> MemoryPlan:
     return plan_of(large(), paper(*overrides), on_gpu=gpu)
 
 
-def gib(plan: Plan) -> dict[str, float]:
+def gib(plan: MemoryPlan) -> dict[str, float]:
     return {item.name: item.bytes / GIB for item in plan.items}
 
 

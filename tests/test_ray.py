@@ -247,8 +247,8 @@ def test_why_a_writer_cannot_be_used_comes_back_from_ray(nodes: Any) -> None:
     cluster.end(actor)
 
 
-class Refusing(actors.Maker):
-    """A maker whose server refuses."""
+class Refusing(actors.WriterActor):
+    """A writer whose server refuses."""
 
     def __init__(self) -> None:
         class Pipeline:

@@ -1,4 +1,4 @@
-"""Repairs that a policy is schooled on, that they are what happens, and what is left open."""
+"""Repairs that a policy is pretrained on, that they are what happens, and what is left open."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rods.policies.repairs import (
     bug_of,
     calls_of,
     repair_conversations,
-    school_tasks,
+    tasks_apart,
     texts_of,
 )
 from rods.policies.tokenizer import train_tokenizer
@@ -63,11 +63,11 @@ def test_slips_are_some_of_what_could_stand_there(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_no_bug_that_is_asked_about_is_schooled() -> None:
-    school = school_tasks(asked(), 1, NAMES)
-    assert len(school) > 5 * len(asked())
-    assert not {bug_of(task) for task in school} & {bug_of(task) for task in asked()}
-    assert all(len(task.turns[0].ground_truth) == 2 for task in school)
+def test_no_bug_that_is_asked_about_is_pretrained() -> None:
+    pretrained = tasks_apart(asked(), 1, NAMES)
+    assert len(pretrained) > 5 * len(asked())
+    assert not {bug_of(task) for task in pretrained} & {bug_of(task) for task in asked()}
+    assert all(len(task.turns[0].ground_truth) == 2 for task in pretrained)
 
 
 def test_conversations_are_functions_of_seed_and_number() -> None:

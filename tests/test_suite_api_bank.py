@@ -204,7 +204,7 @@ def test_apis_that_cannot_be_imported_are_named_and_can_be_left_out(tmp_path: Pa
             {"role": "API", "api_name": "Book", "param_dict": {}, "result": {}},
             r"row 7: result: expected an object with output",
         ),
-        (3, r"row 7: role: expected a text, but the row is no object: 3"),
+        (3, r"row 7: role: expected a text, but the row is not an object: 3"),
     ],
 )
 def test_a_broken_row_is_named(row: Any, said: str, rules: SuiteRules, tmp_path: Path) -> None:

@@ -153,12 +153,8 @@ def test_a_mistake_is_one_message(
     assert said in capsys.readouterr().err
 
 
-def test_the_suites_settings_stand_apart_from_the_shared_ones() -> None:
-    from rods.config import keys, shared_keys
-
+def test_without_settings_a_suite_has_the_defaults() -> None:
     assert load_config().evaluation.suite == SuiteSettings()
-    own = [key for key in keys() if key.startswith("evaluation.suite.")]
-    assert own and not set(own) & set(shared_keys())
 
 
 def test_a_suite_of_your_own_is_named_by_module_and_attribute(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_patch_answers_it_and_reaches_the_next_attempt(reason: ErrorClass) -> 
     plans = [text for stage, text in chat.prompts if stage == "plan"]
     assert str(BALANCE) not in plans[0]
     assert str(BALANCE) in plans[-1]
-    assert "Never plan these" not in plans[-1], "what a patch mends may be planned again"
+    assert "Never plan these" not in plans[-1], "what a patch fixes may be planned again"
 
 
 @pytest.mark.parametrize("reason", BREAKS)

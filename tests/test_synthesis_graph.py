@@ -14,20 +14,24 @@ import pytest
 from rods.errors import SynthesisError
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.structure.domains import Domains, Table
 from rods.synthesis.structure.trace import all_tools, owners
 from rods.synthesis.templates import phrases as phrasing
 from rods.synthesis.templates.phrases import (
     NO_PHRASES,
     CallRequest,
     from_description,
+    literal,
     noun,
     phrases_of,
-    said,
 )
+from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writer import Writer
+from rods.synthesis.writers.graph.fresh import draws
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.mixed import MixedWriter
+from rods.synthesis.writers.resample.assign import Materials
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec
 from synthesis_cases import ENVIRONMENT, graph_writer, sides, walked
@@ -192,13 +196,34 @@ def test_wording_without_templates_comes_from_the_description() -> None:
 
 
 def test_values_as_people_say_them() -> None:
-    assert said(["a", "b", "c"], {}) == "a, b and c"
-    assert said([], {}) == "nothing"
-    assert said(True, {"True": "unlock"}) == "unlock"
-    assert said({"priority": 2, "newTitle": "x"}, {}) == "priority 2 and new title x"
+    assert literal(["a", "b", "c"], {}) == "a, b and c"
+    assert literal([], {}) == "nothing"
+    assert literal(True, {"True": "unlock"}) == "unlock"
+    assert literal({"priority": 2, "newTitle": "x"}, {}) == "priority 2 and new title x"
     assert noun("cardId") == noun("card_id") == "card id"
 
 
 def test_a_broken_file_of_phrases_is_named() -> None:
     with pytest.raises(SynthesisError, match=r"Shop\.toml.*say"):
         phrasing._read("[buy]\nwith = {}\n", "Shop.toml", {})
+
+
+FORMS = {"badge": "B-{0007..0009}", "born": "{date 1990..1991}", "lane": "{old|new} {noun}, {town}"}
+
+
+def test_an_environment_says_what_its_new_values_look_like() -> None:
+    town = Table(codes={"zip": {"Oldham": "OL1"}})
+    domains = Domains(forms=FORMS, tables={"town": town})
+    drawn = draws(domains, Materials(Vocabulary(["book"]), {}))
+    rng = random.Random(3)
+    for _ in range(20):
+        assert drawn["badge"](rng) in ("B-0007", "B-0008", "B-0009")
+        assert re.fullmatch(r"199[01]-\d\d-\d\d", str(drawn["born"](rng)))
+        assert re.fullmatch(r"(old|new) [a-z]+, Oldham", str(drawn["lane"](rng)))
+    assert drawn["zip"](rng) == "OL1"
+
+
+def test_a_slot_that_nobody_knows_is_refused_before_anything_is_drawn() -> None:
+    domains = Domains(forms={"badge": "B-{colour}"})
+    with pytest.raises(SynthesisError, match=r"slot \{colour\} is not known.*Noun"):
+        draws(domains, Materials(Vocabulary(["book"]), {}))

@@ -20,7 +20,7 @@ from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import all_tools
 from rods.synthesis.templates.phrases import CallRequest
 from rods.synthesis.writers import make_writer
-from rods.synthesis.writers.graph.augment import Open, PlannedTurn, Said
+from rods.synthesis.writers.graph.augment import Open, PlannedTurn, TurnTexts
 from rods.synthesis.writers.graph.walk import Base
 from rods.synthesis.writers.llm import writer as llm
 from rods.synthesis.writers.llm.critique import judge, repairable
@@ -224,15 +224,15 @@ def turn_of(**arguments: Any) -> PlannedTurn:
     ],
 )
 def test_messages_are_checked_against_their_calls(text: str, wrong: str) -> None:
-    found = faults(turn_of(seat="B12", price=40), Said(text), [])
+    found = faults(turn_of(seat="B12", price=40), TurnTexts(text), [])
     assert (not found) if not wrong else any(wrong in fault for fault in found), found
 
 
 def test_what_is_left_open_stays_open() -> None:
-    turn = PlannedTurn(turn_of(seat="B12", price=40).asks, "Hall", left_open=Open(0, "seat"))
-    assert not faults(turn, Said("Please book a seat for 40.", "Take B12."), [])
-    assert faults(turn, Said("Please book B12 for 40.", "Take B12."), [])
-    assert faults(turn, Said("Please book a seat for 40.", "Any."), [])
+    turn = PlannedTurn(turn_of(seat="B12", price=40).requests, "Hall", left_open=Open(0, "seat"))
+    assert not faults(turn, TurnTexts("Please book a seat for 40.", "Take B12."), [])
+    assert faults(turn, TurnTexts("Please book B12 for 40.", "Take B12."), [])
+    assert faults(turn, TurnTexts("Please book a seat for 40.", "Any."), [])
     assert leaked("use bookSeat", turn) == ["bookSeat"]
 
 
@@ -281,7 +281,7 @@ def test_one_refinement_at_most() -> None:
 def test_planned_turns_can_be_read_back_from_a_variant() -> None:
     for variant in on_the_graph()[1]:
         planned = planned_of(ENVIRONMENT, variant)
-        calls = [tuple(ask.call for ask in turn.asks) for turn in planned]
+        calls = [tuple(ask.call for ask in turn.requests) for turn in planned]
         assert calls == [t.ground_truth for t in variant.turns if t.ground_truth]
         gap = next((t for t in variant.turns if not t.ground_truth), None)
         if gap is not None:

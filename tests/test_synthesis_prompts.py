@@ -134,7 +134,7 @@ def test_what_is_worded_again_is_pointed_at_only_where_it_is_clear() -> None:
         planned = planned_of(ENVIRONMENT, task)
         for index, made in enumerate(planned):
             rows = pointers(planned, index)
-            for one, found in zip(made.asks, rows, strict=True):
+            for one, found in zip(made.requests, rows, strict=True):
                 asked += len(one.shown)
                 clear += len(found)
                 assert found.keys() == one.shown

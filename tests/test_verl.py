@@ -478,8 +478,8 @@ def test_an_actor_in_verl_s_ray_makes_the_same_variants(
 ) -> None:
     """The worker joins the Ray of the task runner that started it, and ends nothing there."""
     for step in steps_of(on_actors.with_suffix(".watched")).values():
-        assert step.actors.count("Maker") == 1
-    assert not any("Maker" in step.actors for step in trained.values())
+        assert step.actors.count("WriterActor") == 1
+    assert not any("WriterActor" in step.actors for step in trained.values())
     here, there = accepted(folder), accepted(on_actors)
     both = here.keys() & there.keys()
     assert both and all(here[key] == there[key] for key in both)

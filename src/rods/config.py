@@ -60,7 +60,6 @@ __all__ = [
     "load_config",
     "parse_config",
     "profile_name",
-    "shared_keys",
     "with_overrides",
 ]
 
@@ -69,17 +68,6 @@ SMALL = "small"
 """Stands for a recipe's first profile, the one that runs on a laptop."""
 FULL = "full"
 """Stands for a recipe's top level."""
-OWN = (
-    *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
-    *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
-    *("train.gae", "train.filtering", "train.local", "train.correction", "train.call"),
-    *("static", "track", "envtuning", "ray"),
-    *("engine", "rollout.pipeline", "rollout.worlds"),
-    *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
-    *("env.repo", "evaluation.suite"),
-)
-"""Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
-worker."""
 
 
 def _moved(section: str, to: str, names: str) -> dict[str, str]:
@@ -330,11 +318,6 @@ def keys() -> list[str]:
     """All dotted keys that can be set, `stages` by its fields, a free table by its name."""
     stages = [f"stages.0.{name}" for name in StageSettings.model_fields]
     return sorted([*_fields(RunConfig(), ""), *stages])
-
-
-def shared_keys() -> list[str]:
-    """Those that stand in no section of one environment, writer or way of training (`OWN`)."""
-    return [key for key in keys() if not f"{key}.".startswith(tuple(f"{name}." for name in OWN))]
 
 
 def _fields(section: Settings, prefix: str) -> list[str]:

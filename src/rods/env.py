@@ -260,6 +260,12 @@ class QuestionSource(Protocol):
         ...
 
 
+def questions_of(environment: Environment) -> QuestionSource | None:
+    """The environment as one that makes questions, wherever its worlds are; None: it makes none."""
+    here = environment.here
+    return here if isinstance(here, QuestionSource) else None
+
+
 def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -> Environment:
     """The environment at `module:attribute`.
 

@@ -275,4 +275,4 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
         try:
             yield where, json.loads(line)
         except json.JSONDecodeError as error:
-            raise TaskError(f"{where}: not JSON: {error}. Mend or remove this line.") from error
+            raise TaskError(f"{where}: not JSON: {error}. Fix or remove this line.") from error

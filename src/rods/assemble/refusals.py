@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from rods.config import RunConfig
 from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory
-from rods.env import Environment, QuestionSource
+from rods.env import Environment, questions_of
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, TaskError
 from rods.report.trackers import packages_of
@@ -105,7 +105,7 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
     if not grows(config) or writer not in WRITERS:
         return
     why = ""
-    if writer == "family" or (writer in OF_CALLS and isinstance(environment, QuestionSource)):
+    if writer == "family" or (writer in OF_CALLS and questions_of(environment)):
         if not any(_made_again(environment, task) for task in tasks):
             why = (
                 "is a generated question, of which there could be another (those of files have no "
@@ -122,10 +122,11 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
 
 def _made_again(environment: Environment, task: Task) -> bool:
     """Whether the environment could make another question like this one."""
-    if not isinstance(environment, QuestionSource):
+    source = questions_of(environment)
+    if source is None:
         return False
     try:
-        return environment.another(task, random.Random(0)) is not None
+        return source.another(task, random.Random(0)) is not None
     except (TaskError, ConfigError):  # the writer turns such a task down, too
         return False
 

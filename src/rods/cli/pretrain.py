@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TOOLS, MATH, SEARCH, REPO = KINDS = "tools", "math", "search", "repo"
 
 ENVIRONMENT = "bfcl"
-"""What the policy tiny is schooled in; known by what every environment shows."""
+"""What the policy tiny is pretrained on; known by what every environment shows."""
 HELD_OUT = 120
 """Variants of held-out scenarios that the card's loss is measured on."""
 CORPUS = 2_000
@@ -184,7 +184,7 @@ def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
 
     settings = replace(repo.SETTINGS, tokens=tokens) if tokens else repo.SETTINGS
     say("planting bugs")
-    tasks, asked = repo.school(seed), repo.asked()
+    tasks, asked = repo.pretraining_tasks(seed), repo.asked()
     tokenizer = repo.repo_tokenizer(tasks)
     template = ChatTemplate(tokenizer)
     rollout = load_config("skyrl_v0", "smoke").rollout

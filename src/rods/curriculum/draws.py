@@ -63,7 +63,7 @@ class Draws:
         self._tallies.clear()
         self._undone = self._db.undone
 
-    def _tally(self, epoch: int) -> Counter[str]:
+    def _counts(self, epoch: int) -> Counter[str]:
         """To be asked for before a draw moves, then kept up."""
         if self._undone != self._db.undone:
             self._look()
@@ -89,18 +89,18 @@ class Draws:
     def due(self) -> int:
         """Draws of any epoch that are not out and not done."""
         with self._db.lock:
-            return sum(self._tally(epoch)["due"] for epoch in self._epochs)
+            return sum(self._counts(epoch)["due"] for epoch in self._epochs)
 
     def open(self, epoch: int) -> int:
         """Draws of an epoch that are not done."""
         with self._db.lock:
-            tally = self._tally(epoch)
-            return tally["due"] + tally["leased"]
+            counts = self._counts(epoch)
+            return counts["due"] + counts["leased"]
 
     def done(self, epoch: int) -> int:
         """Draws of an epoch that are done."""
         with self._db.lock:
-            return self._tally(epoch)["done"]
+            return self._counts(epoch)["done"]
 
     def lease(self, n: int) -> list[tuple[str, int]]:
         """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
@@ -115,13 +115,13 @@ class Draws:
         drawn = [draw for draw in drawn if draw[0] == drawn[0][0]]
         if drawn:
             (epoch, first, _), (_, last, _) = drawn[0], drawn[-1]
-            tally = self._tally(epoch)
+            counts = self._counts(epoch)
             self._db.run(
                 "UPDATE draws SET status = 'leased' "
                 "WHERE epoch = ? AND position BETWEEN ? AND ? AND status = 'due'",
                 (epoch, first, last),
             )
-            tally.update(due=-len(drawn), leased=len(drawn))
+            counts.update(due=-len(drawn), leased=len(drawn))
             self._leased = (epoch, last)
         return [(task_id, epoch) for epoch, _, task_id in drawn]
 
@@ -153,7 +153,7 @@ class Draws:
 
     def _move(self, task_ids: Sequence[str], epoch: int, status: str) -> None:
         """Leases of an epoch stand elsewhere."""
-        tally = self._tally(epoch)
+        counts = self._counts(epoch)
         for task_id in task_ids:
             changed = self._db.run(
                 "UPDATE draws SET status = ? WHERE epoch = ? AND task_id = ? AND status = 'leased'",
@@ -164,4 +164,4 @@ class Draws:
                     f"task {task_id} is not leased in epoch {epoch}: it was not drawn, it was "
                     "completed already, or its lease was released."
                 )
-            tally.update({"leased": -1, status: 1})
+            counts.update({"leased": -1, status: 1})

@@ -38,10 +38,10 @@ class Pool:
         """`journal`: is told of what comes and goes."""
         self._db, self._journal = db, journal
         self._tasks: dict[str, Task] = {}
-        self._tally = Kept(db, self._read_tally)
+        self._by_status = Kept(db, self._read_by_status)
         """Tasks by `generated`, status and reason, counted once and kept up."""
 
-    def _read_tally(self) -> Counter[tuple[bool, str, str]]:
+    def _read_by_status(self) -> Counter[tuple[bool, str, str]]:
         rows = self._db.rows(
             "SELECT generated, status, reason, COUNT(*) FROM tasks GROUP BY 1, 2, 3"
         )
@@ -65,7 +65,7 @@ class Pool:
         for task in tasks:
             if not (fixed or task.is_original):
                 raise TaskError(f"task {task.id} is a variant; only original tasks stay for ever.")
-        tally = self._tally.get()
+        by_status = self._by_status.get()
         with self._db.atomic():
             known = set(_ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0")))
             if known and known != set(ids):
@@ -79,7 +79,7 @@ class Pool:
                 "VALUES (?, ?, 0, 'active')",
                 [(t.id, t.category) for t in tasks],
             )
-            tally[False, "active", ""] += 0 if known else len(tasks)
+            by_status[False, "active", ""] += 0 if known else len(tasks)
         self._tasks.update((t.id, t) for t in tasks)
 
     def offer(self, task: Task, epoch_made: int, request: str, distance: float = 0.0) -> bool:
@@ -97,14 +97,14 @@ class Pool:
             )
         body = json.dumps(task.to_json(), ensure_ascii=False)
         row = (task.id, body, task.category, epoch_made, request, distance)
-        tally = self._tally.get()
+        by_status = self._by_status.get()
         with self._db.atomic():
             added = self._db.run(
                 "INSERT OR IGNORE INTO tasks(id, body, category, generated, status, made, "
                 "request, distance) VALUES (?, ?, ?, 1, 'pending', ?, ?, ?)",
                 row,
             )
-        tally[True, "pending", ""] += added
+        by_status[True, "pending", ""] += added
         return added > 0
 
     def task(self, task_id: str) -> Task:
@@ -123,9 +123,11 @@ class Pool:
 
     def counts(self) -> Counts:
         """The pool in numbers."""
-        tally = list(self._tally.get().items())  # a list, as another thread may start an epoch
-        originals = sum(n for (generated, _, _), n in tally if not generated)
-        retired = {why: n for (_, status, why), n in tally if status == "retired" and n}
+        by_status = list(
+            self._by_status.get().items()
+        )  # a list, as another thread may start an epoch
+        originals = sum(n for (generated, _, _), n in by_status if not generated)
+        retired = {why: n for (_, status, why), n in by_status if status == "retired" and n}
         return Counts(originals, self.count("pending"), self.count("active"), retired)
 
     def originals(self, wanted: Collection[str] | None) -> list[str]:
@@ -138,8 +140,8 @@ class Pool:
 
     def count(self, status: str) -> int:
         """Variants that stand there."""
-        tally = list(self._tally.get().items())
-        return sum(n for (generated, where, _), n in tally if generated and where == status)
+        by_status = list(self._by_status.get().items())
+        return sum(n for (generated, where, _), n in by_status if generated and where == status)
 
     def variants(self, status: str, categories: Collection[str] = ()) -> list[str]:
         """Ids of the variants that stand there, of these categories or of all."""
@@ -190,14 +192,14 @@ class Pool:
 
     def _move(self, task_id: str, status: str, reason: str = "") -> None:
         """A variant stands elsewhere."""
-        tally = self._tally.get()
+        by_status = self._by_status.get()
         ((before, why),) = self._db.rows(
             "SELECT status, reason FROM tasks WHERE id = ?", (task_id,)
         )
         sql = "UPDATE tasks SET status = ?, reason = ? WHERE id = ?"
         self._db.run(sql, (status, reason, task_id))
-        tally[True, str(before), str(why)] -= 1
-        tally[True, status, reason] += 1
+        by_status[True, str(before), str(why)] -= 1
+        by_status[True, status, reason] += 1
 
     def visited(self, task_id: str, epoch: int, phi: float) -> None:
         """A task was judged."""

@@ -133,11 +133,6 @@ class InlineDialect(Protocol):
     """One way of writing programs inside a single response, which results are inserted into."""
 
     @property
-    def inline(self) -> bool:
-        """True."""
-        ...
-
-    @property
     def tool(self) -> str:
         """Name of the one tool that it calls."""
         ...

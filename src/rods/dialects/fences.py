@@ -39,7 +39,6 @@ ZEROTIR_TOKENS = 256
 class InlineForm:
     """What all inline dialects share: a call between marks, its result inserted after it."""
 
-    inline = True
     tool = TOOL
     _argument = "code"
     _template: str

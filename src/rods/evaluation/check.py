@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from rods.env import AnswerJudge, Environment, QuestionSource, TurnVerdict
+from rods.env import AnswerJudge, Environment, TurnVerdict, questions_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -124,7 +124,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
 
     Played once. Questions have no calls to replay: all of them are kept.
     """
-    if isinstance(environment, QuestionSource):
+    if questions_of(environment):
         return list(tasks), []
     kept: list[Task] = []
     faults: list[CheckRow] = []
@@ -223,7 +223,8 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
                 yield _row(TaskFault.UNREACHABLE, task, 0, detail)
     finally:
         world.close()
-    problem = environment.replay(task) if isinstance(environment, QuestionSource) else None
+    source = questions_of(environment)
+    problem = source.replay(task) if source else None
     if problem:
         yield _row(TaskFault.UNREACHABLE, task, 0, problem)
 
@@ -293,7 +294,7 @@ _WORD = re.compile(r"[a-z]+|\d+(?:\.\d+)?")
 _NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 _ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
 _MONTHS = [name.lower() for name in calendar.month_name[1:]]
-_SAID: dict[str, str] = {
+_NUMERALS: dict[str, str] = {
     **{word: str(i) for i, word in enumerate(_NUMBERS)},
     **{word: str(i) for i, word in enumerate(_ORDINALS, 1)},
     **{word: str(i) for i, word in enumerate(_MONTHS, 1)},
@@ -314,7 +315,7 @@ class _Seen:
     def read(self, text: str) -> None:
         words = set(_WORD.findall(text.lower().replace(",", "").replace("\\n", " ")))
         self._words.update(map(_canonical, words))
-        self._words.update(_SAID[word] for word in words if word in _SAID)
+        self._words.update(_NUMERALS[word] for word in words if word in _NUMERALS)
 
     def holds(self, value: Json) -> bool:
         """Whether at least half of the value's words were read; every word, for a single one."""

@@ -82,7 +82,7 @@ class TemplateReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Written:
     """What the assistant said: its text, and whether it was cut before its end-of-turn token."""
 
     text: str
@@ -97,7 +97,7 @@ NATIVE = ("hermes", "llama")
 class _Case(NamedTuple):
     name: str
     tools: tuple[ToolSpec, ...]
-    parts: tuple[tuple[Message, ...] | _Said, ...]
+    parts: tuple[tuple[Message, ...] | _Written, ...]
     """Messages of the environment and what the assistant said, in turn."""
 
 
@@ -215,7 +215,7 @@ def _by_increments(template: ChatTemplate, case: _Case) -> Ledger:
     ledger = Ledger()
     closed = True
     for part in case.parts:
-        if isinstance(part, _Said):
+        if isinstance(part, _Written):
             ids = template.encode(part.text) + ([] if part.cut else [template.end_id])
             ledger.add_sampled(ids, [0.0] * len(ids), version=0)
             closed = not part.cut
@@ -229,7 +229,7 @@ def _by_increments(template: ChatTemplate, case: _Case) -> Ledger:
 def _whole(template: ChatTemplate, case: _Case, native: bool) -> list[int]:
     messages: list[Message] = []
     for part in case.parts:
-        if isinstance(part, _Said):
+        if isinstance(part, _Written):
             calls = part.calls if native else ()
             messages.append(Message("assistant", "" if calls else part.text, calls))
         else:
@@ -247,17 +247,19 @@ def _cases(dialect: Dialect, tools_shown: bool) -> list[_Case]:
     two = dialect.results([call, call], [ToolResult("a.txt"), ToolResult("c.txt")])
     failed = dialect.results([call], [ToolResult("Error: no such folder", failed=True)])
     feedback = (Message(dialect.feedback_role, "Error: this is not a call."),)
-    hello, done = _Said(dialect.answer("Hello.")), _Said(dialect.answer("Two files."))
-    thought = _Said("<think>\nI should look.\n</think>\n\nTwo files.")
+    hello, done = _Written(dialect.answer("Hello.")), _Written(dialect.answer("Two files."))
+    thought = _Written("<think>\nI should look.\n</think>\n\nTwo files.")
     return [
         _Case("two turns", (), (start, hello, more)),
         _Case("three turns with tools", tools, (start, hello, more, done, more)),
-        _Case("call and result", tools, (start, _Said(written, (call,)), one, done, more)),
-        _Case("two calls", tools, (start, _Said(dialect.write([call, call]), (call, call)), two)),
-        _Case("call as text", tools, (start, _Said(written), one, done, more)),
-        _Case("failed call", tools, (start, _Said(written, (call,)), failed, done, more)),
-        _Case("feedback", tools, (start, _Said("[list_files("), feedback, done, more)),
-        _Case("results and next user", tools, (start, _Said(written, (call,)), (*one, *more))),
-        _Case("cut generation", (), (start, _Said("Two fi", cut=True), more)),
+        _Case("call and result", tools, (start, _Written(written, (call,)), one, done, more)),
+        _Case(
+            "two calls", tools, (start, _Written(dialect.write([call, call]), (call, call)), two)
+        ),
+        _Case("call as text", tools, (start, _Written(written), one, done, more)),
+        _Case("failed call", tools, (start, _Written(written, (call,)), failed, done, more)),
+        _Case("feedback", tools, (start, _Written("[list_files("), feedback, done, more)),
+        _Case("results and next user", tools, (start, _Written(written, (call,)), (*one, *more))),
+        _Case("cut generation", (), (start, _Written("Two fi", cut=True), more)),
         _Case("earlier thoughts", (), (start, thought, more, thought, more)),
     ]

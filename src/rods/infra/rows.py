@@ -64,7 +64,7 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
     """
     expected = f"expected {NAMES.get(kind, kind.__name__)}"
     if not isinstance(row, dict):
-        raise error(f"{where}: {key}: {expected}, but the row is no object: {row!r:.60}.")
+        raise error(f"{where}: {key}: {expected}, but the row is not an object: {row!r:.60}.")
     found = cast("dict[str, Any]", row)
     if key not in found:
         raise error(f"{where}: {key} is missing; {expected}. There are {', '.join(found) or '-'}.")

@@ -36,7 +36,7 @@ DIALECTS: Mapping[str, InlineDialect] = {
     "retool": ReTool(),
     "artist": Artist(),
 }
-SCHOOLED = ("torl", "zerotir", "retool")
+PRETRAINED = ("torl", "zerotir", "retool")
 """Those that the bundled policy is pretrained on."""
 PROGRAM = "<program>"
 """Name of a program's file in tracebacks, as the sandbox has it."""
@@ -75,7 +75,7 @@ class Mixture:
 class ProgramPlan:
     """What is demonstrated."""
 
-    dialects: Sequence[str] = SCHOOLED
+    dialects: Sequence[str] = PRETRAINED
     families: Sequence[str] = tuple(FAMILIES)
     difficulties: Sequence[int] = (1, 1, 1, 1, 2, 2, 3, 3, 4, 5)
     """Each as often as it stands here: small numbers are what a direct answer can be learnt on."""

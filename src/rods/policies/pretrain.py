@@ -34,7 +34,7 @@ Report = Callable[[dict[str, float]], None]
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """Size of the model and of its schooling."""
+    """Size of the model and of its pretraining."""
 
     hidden: int = 256
     layers: int = 4
@@ -69,7 +69,7 @@ class PretrainSettings:
     """The oracle's make the ceiling: the policy that the second part left nothing open to."""
 
     def sized(self, hidden: int, layers: int) -> PretrainSettings:
-        """The same schooling for a larger model, in the proportions of Qwen3's small ones.
+        """The same pretraining for a larger model, in the proportions of Qwen3's small ones.
 
         Args:
             hidden: a multiple of 128; heads are 64 wide, two of them share keys.

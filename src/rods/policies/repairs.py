@@ -41,7 +41,7 @@ NUMBERS = 100
 """A wrong number is below."""
 
 
-def school_tasks(
+def tasks_apart(
     apart: Sequence[Task], seed: int, names: tuple[str, ...] = REPOSITORIES
 ) -> list[Task]:
     """Tasks whose bugs are none of those: whatever could stand in a place, not slips alone.

@@ -1,10 +1,10 @@
 """What the bundled policy `tiny-repo` is made from: its tasks, its tokenizer and its sizes.
 
 Owns what its card says. It trains nothing (`pretrain.py` does). It knows the code of the six
-bundled repositories, as somebody knows a code base, and is schooled on no bug that the smoke
+bundled repositories, as somebody knows a code base, and is pretrained on no bug that the smoke
 profile of `skyrl_v0` asks about, on either side.
 
-    tasks = school(seed=0)
+    tasks = pretraining_tasks(seed=0)
     tokenizer = repo_tokenizer(tasks)
 """
 
@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from rods.config import load_config
 from rods.envs.repo.plant import plant
 from rods.policies.pretrain import PretrainSettings
-from rods.policies.repairs import school_tasks, texts_of
+from rods.policies.repairs import tasks_apart, texts_of
 from rods.policies.tokenizer import common_words, train_tokenizer
 from rods.task import Task
 
@@ -69,9 +69,9 @@ def asked() -> tuple[Task, ...]:
     return plant(settings.count, settings.difficulty, settings.seed)
 
 
-def school(seed: int) -> list[Task]:
-    """The tasks of the schooling."""
-    return school_tasks(asked(), seed + 1)
+def pretraining_tasks(seed: int) -> list[Task]:
+    """The tasks of pretraining."""
+    return tasks_apart(asked(), seed + 1)
 
 
 def repo_tokenizer(tasks: Sequence[Task]) -> PreTrainedTokenizerFast:

@@ -33,7 +33,7 @@ from rods.report.heldout import (
     LEADING,
     METRICS,
     SETS,
-    WRITERS_SAID,
+    WRITERS_NOTE,
     Cell,
     Part,
     measured,
@@ -186,7 +186,7 @@ class Experiment:
         context = {
             "experiment": self,
             "curves": self.curves(),
-            "writers_said": WRITERS_SAID if any(p.by == "writer" for p in self.parts) else "",
+            "writers_said": WRITERS_NOTE if any(p.by == "writer" for p in self.parts) else "",
         }
         return write_page(out, render("experiment.html.j2", context))
 

@@ -29,8 +29,8 @@ LEADING = tuple(METRICS)[:4]
 """What tables lead with; the benchmark's own verdict stands in the report."""
 SETS: Mapping[str, str] = {"variant": "Held-out variants", "original": "Held-out original tasks"}
 WRITERS: Mapping[str, str] = {"graph": "templates", "resample": "words of people"}
-WRITERS_SAID = (
-    "Templates (graph): the templates that the bundled policy was schooled on. "
+WRITERS_NOTE = (
+    "Templates (graph): the templates that the bundled policy was pretrained on. "
     "Words of people (resample): messages that people wrote, with other names and values."
 )
 CATEGORIES: Mapping[str, str] = {

@@ -89,7 +89,7 @@ def pool_figures(run: RunData) -> list[Figure]:
 
 
 def mechanism_figures(run: RunData) -> list[Figure]:
-    """Where variants land, variance against rbar, regions over steps."""
+    """Where variants land, variance against mean reward, regions over steps."""
     return [_landing(run), _variance(run), _regions(run)]
 
 

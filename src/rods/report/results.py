@@ -20,7 +20,7 @@ from rods.evaluation.stats import Difference, Interval
 from rods.report.heldout import (
     METRICS,
     SETS,
-    WRITERS_SAID,
+    WRITERS_NOTE,
     Cell,
     ResultRow,
     measured,
@@ -56,7 +56,7 @@ def evaluation_table(found: Evaluation) -> Table:
 def _table(
     title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[Cell], Text]
 ) -> Table:
-    said = f"\n{WRITERS_SAID}" if any(r.part.by == "writer" for r in rows) else ""
+    said = f"\n{WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
     table = plain_table(
         title,
         f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "

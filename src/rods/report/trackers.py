@@ -164,7 +164,7 @@ def packages_of(names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-class _Watched:
+class _SafeTracker:
     """One tracker whose failures are counted."""
 
     def __init__(self, name: str, run: RunDirectory, say: Callable[[str], None]) -> None:
@@ -212,18 +212,18 @@ def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
         PrerequisiteError: a package is missing.
     """
     packages = packages_of(run.config.track.names)
-    watched = [_Watched(name, run, say) for name in packages]
-    for one in watched:
+    trackers = [_SafeTracker(name, run, say) for name in packages]
+    for one in trackers:
         one.open(run, packages[one.name])
 
     def note() -> None:
-        states = {one.name: {"id": one.id, "failures": one.failures} for one in watched}
-        if watched:
+        states = {one.name: {"id": one.id, "failures": one.failures} for one in trackers}
+        if trackers:
             run.update_manifest(trackers=cast("Json", {**_known(run), **states}))
 
     def tell(record: Mapping[str, Json]) -> None:
         figures = figures_of(record)
-        for one in watched:
+        for one in trackers:
             one.log(figures, cast("int", record["step"]))
 
     note()  # a kill must not lose the ids
@@ -232,7 +232,7 @@ def tracking(run: RunDirectory, say: Callable[[str], None]) -> Generator[None]:
         yield
     finally:
         run.watchers.remove(tell)
-        for one in watched:
+        for one in trackers:
             one.close()
         note()
 

@@ -131,26 +131,33 @@ def references(task: Task) -> tuple[str, ...]:
     return (answer, *cast("list[str]", aliases))
 
 
+JUDGES: Mapping[str, Judge] = {"search": "text"}
+"""Environments whose tasks name no judge, and who compares their answers."""
+
+
 def judge_of(task: Task) -> Judge:
     """Who compares the answers to this task.
 
-    `world["judge"]` says so. Else: normalised text for env `search`, the value for a generated
+    `world["judge"]` says so. Else: whom `JUDGES` has for the environment, the value for a generated
     question, the very same text for one of reasoning-gym, mathematics for all others.
 
     Raises:
         RewardError: `world["judge"]` is not a judge.
     """
-    said = task.world.get("judge")
-    if said is not None:
-        if said not in get_args(Judge):
-            raise RewardError(
-                f"task {task.id}: world['judge'] is {said!r}, expected one of "
-                f"{', '.join(get_args(Judge))}."
-            )
-        return cast("Judge", said)
-    family = task.world.get("family")
-    if task.env == "search":
-        return "text"
+    named = task.world.get("judge")
+    if named is None:
+        named = JUDGES.get(task.env)
+    if named is None:
+        return _by_family(task.world.get("family"))
+    if named not in get_args(Judge):
+        raise RewardError(
+            f"task {task.id}: world['judge'] is {named!r}, expected one of "
+            f"{', '.join(get_args(Judge))}."
+        )
+    return cast("Judge", named)
+
+
+def _by_family(family: object) -> Judge:
     if not isinstance(family, str):
         return "algebra"
     return "exact" if family.startswith(GYM) else "value"

@@ -272,7 +272,7 @@ class InvalidShare:
             raise EnvError(
                 f"{failed} of the {self._total} trajectories of this step are invalid, more than "
                 f"rollout.max_invalid = {self._share} allows. Most often ({times}): {reason} "
-                f"(last task {trajectory.task_id}). Mend the cause; such trajectories are never "
+                f"(last task {trajectory.task_id}). Fix the cause; such trajectories are never "
                 "trained on."
             )
 

@@ -23,9 +23,9 @@ class BoundarySettings(Settings):
     """Where the boundary of the policy's capability lies (rods.md, section 3)."""
 
     low: float = Field(default=0.20, ge=0, le=1)
-    """rbar below it: hard."""
+    """A mean reward below it: hard."""
     high: float = Field(default=0.85, ge=0, le=1)
-    """rbar above it: mastered."""
+    """A mean reward above it: mastered."""
     min_valid: float = Field(default=0.5, gt=0, le=1)
     """Share of a group that must be valid for it to be judged."""
     priority: Literal["phi", "variance", "thompson", "random"] = "phi"
@@ -52,9 +52,9 @@ class ReplaySettings(Settings):
     inject: float = Field(default=0.20, ge=0, le=1)
     """Share of the active pool that may enter at an epoch's start, beta."""
     burn_in: float = Field(default=0.20, ge=0, le=1)
-    """A new variant whose first judged rbar is lower is evicted."""
+    """A new variant whose first judged mean reward is lower is evicted."""
     retire: tuple[Share, Share] | tuple[()] = (0.20, 0.95)
-    """A variant is retired when its rbar is below the first (too hard) or above the second
+    """A variant is retired when its mean reward is below the first (too hard) or above the second
     (mastered). Empty: the ablation without retirement and burn-in."""
     stale_epochs: int = Field(default=3, ge=1)
     """A generated task not judged for this many epochs is retired."""

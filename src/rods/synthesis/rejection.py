@@ -3,7 +3,7 @@
 Owns the vocabulary of rejections: the twelve error classes of the RODS paper (arXiv 2606.19047,
 section on the error critic) and, beside them, the names of gates. Never raises.
 
-    Rejection("execute", ErrorClass.VM_EXEC_FAILED, "turn 2: cd(folder='x') failed")
+    Rejection("execute", ErrorClass.VM_EXEC_FAILED, "turn 2: lend(book='x') failed")
 """
 
 from __future__ import annotations

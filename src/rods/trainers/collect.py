@@ -113,10 +113,10 @@ def collect(
     """
     _same_shape(groups, scores)
     known = [_scores_of(g, row) for g, row in zip(groups, scores, strict=True)]
-    sieve = _Sieve(filters or Filters())
-    kept = [i for i, row in enumerate(known) if sieve.keeps(row)]
+    group_filter = _GroupFilter(filters or Filters())
+    kept = [i for i, row in enumerate(known) if group_filter.keeps(row)]
     unlikely = perplexities or [None] * len(groups)
-    faults = [sieve.faults(groups[i], known[i], unlikely[i]) for i in kept]
+    faults = [group_filter.faults(groups[i], known[i], unlikely[i]) for i in kept]
     drawn, theirs = [groups[i] for i in kept], [known[i] for i in kept]
     # What a filter masks has no token with loss, so it weighs nothing where tokens weigh.
     tokens = [
@@ -133,7 +133,7 @@ def collect(
     ):
         if _informative(kind, advantage, by_token):
             counts["informative"] += 1
-            sieve.count(fault)
+            group_filter.count(fault)
             members = zip(group.trajectories, row, fault, advantage, by_token, strict=True)
             made = _samples(list(members), mask_env_tokens, counts)
             samples += [replace(sample, group=index) for sample in made]
@@ -146,8 +146,8 @@ def collect(
         invalid=sum(not s.valid for row in known for s in row),
         empty=counts["empty"],
         uncredited=counts["uncredited"],
-        dropped=sieve.dropped,
-        masked=sieve.masked,
+        dropped=group_filter.dropped,
+        masked=group_filter.masked,
     )
 
 
@@ -223,7 +223,7 @@ def _credits(
     return [[None] * len(row) for row in scores]
 
 
-class _Sieve:
+class _GroupFilter:
     """Applies a filter and counts what it holds back."""
 
     def __init__(self, filters: Filters) -> None:

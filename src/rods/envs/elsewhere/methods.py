@@ -27,7 +27,6 @@ from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, carried
 from rods.types import ToolCall, ToolSpec
 
-REPLY = "reply_to_user"
 _TYPES: dict[object, type] = {
     "string": str,
     "integer": int,

@@ -19,7 +19,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from rods.env import Environment
 from rods.envs import make_environment
@@ -81,17 +81,13 @@ class ProcessEnvironment(Environment):
         """
         self._inner = inner
         self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
-        self.varies = inner.varies
+        self.varies, self.gives_up = inner.varies, inner.gives_up
         self._begin, self._seconds = begin, seconds
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._lock = threading.Lock()
         self._all: set[Worker] = set()
         self.replaced = 0
         """Processes that were ended because they hung, or that died."""
-
-    def __getattr__(self, name: str) -> Any:
-        # What only some environments have, such as questions of a family.
-        return getattr(self._inner, name)
 
     @property
     def here(self) -> Environment:

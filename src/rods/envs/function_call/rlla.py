@@ -80,6 +80,6 @@ def _calls(body: str) -> tuple[ToolCall, ...]:
         if not isinstance(row, dict) or not isinstance(row.get("name"), str):
             raise ValueError(f"a call is {line!r:.80}, expected an object with name and parameters")
         if not isinstance(row.get("parameters"), dict):
-            raise ValueError(f"the parameters of {row['name']} are no object: {line!r:.80}")
+            raise ValueError(f"the parameters of {row['name']} are not an object: {line!r:.80}")
         made.append(ToolCall(row["name"], row["parameters"]))
     return tuple(made)

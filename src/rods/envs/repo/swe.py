@@ -27,7 +27,7 @@ COLUMNS = ("instance_id", "repo", "problem_statement", "test_patch", "fail_to_pa
 APPLY_SECONDS, TEST_SECONDS = 600.0, 1200.0
 """Of applying a patch and of running the tests, as released."""
 _FILE = re.compile(r"^\+\+\+ b/(\S+\.py)$", re.MULTILINE)
-_SAID = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)", re.MULTILINE)
+_STATUS = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)", re.MULTILINE)
 
 
 def load_rows(path: Path, env: str) -> list[Task]:
@@ -113,7 +113,7 @@ def passes(world: Mapping[str, Json], patch: str, start: Callable[[], Container]
         done = place.run(run, "", TEST_SECONDS, whole=True)
     finally:
         place.close()
-    said = {name: word for word, name in _SAID.findall(done.output)}
+    said = {name: word for word, name in _STATUS.findall(done.output)}
     wanted = cast("list[str]", [*_list(world, "fail_to_pass"), *_list(world, "pass_to_pass")])
     return bool(wanted) and all(said.get(name) == "PASSED" for name in wanted)
 

@@ -30,7 +30,7 @@ _PLAIN: Mapping[Any, str] = {
     list: "array",
     dict: "object",
 }
-_SAID = {
+_EXPECTED = {
     "string": "a string",
     "integer": "a whole number",
     "number": "a number",
@@ -215,7 +215,7 @@ def _fault(value: Value, schema: Mapping[str, Any], where: str, *, nullable: boo
         return f"{where} must be a value, not a call; call {value.name} first"
     kind = str(schema["type"])
     if not _is(value, kind):
-        return f"{where} must be {_SAID[kind]}, got {str(value)[:80]!r}"
+        return f"{where} must be {_EXPECTED[kind]}, got {str(value)[:80]!r}"
     options = cast("Sequence[Value] | None", schema.get("enum"))
     if options is not None and value not in options:
         return f"{where} must be one of {', '.join(map(str, options))}, got {str(value)[:80]!r}"

@@ -189,7 +189,7 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise TaskError(f"{where}: not JSON: {error}. Mend or remove this line.") from error
+                raise TaskError(f"{where}: not JSON: {error}. Fix or remove this line.") from error
             if not isinstance(row, dict):
                 raise TaskError(f"{where}: expected an object with task id and reward.")
             yield where, cast("dict[str, Any]", row)

@@ -22,12 +22,12 @@ from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import Trace, TraceStep, all_tools, leaves, trace
-from rods.synthesis.templates.phrases import Phrases, phrases_of, said
+from rods.synthesis.templates.phrases import Phrases, literal, phrases_of
 from rods.synthesis.templates.reading import Reading, read
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
 
-KIN = 0.35
+REWORKED = 0.35
 """Share of common words from which a message counts as a reworked message of an ancestor."""
 _WORDS = re.compile(r"[a-z']+")
 _CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
@@ -135,7 +135,7 @@ def _spoken(calls: Iterable[ToolCall]) -> list[str]:
     """The values of calls as texts; a list also as people say it."""
     texts = [str(leaf.value) for call in calls for leaf in leaves(call)]
     lists = (value for call in calls for value in call.arguments.values())
-    return texts + [said(value, {}) for value in lists if isinstance(value, list)]
+    return texts + [literal(value, {}) for value in lists if isinstance(value, list)]
 
 
 def _names_of(texts: Iterable[str], domains: Domains) -> list[str]:
@@ -232,7 +232,7 @@ class Case:
     def _source_turn(self, index: int) -> SourceTurn | None:
         mine = self.variant.words[index]
         names = _names(self.variant.task.turns[index])
-        best: tuple[float, bool] = (KIN, False)
+        best: tuple[float, bool] = (REWORKED, False)
         nearest: SourceTurn | None = None
         for facts in self.ancestors:
             for place, words in enumerate(facts.words):

@@ -1,7 +1,7 @@
 """Gates of question tasks: the kind, the side and the answer of another question are right.
 
 Owns the conditions for tasks that have an answer instead of ground-truth calls, and which tasks
-those are. Never makes a question: the environment does, if it is a `QuestionSource`.
+those are. Never makes a question: the environment does, if it is a `rods.env.QuestionSource`.
 
     is_question(seed)                                       # then `QUESTION_GATES` are asked
     answer_replays(case)                                    # None, or what is wrong
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rods.env import QuestionSource
+from rods.env import questions_of
 from rods.synthesis.gates import structure
 from rods.synthesis.gates.case import Case, Gate
 from rods.task import Task
@@ -56,9 +56,9 @@ def is_on_its_side(case: Case) -> str | None:
     """No held-out task has its text, and its seed is of the side of the seed task's."""
     if case.variant.prints.text in case.corpus.texts:
         return "a held-out task has this text"
-    environment = case.variant.environment
-    if isinstance(environment, QuestionSource):
-        sides = [environment.is_held_out(facts.task) for facts in (case.seed, case.variant)]
+    source = questions_of(case.variant.environment)
+    if source is not None:
+        sides = [source.is_held_out(facts.task) for facts in (case.seed, case.variant)]
         if sides[0] is not sides[1]:
             return f"it is of the {'held-out' if sides[1] else 'training'} side, its seed is not"
     return None
@@ -66,10 +66,10 @@ def is_on_its_side(case: Case) -> str | None:
 
 def answer_replays(case: Case) -> str | None:
     """Its answer comes out again where the environment can work it out."""
-    environment = case.variant.environment
-    if not isinstance(environment, QuestionSource):
-        return f"the environment {environment.name} cannot work out answers"
-    return environment.replay(case.variant.task)
+    source = questions_of(case.variant.environment)
+    if source is None:
+        return f"the environment {case.variant.environment.name} cannot work out answers"
+    return source.replay(case.variant.task)
 
 
 QUESTION_GATES: Mapping[str, Gate] = {

@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from rods.synthesis.gates.case import Case
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import Phrases, phrases_of
+from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.templates.wording import verb_of
 from rods.types import ToolSpec
 
@@ -80,7 +80,8 @@ def wants_something(case: Case) -> str | None:
 
     Tolerated where the human turn that is reworked does it too.
     """
-    verbs = _verbs(phrases_of(case.variant.environment)) | _tool_verbs(case.variant.specs)
+    phrases = phrases_of(case.variant.environment)
+    verbs = _verbs() | phrases.verbs | _tool_verbs(case.variant.specs)
     for index, turn in enumerate(case.variant.task.turns):
         if not turn.user.strip():
             continue
@@ -122,14 +123,13 @@ def _problem(text: str, verbs: frozenset[str], *, asks: bool) -> str | None:
 
 
 @functools.cache
-def _verbs(phrases: Phrases) -> frozenset[str]:
-    """Words with which people begin an order: of a list, and of the templates."""
+def _verbs() -> frozenset[str]:
+    """Words with which people begin an order, whatever the tools are."""
     listed = files("rods").joinpath("synthesis", "gates", "verbs.txt").read_text(encoding="utf-8")
-    said = (say for w in phrases.wordings.values() for say in w.clauses)
-    return frozenset(listed.split()) | {say.split()[0].lower() for say in said}
+    return frozenset(listed.split())
 
 
 def _tool_verbs(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
-    """The first words of the tools' names and descriptions: tickets are closed by `closeTicket`."""
+    """The first words of the tools' names and descriptions: a loan is closed by `closeLoan`."""
     named = {re.split(r"_|(?<=[a-z])(?=[A-Z])", name)[0].lower() for name in specs}
     return frozenset(named | {verb_of(spec) for spec in specs.values()})

@@ -139,6 +139,12 @@ class Domains(_Model):
     """Fields of the state that hold what exists for a parameter; one with a dot: below its keys."""
     fresh: Mapping[str, str] = {}
     """How a parameter's new values are made, where its kind does not say it (`fresh.py`)."""
+    forms: Mapping[str, str] = {}
+    """New values of a kind, or of a name in `fresh`, as a text with slots: a range `{1..12}` (as
+    many digits as its first number is written with), a day of some years `{date 1950..1999}`, a
+    choice `{red|green}`, a table, or `{word}`, `{noun}`, `{Noun}`, `{name}`, `{surname}`."""
+    endings: Mapping[str, str] = {}
+    """Parameters that take a new file name, and the one whose file name has the same ending."""
     texts: Mapping[str, Sequence[str]] = {}
     """Sentences with slots for parameters that take written texts."""
     about: frozenset[str] = frozenset()

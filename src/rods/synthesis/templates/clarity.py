@@ -3,7 +3,7 @@
 Owns the conditions under which "that order" has one meaning: the result shows one such value, no
 later call or result has another one, and it was seen in this turn or the one before. "The order
 you placed" wants that only one was placed, "that order" that its turn placed no other. A reference
-that repeats what was asked for ("the airport nearest to Rome") needs none of that. Never words.
+that repeats what was asked for ("the branch nearest to Rome") needs none of that. Never words.
 
     clear_producer(steps, [0, 2], call, "loan_id", phrases, domains)  # Producer(lend(...))
 """
@@ -39,7 +39,7 @@ def clear_producer(
         call: the call that takes the value.
         name: its argument.
         phrases: how things are referred to.
-        domains: what arguments mean: another stock is a rival whatever its argument is called.
+        domains: what arguments mean: another book is a rival whatever its argument is called.
     """
     value = call.arguments[name]
     if isinstance(value, bool | list | dict | ToolCall) or value is None:

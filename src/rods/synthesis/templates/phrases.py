@@ -5,7 +5,7 @@ Owns the frames around clauses and the files of templates that an environment br
 is said stands in `wording.py`. Never chooses calls, never executes.
 
     phrases = phrases_of(environment)
-    phrases.turn([Ask(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
+    phrases.turn([CallRequest(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import functools
 import random
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from rods.env import Environment
 from rods.errors import SynthesisError
@@ -26,8 +26,8 @@ from rods.synthesis.templates.wording import (
     Producer,
     Wording,
     from_description,
+    literal,
     noun,
-    said,
     thing,
     ways,
 )
@@ -40,9 +40,9 @@ __all__ = [
     "Wording",
     "frame_words",
     "from_description",
+    "literal",
     "noun",
     "phrases_of",
-    "said",
     "thing",
     "ways",
 ]
@@ -106,11 +106,17 @@ class Phrases:
     """Templates of one environment."""
 
     def __init__(
-        self, wordings: Mapping[str, Wording], openers: Mapping[str, Sequence[str]]
+        self,
+        wordings: Mapping[str, Wording],
+        openers: Mapping[str, Sequence[str]],
+        verbs: Iterable[str] = (),
     ) -> None:
-        """Args: wordings by tool; sentences that set the scene, by class."""
+        """Args: wordings by tool; sentences that set the scene, by class; verbs of its own."""
         self.wordings = dict(wordings)
         self._openers = openers
+        clauses = (clause for wording in self.wordings.values() for clause in wording.clauses)
+        self.verbs = frozenset(verbs) | {clause.split()[0].lower() for clause in clauses}
+        """Words with which people begin an order here."""
 
     def knows(self, tool: str) -> bool:
         """Whether somebody wrote templates for this tool."""
@@ -151,7 +157,7 @@ class Phrases:
         return rng.choice(known) if known and rng.random() < OPENER else ""
 
     def turn(
-        self, asks: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
+        self, requests: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
     ) -> str:
         """One message that asks for all of these calls, in their order.
 
@@ -167,11 +173,11 @@ class Phrases:
         elif rng.random() < LINK:
             parts.append(rng.choice(_REMARKS))
         unused = list(_NEXT)
-        for index, ask in enumerate(asks):
+        for index, request in enumerate(requests):
             frames = list(_FIRST) if index == 0 else unused
-            if len(asks) > 1 and index == len(asks) - 1 and rng.random() < 0.5:
+            if len(requests) > 1 and index == len(requests) - 1 and rng.random() < 0.5:
                 frames = list(_LAST)
-            clause = self.clause(ask, rng)
+            clause = self.clause(request, rng)
             frame = rng.choice([f for f in frames if _fits(f, clause)] or frames)
             if frame in unused:
                 unused.remove(frame)
@@ -179,21 +185,21 @@ class Phrases:
             parts.append(_framed(frame, clause))
         return " ".join(part for part in parts if part)
 
-    def clause(self, ask: CallRequest, rng: random.Random) -> str:
+    def clause(self, request: CallRequest, rng: random.Random) -> str:
         """One call as a clause in the imperative, all its values said or referred to."""
-        wording = self.wordings.get(ask.call.name)
+        wording = self.wordings.get(request.call.name)
         if wording is None:
-            wording = from_description(ask.spec, ask.shown | {ask.blurred})
-        text = rng.choice(wording.clauses_for(ask.call.arguments))
+            wording = from_description(request.spec, request.shown | {request.blurred})
+        text = rng.choice(wording.clauses_for(request.call.arguments))
         for name, forms in wording.optional.items():
-            if name in ask.call.arguments:
+            if name in request.call.arguments:
                 text += " " + rng.choice(forms)
-        if ask.blurred:
+        if request.blurred:
             if rng.random() < DROP:
-                text = wording.without(text, ask.blurred)
-            opened = rng.choice(wording.opened(ask.blurred))
-            text = text.replace(f"{'' if opened else ' '}{{{ask.blurred}}}", opened)
-        return SLOT.sub(lambda match: _filled(ask, wording, match[1], rng), text)
+                text = wording.without(text, request.blurred)
+            opened = rng.choice(wording.opened(request.blurred))
+            text = text.replace(f"{'' if opened else ' '}{{{request.blurred}}}", opened)
+        return SLOT.sub(lambda match: _filled(request, wording, match[1], rng), text)
 
     def wording(self, tool: str) -> Wording | None:
         """Templates that somebody wrote for this tool."""
@@ -217,7 +223,7 @@ class Phrases:
         """Everything that `answer` may say."""
         wording = self.wordings.get(call.name)
         what = thing(name) if wording is None else wording.noun(name)
-        text = said(call.arguments.get(name), {})
+        text = literal(call.arguments.get(name), {})
         quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
         return [_closed(form.format(what, quoted)) for form in _ANSWERS]
 
@@ -231,19 +237,24 @@ def frame_words() -> frozenset[str]:
     return frozenset(re.findall(r"[a-z']+", " ".join((*_FIRST, *_NEXT, *_LAST)).lower()))
 
 
-def _filled(ask: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
-    value = ask.call.arguments.get(name)
-    if name in ask.shown:
-        producer = ask.producers.get(name)
-        meant = wording.references(name, producer)
-        if producer is None and not meant:
+def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
+    value = request.call.arguments.get(name)
+    if name in request.shown:
+        producer = request.producers.get(name)
+        references = wording.references(name, producer)
+        if producer is None and not references:
             return f"the {wording.noun(name)} that you found"
-        if producer is not None and producer.call is not ask.last:
-            meant = [text for text in meant if " just " not in text]
-        if meant:
-            return rng.choice(meant)
+        if producer is not None and producer.call is not request.last:
+            references = [text for text in references if " just " not in text]
+        if references:
+            return rng.choice(references)
     asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
-    if asides and name not in ask.used and len(str(value)) < LONG_VALUE and rng.random() < ASIDE:
+    if (
+        asides
+        and name not in request.used
+        and len(str(value)) < LONG_VALUE
+        and rng.random() < ASIDE
+    ):
         return rng.choice(asides)
     return rng.choice(wording.texts(name, value))
 
@@ -278,16 +289,26 @@ def phrases_of(environment: Environment) -> Phrases:
 def _load(folder: Path) -> Phrases:
     wordings: dict[str, Wording] = {}
     openers: dict[str, Sequence[str]] = {}
+    verbs: list[str] = []
     for path in sorted(folder.glob("*.toml")):
-        openers[path.stem] = _read(path.read_text(encoding="utf-8"), path.name, wordings)
-    return Phrases(wordings, openers)
+        known = _read(path.read_text(encoding="utf-8"), path.name, wordings)
+        openers[path.stem] = known.openers
+        verbs += known.verbs
+    return Phrases(wordings, openers, verbs)
 
 
-def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
+class _ClassPhrases(NamedTuple):
+    """What a file says besides the wordings of its tools."""
+
+    openers: Sequence[str]
+    verbs: Sequence[str]
+
+
+def _read(text: str, where: str, into: dict[str, Wording]) -> _ClassPhrases:
     """Read one file; what `[default]` says of an argument holds for all tools that take it."""
     try:
         data: dict[str, Any] = tomllib.loads(text)
-        openers = tuple(data.pop("openers", ()))
+        known = _ClassPhrases(tuple(data.pop("openers", ())), tuple(data.pop("verbs", ())))
         common = cast("Mapping[str, Mapping[str, Any]]", data.pop(DEFAULT, {}))
         for tool, row in data.items():
             into[tool] = Wording(
@@ -306,7 +327,7 @@ def _read(text: str, where: str, into: dict[str, Wording]) -> Sequence[str]:
             )
     except (KeyError, AttributeError, tomllib.TOMLDecodeError) as error:
         raise SynthesisError(f"{where}: broken: {error}. Each tool needs `say`.") from error
-    return openers
+    return known
 
 
 def _lists(

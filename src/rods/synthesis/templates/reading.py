@@ -39,7 +39,7 @@ MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"
 """Words that may stand for a value which a result showed: they point, and are not values."""
 DONE = "\x01"
 """Stands for each letter of a clause that was found, so that no clause is found across it."""
-MEANT = 2
+REFERRED = 2
 """Most arguments of a call that are referred to where nobody wrote templates for its tool."""
 
 
@@ -47,7 +47,7 @@ class Strict(NamedTuple):
     """How templates must have been used for a message to be read."""
 
     domains: Domains
-    """What arguments mean: a reference to one of several stocks has no meaning."""
+    """What arguments mean: a reference to one of several books has no meaning."""
     opens: bool = False
     """Whether the message may leave a value open."""
 
@@ -92,10 +92,10 @@ def read(
     for scene in phrases.scenes:
         rest = rest.replace(scene, " ")
     opens = strict is None or strict.opens
-    for meant in (False, True):
+    for referred in (False, True):
         for number in tuple(unsaid):
-            for filled, wording in _fillings(phrases, specs, steps, number, meant, strict):
-                found = _clause(rest, filled, wording, open_too=meant and opens)
+            for filled, wording in _fillings(phrases, specs, steps, number, referred, strict):
+                found = _clause(rest, filled, wording, open_too=referred and opens)
                 if found is not None:
                     unsaid.remove(number)
                     begins[number] = found.start()
@@ -109,26 +109,26 @@ def _fillings(
     specs: Mapping[str, ToolSpec],
     steps: Sequence[TraceStep],
     number: int,
-    meant: bool,
+    referred: bool,
     strict: Strict | None,
 ) -> Iterator[tuple[dict[str, str], Wording]]:
     """Patterns for the arguments of a call with the wording that they go into."""
     call = steps[number].call
     written = phrases.wording(call.name)
-    if written is not None and meant and strict is not None:
+    if written is not None and referred and strict is not None:
         yield _clear_ways(phrases, steps, number, written, strict), written
         return
     if written is not None:
-        yield (_ways if meant else _values)(steps, number, written), written
+        yield (_ways if referred else _values)(steps, number, written), written
         return
     spec = specs.get(call.name)
     if spec is None:
         return
-    if not meant:
+    if not referred:
         wording = from_description(spec)
         yield _values(steps, number, wording), wording
         return
-    for count in range(1, min(MEANT, len(call.arguments)) + 1):
+    for count in range(1, min(REFERRED, len(call.arguments)) + 1):
         for names in itertools.combinations(call.arguments, count):
             wording = from_description(spec, frozenset(names))
             values = _values(steps, number, wording)
@@ -173,9 +173,9 @@ def _clear_ways(
     filled: dict[str, str] = {}
     for name, value in call.arguments.items():
         producer = clear_producer(steps[:number], began, call, name, phrases, strict.domains)
-        meant = producer is not None and _same_field(steps[:number], producer, name, value)
+        referred = producer is not None and _same_field(steps[:number], producer, name, value)
         texts = [*wording.texts(name, value), *wording.asides(name, value)]
-        texts += wording.references(name, producer) if meant else ()
+        texts += wording.references(name, producer) if referred else ()
         filled[name] = _one_of([*texts, *(wording.opened(name) if strict.opens else ())])
     return filled
 

@@ -3,7 +3,7 @@
 Owns `CallRequest`, `Wording` and the ways in which a value is said, meant or left open. The frames
 around clauses and the files of templates are `phrases.py`'s. Never chooses or executes a call.
 
-    ways(wording, "order_id", 12345)                        # ["order 12345", "my order 12345"]
+    ways(wording, "loan_id", 12345)                         # ["loan 12345", "my loan 12345"]
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Wording:
         default_factory=dict[str, Mapping[str, tuple[str, ...]]]
     )
     """What stands for a value that a result showed, by the tool that showed it. A `{slot}` takes
-    an argument of that tool's call (`the airport nearest to {location}`), `{place}` a place in
-    the list that it showed (`the {place} airport on it`)."""
+    an argument of that tool's call (`the branch nearest to {town}`), `{place}` a place in
+    the list that it showed (`the {place} branch on it`)."""
     open: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """What stands for a value that is left open."""
     drop: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ class Wording:
 
     def asides(self, name: str, value: Value) -> list[str]:
         """A value behind the words that also leave it open: `a file of mine (plan.txt)`."""
-        text = said(value, self.words.get(name, {}))
+        text = literal(value, self.words.get(name, {}))
         return [f"{form} ({text})" for form in self.open.get(name, ()) if _introduces(form)]
 
     def references(self, name: str, producer: Producer | None) -> list[str]:
@@ -121,7 +121,7 @@ class Wording:
             return [form.format(self.noun(name)) for form in FOUND]
         if producer is None:
             return []
-        known = {key: said(value, {}) for key, value in producer.call.arguments.items()}
+        known = {key: literal(value, {}) for key, value in producer.call.arguments.items()}
         known |= {"place": producer.place} if producer.place else {}
         return [
             SLOT.sub(lambda match: known[match[1]], form)
@@ -172,17 +172,19 @@ def ways(
 def _named(form: str, value: Value, words: Mapping[str, str]) -> str:
     """A value in its noun phrase; each item of a list in quotes where the phrase has quotes."""
     if "'{}'" in form and isinstance(value, list):
-        return form.replace("'{}'", said([f"'{said(item, words)}'" for item in value], {}))
-    return form.replace("{}", said(value, words))
+        return form.replace("'{}'", literal([f"'{literal(item, words)}'" for item in value], {}))
+    return form.replace("{}", literal(value, words))
 
 
-def said(value: Value, words: Mapping[str, str]) -> str:
+def literal(value: Value, words: Mapping[str, str]) -> str:
     """A value as people say it."""
     if isinstance(value, list):
-        items = [said(item, words) for item in value] or ["nothing"]
+        items = [literal(item, words) for item in value] or ["nothing"]
         return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
     if isinstance(value, dict):
-        return said([f"{noun(key)} {said(item, words)}" for key, item in value.items()], words)
+        return literal(
+            [f"{noun(key)} {literal(item, words)}" for key, item in value.items()], words
+        )
     text = str(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         text = str(int(value))
@@ -190,7 +192,7 @@ def said(value: Value, words: Mapping[str, str]) -> str:
 
 
 def noun(parameter: str) -> str:
-    """A parameter's name as words: `card_id` and `cardId` become `card id`."""
+    """A parameter's name as words: `loan_id` and `loanId` become `loan id`."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", parameter).replace("_", " ")
     return parted.strip().lower()
 
@@ -200,7 +202,7 @@ def thing(parameter: str) -> str:
     return _ID.sub("", noun(parameter))
 
 
-def from_description(spec: ToolSpec, meant: Set[str] = frozenset()) -> Wording:
+def from_description(spec: ToolSpec, referred: Set[str] = frozenset()) -> Wording:
     """Templates made of a tool's own description, for tools that nobody wrote any for.
 
     A value takes its place where the description names its thing: `Lend a book to a member` becomes
@@ -214,9 +216,9 @@ def from_description(spec: ToolSpec, meant: Set[str] = frozenset()) -> Wording:
     properties, required = spec.properties, spec.required
     rest: list[str] = []
     for name in required:
-        placed = _placed(base, name, name in meant, properties.get(name, {}))
+        placed = _placed(base, name, name in referred, properties.get(name, {}))
         if placed == base:
-            rest.append(f"{{{name}}}" if name in meant else f"{noun(name)} {{{name}}}")
+            rest.append(f"{{{name}}}" if name in referred else f"{noun(name)} {{{name}}}")
         base = placed
     joined = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
     say = tuple(base + tail.format(joined) for tail in ((" with {}", ", {}") if rest else ("",)))
@@ -247,7 +249,7 @@ def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"with {what} {{{name}}}",)
 
 
-def _placed(base: str, name: str, meant: bool, schema: Mapping[str, Any]) -> str:
+def _placed(base: str, name: str, referred: bool, schema: Mapping[str, Any]) -> str:
     """The sentence with a slot where it first names the parameter's thing."""
     what = thing(name)
     counted = schema.get("type") in ("integer", "number")
@@ -256,11 +258,11 @@ def _placed(base: str, name: str, meant: bool, schema: Mapping[str, Any]) -> str
     if found is None or found.start() == 0:
         return base
     slot = f"{{{name}}}"
-    if not meant and counted and what.endswith("s"):
+    if not referred and counted and what.endswith("s"):
         slot = f"{slot} {what}"
-    elif not meant and not counted and (what != noun(name) or "enum" in schema):
+    elif not referred and not counted and (what != noun(name) or "enum" in schema):
         slot = f"the {slot} {what}" if "enum" in schema else f"{what} {slot}"
-    elif not meant:
+    elif not referred:
         slot = f"{_article(found.group(), what)} of {slot}" if counted else f"the {what} {slot}"
     return base[: found.start()] + slot + base[found.end() :]
 

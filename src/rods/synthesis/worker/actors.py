@@ -42,7 +42,7 @@ class Refused(NamedTuple):
     down: bool
 
 
-class Maker:
+class WriterActor:
     """What an actor does."""
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -70,7 +70,7 @@ class _Place:
     """An actor; it is named as often as it can have outcomes under way."""
 
     def __init__(self, cluster: Cluster, settings: Any, cpus: float) -> None:
-        self.actor = cluster.start(Maker, (settings,), cpus, THREADS)
+        self.actor = cluster.start(WriterActor, (settings,), cpus, THREADS)
         self.usage: Usage = {}
         self.successor: _Place | None = None
 

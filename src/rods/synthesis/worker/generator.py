@@ -32,7 +32,7 @@ REMEMBERED = 4096
 """Fingerprints of variants that are kept."""
 
 
-class Producer(Protocol):
+class VariantProducer(Protocol):
     """What makes outcomes: a pipeline in this process, or several elsewhere."""
 
     parallel: int
@@ -60,7 +60,11 @@ class Generator:
     """Keeps as many outcomes under way as the writer can have."""
 
     def __init__(
-        self, queue: SynthesisQueue, pipeline: Producer, rng_seed: int, max_waiting: int = 2000
+        self,
+        queue: SynthesisQueue,
+        pipeline: VariantProducer,
+        rng_seed: int,
+        max_waiting: int = 2000,
     ):
         """`max_waiting`: it pauses while so many accepted variants wait to be taken."""
         self._queue, self._pipeline = queue, pipeline

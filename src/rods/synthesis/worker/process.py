@@ -19,7 +19,7 @@ from rods.errors import RodsError, StoreError
 from rods.infra.files import locked, released
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.actors import ActorPipeline
-from rods.synthesis.worker.generator import IDLE, Generator, Producer
+from rods.synthesis.worker.generator import IDLE, Generator, VariantProducer
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.synthesis.worker.settings import WorkerSettings
 
@@ -67,7 +67,7 @@ def _alone(lock: Path) -> Yields[None]:
         released(handle)
 
 
-def _producer(settings: WorkerSettings, answers: Path) -> Producer:
+def _producer(settings: WorkerSettings, answers: Path) -> VariantProducer:
     """What makes variants: this process, or actors elsewhere."""
     if settings.ray.writers:
         return ActorPipeline(settings)

@@ -13,7 +13,7 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-from rods.env import Environment, QuestionSource
+from rods.env import Environment, questions_of
 from rods.errors import ConfigError, TaskError
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer
@@ -34,12 +34,13 @@ class FamilyWriter(Writer):
         Raises:
             ConfigError: the environment makes no questions.
         """
-        if not isinstance(environment, QuestionSource):
+        source = questions_of(environment)
+        if source is None:
             raise ConfigError(
                 f"synthesis.writer: 'family' makes questions, but env.name {environment.name!r} "
                 "has none. Use resample or graph."
             )
-        self._source: QuestionSource = environment
+        self._source = source
         self._known = {turn.user for task in pool for turn in task.turns}
 
     def propose(

@@ -61,7 +61,7 @@ def _returns(trajectory: Trajectory, score: Score) -> list[float]:
     if len(score.turns) != trajectory.n_turns:
         raise TrainError(
             f"task {trajectory.task_id}: the reward says what {len(score.turns)} turns earned, the "
-            f'task has {trajectory.n_turns}. Mend Score.turns, or use train.credit = "trajectory".'
+            f'task has {trajectory.n_turns}. Fix Score.turns, or use train.credit = "trajectory".'
         )
     left = np.cumsum(np.array(score.turns, dtype=np.float64)[::-1])[::-1]
     return left[: len(trajectory.verdicts)].tolist()

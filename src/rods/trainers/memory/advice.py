@@ -13,7 +13,7 @@ from typing import cast
 from rods.config import RunConfig, with_overrides
 from rods.errors import ConfigError
 from rods.trainers.memory.machine import GIB
-from rods.trainers.memory.plan import Place, Plan, plan_of
+from rods.trainers.memory.plan import MemoryPlan, Place, plan_of
 from rods.trainers.memory.shape import Shape
 
 
@@ -44,7 +44,7 @@ def changes(config: RunConfig) -> list[tuple[str, str]]:
 def advice(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> list[str]:
     """Lines of settings with which the run fits: each alone, or all that it takes together."""
 
-    def planned(overrides: list[str]) -> Plan:
+    def planned(overrides: list[str]) -> MemoryPlan:
         return plan_of(shape, with_overrides(config, overrides), on_gpu)
 
     def line(overrides: list[str], price: str) -> str:
@@ -64,7 +64,7 @@ def advice(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> list[s
     return []
 
 
-def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> Plan:
+def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> MemoryPlan:
     """The plan, if the device suffices.
 
     Args:
@@ -97,7 +97,7 @@ def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> P
     )
 
 
-def require_room(plan: Plan, host: int, disk: int) -> None:
+def require_room(plan: MemoryPlan, host: int, disk: int) -> None:
     """Refuse a run whose checkpoints or whose offloaded states have no room here.
 
     Args:

@@ -39,7 +39,7 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """All of it."""
 
     items: tuple[Item, ...]
@@ -100,7 +100,7 @@ class Plan:
         return memory if self.server_sleeps and not self.beside else self.room(memory)
 
 
-def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
+def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> MemoryPlan:
     """Work it out.
 
     Args:
@@ -123,7 +123,7 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> Plan:
         _checkpoint(shape, config, half),
     ]
     rollout = config.rollout
-    return Plan(
+    return MemoryPlan(
         items=tuple(item for item in items if item.bytes),
         token=token,
         context=rollout.context_tokens,
@@ -271,7 +271,7 @@ def _checkpoint(shape: Shape, config: RunConfig, half: bool) -> Item:
     return Item("checkpoints", (KEPT + 1) * once, why, "disk")
 
 
-def table(plan: Plan, memory: int, stated: bool) -> list[str]:
+def table(plan: MemoryPlan, memory: int, stated: bool) -> list[str]:
     """The plan in lines for people.
 
     Args:

@@ -21,7 +21,7 @@ from rods.trainers.loading import load_architecture
 from rods.trainers.memory.advice import require_fit, require_room
 from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
-from rods.trainers.memory.plan import Plan
+from rods.trainers.memory.plan import MemoryPlan
 from rods.trainers.memory.shape import shape_of
 
 _LOG = logging.getLogger("rods.engines")
@@ -83,12 +83,12 @@ def _read(run: RunDirectory) -> Settled | None:
     return None if found is None else Settled(**found)
 
 
-def _cache(plan: Plan, device: Device) -> int | None:
+def _cache(plan: MemoryPlan, device: Device) -> int | None:
     cache = plan.cache(device.memory)
     return cache if cache < plan.wanted_cache else None
 
 
-def _bound(settled: Settled, plan: Plan) -> int:
+def _bound(settled: Settled, plan: MemoryPlan) -> int:
     return plan.wanted_cache if settled.cache_bytes is None else settled.cache_bytes
 
 

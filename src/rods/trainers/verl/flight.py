@@ -53,7 +53,7 @@ class Flight:
         if hopeless:
             raise TrainError(
                 f"these draws failed {ATTEMPTS} times in verl's agent workers: "
-                f"{', '.join(hopeless)}. The workers' log says why; mend it and start again from "
+                f"{', '.join(hopeless)}. The workers' log says why; fix it and start again from "
                 "the last checkpoint."
             )
         return tickets

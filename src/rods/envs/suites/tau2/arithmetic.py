@@ -71,4 +71,4 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Call):
         called, _ = _value(node.func), [_value(one) for one in node.args]
         raise TypeError(f"'{type(called).__name__}' object is not callable")
-    raise TypeError(f"a {type(node).__name__.lower()} is no number")
+    raise TypeError(f"a {type(node).__name__.lower()} is not a number")

@@ -4,7 +4,7 @@ Owns `PlannedTurn` (executed calls and what is to be said) and the two augmentat
 a missing function (withheld, asked for, given back by a blank turn) and a missing value (left open,
 then given). Long context needs none: the world pads results itself. Never words a message.
 
-    turns = assemble(planned, [Said("Please list the files.")])
+    turns = assemble(planned, [TurnTexts("Please list the files.")])
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FUNCTION, VALUE = "function", "value"
 class Open(NamedTuple):
     """An argument that the user leaves open at first."""
 
-    ask: int
+    request: int
     """Index of the call in its turn."""
     name: str
 
@@ -34,7 +34,7 @@ class Open(NamedTuple):
 class PlannedTurn:
     """The calls of one turn, executed, and what its message must say."""
 
-    asks: tuple[CallRequest, ...]
+    requests: tuple[CallRequest, ...]
     owner: str
     """Class of the first call."""
     results: tuple[str, ...] = ()
@@ -48,12 +48,14 @@ class PlannedTurn:
     def worded(self) -> tuple[CallRequest, ...]:
         """The calls as the first message asks for them: the open value is blurred."""
         if self.left_open is None:
-            return self.asks
+            return self.requests
         index, name = self.left_open
-        return tuple(a._replace(blurred=name) if i == index else a for i, a in enumerate(self.asks))
+        return tuple(
+            a._replace(blurred=name) if i == index else a for i, a in enumerate(self.requests)
+        )
 
 
-class Said(NamedTuple):
+class TurnTexts(NamedTuple):
     """What the user says in one planned turn."""
 
     text: str
@@ -96,8 +98,8 @@ def missing_function(
         earlier: the turns before.
         rng: the only source of chance.
     """
-    before = {ask.call.name for other in earlier for ask in other.asks}
-    free = [ask.call.name for ask in turn.asks if ask.call.name not in before]
+    before = {request.call.name for other in earlier for request in other.requests}
+    free = [request.call.name for request in turn.requests if request.call.name not in before]
     if not free:
         detail = "every function of the turn was called before"
         return Rejection("augment", ErrorClass.DUPLICATE_FUNC, detail)
@@ -118,16 +120,16 @@ def missing_value(
         may_blur: whether (tool, argument) can be left open in words.
         rng: the only source of chance.
     """
-    said = [str(ask.call) for other in earlier for ask in other.asks]
-    known = "\n".join([*said, *(text for other in earlier for text in other.results)]).lower()
-    calls = [str(ask.call) for ask in turn.asks]
+    texts = [str(request.call) for other in earlier for request in other.requests]
+    known = "\n".join([*texts, *(text for other in earlier for text in other.results)]).lower()
+    calls = [str(request.call) for request in turn.requests]
     places = [
         Open(index, name)
-        for index, ask in enumerate(turn.asks)
-        for name, value in ask.call.arguments.items()
-        if name in ask.spec.required
-        and name not in ask.shown
-        and may_blur(ask.call.name, name)
+        for index, request in enumerate(turn.requests)
+        for name, value in request.call.arguments.items()
+        if name in request.spec.required
+        and name not in request.shown
+        and may_blur(request.call.name, name)
         and isinstance(value, str | int | float)
         and not isinstance(value, bool)
         and str(value).lower() not in known
@@ -139,7 +141,7 @@ def missing_value(
     return dataclasses.replace(turn, left_open=rng.choice(places))
 
 
-def assemble(planned: Sequence[PlannedTurn], said: Sequence[Said]) -> tuple[Turn, ...]:
+def assemble(planned: Sequence[PlannedTurn], texts: Sequence[TurnTexts]) -> tuple[Turn, ...]:
     """The turns of a task.
 
     Args:
@@ -147,8 +149,8 @@ def assemble(planned: Sequence[PlannedTurn], said: Sequence[Said]) -> tuple[Turn
         said: the message of each planned turn.
     """
     turns: list[Turn] = []
-    for turn, words in zip(planned, said, strict=True):
-        calls = tuple(ask.call for ask in turn.asks)
+    for turn, words in zip(planned, texts, strict=True):
+        calls = tuple(request.call for request in turn.requests)
         if turn.withheld:
             withheld = (turn.withheld,)
             turns = [dataclasses.replace(t, withheld=withheld) for t in turns]

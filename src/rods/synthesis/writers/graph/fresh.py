@@ -1,9 +1,10 @@
-"""New values by what they are: names, codes, days, places and short written texts.
+"""New values by what they are: names, days, codes and short written texts.
 
-Owns the makers that a kind of `domains.toml`, or its section `[fresh]`, names, and the sentences of
-its section `[texts]` with their slots filled. Never looks at a world: what exists is `ground.py`'s.
+Owns what a kind of `domains.toml`, or its section `[fresh]`, draws from: its `[forms]`, its tables,
+and kinds of every environment (files, people, days); and the sentences of its `[texts]`. Never
+looks at a world: what exists is `ground.py`'s.
 
-    makers(domains, materials)["passport"](random.Random(3))        # "US482913"
+    draws(domains, materials)["badge"](random.Random(3))            # "B-4829"
 """
 
 from __future__ import annotations
@@ -13,36 +14,29 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rods.errors import SynthesisError
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writers.resample.assign import Materials
 
 EPOCH = datetime.date(2026, 1, 1)
-BORN = (1950, 1999)
-"""Years of birth of travelers."""
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-STREETS = ("Street", "Avenue", "Road", "Lane")
-CITY = "city"
-"""The slot of a place, and the table that fills it where an environment has one."""
 REWORDED = 0.35
 """Share of the nouns of a training text that are exchanged."""
-_SLOT = re.compile(r"\{(\w+)\}")
+_SLOT = re.compile(r"\{([^{}]+)\}")
+_RANGE = re.compile(r"(date )?(\d+)\.\.(\d+)")
 _WORD = re.compile(r"[A-Za-z]{4,}")
 
-Maker = Callable[[random.Random], Scalar]
+Draw = Callable[[random.Random], Scalar]
 
 
-def makers(domains: Domains, materials: Materials) -> Mapping[str, Maker]:
-    """Every maker by its name, which is that of a kind or stands in `[fresh]`."""
+def draws(domains: Domains, materials: Materials) -> Mapping[str, Draw]:
+    """How a new value is drawn, by the name of a kind or one that stands in `[fresh]`."""
     words = materials.vocabulary
 
     def day(rng: random.Random) -> str:
         return (EPOCH + datetime.timedelta(rng.randrange(30, 700))).isoformat()
-
-    def birth(rng: random.Random) -> str:
-        first = datetime.date(rng.randint(*BORN), 1, 1)
-        return (first + datetime.timedelta(rng.randrange(365))).isoformat()
 
     def full_name(rng: random.Random) -> str:
         return f"{words.first_name(rng)} {words.surname(rng)}"
@@ -50,43 +44,73 @@ def makers(domains: Domains, materials: Materials) -> Mapping[str, Maker]:
     def stem(rng: random.Random) -> str:
         return rng.choice("_-").join(words.word(rng) for _ in range(rng.choice((1, 1, 2))))
 
-    def address(rng: random.Random) -> str:
-        street = f"{rng.randrange(1, 990)} {words.noun(rng).capitalize()} {rng.choice(STREETS)}"
-        return f"{street}, {_named(domains, CITY, words, rng)}"
-
-    listed: dict[str, Maker] = {}
-    for kind, table in domains.tables.items():
-        listed[kind] = _choice(table.complete)
-        listed |= {code: _choice(sorted(owned)) for code, owned in table.owners.items()}
+    slots = _slots(domains, words)
     return {
-        **listed,
+        **_listed(domains),
         "name": lambda rng: f"{stem(rng)}.{words.extension(rng)}",
         "folder": stem,
         "pattern": words.noun,
         "person": words.first_name,
         "surname": words.surname,
         "full_name": full_name,
-        "user": lambda rng: words.word(rng) + str(rng.randrange(10, 99)),
-        "password": lambda rng: words.noun(rng).capitalize() + str(rng.randrange(100, 9999)),
-        "passport": lambda rng: f"US{rng.randrange(100_000, 999_999)}",
-        "card_number": lambda rng: f"4{rng.randrange(10**14, 10**15)}",
-        "mention": lambda rng: "@" + words.word(rng),
-        "tag": lambda rng: "#" + words.noun(rng).capitalize(),
         "date": day,
-        "birth": birth,
-        "expiry": lambda rng: f"{rng.randrange(1, 13):02d}/{rng.randrange(2027, 2032)}",
-        "address": address,
+        **{kind: _form(form, slots) for kind, form in domains.forms.items()},
     }
 
 
-def _choice(values: Sequence[str]) -> Maker:
+def _listed(domains: Domains) -> Mapping[str, Draw]:
+    """The names and codes of the environment's tables, by their kind."""
+    found: dict[str, Draw] = {}
+    for kind, table in domains.tables.items():
+        found[kind] = _choice(table.complete)
+        found |= {code: _choice(sorted(owned)) for code, owned in table.owners.items()}
+    return found
+
+
+def _choice(values: Sequence[str]) -> Draw:
     return lambda rng: rng.choice(values)
 
 
-def _named(domains: Domains, kind: str, words: Vocabulary, rng: random.Random) -> str:
-    """A name of the environment's table of this kind; any proper name where it has none."""
-    table = domains.tables.get(kind)
-    return rng.choice(table.complete) if table is not None else words.surname(rng)
+def _slots(domains: Domains, words: Vocabulary) -> Mapping[str, Draw]:
+    """What may stand in braces, besides ranges and choices."""
+    return {
+        **_listed(domains),
+        "word": words.word,
+        "noun": words.noun,
+        "Noun": lambda rng: words.noun(rng).capitalize(),
+        "name": words.first_name,
+        "surname": words.surname,
+        "day": _choice(DAYS),
+    }
+
+
+def _form(form: str, slots: Mapping[str, Draw]) -> Callable[[random.Random], str]:
+    """Fills the slots of a form from left to right; one that is not known is refused at once."""
+    found = {slot: _slot(slot, slots) for slot in _SLOT.findall(form)}
+    return lambda rng: _SLOT.sub(lambda match: str(found[match[1]](rng)), form)
+
+
+def _slot(slot: str, slots: Mapping[str, Draw]) -> Draw:
+    span = _RANGE.fullmatch(slot)
+    if span is not None:
+        first, last, width = int(span[2]), int(span[3]), len(span[2])
+        if span[1]:
+            return lambda rng: _date(first, last, rng)
+        return lambda rng: str(rng.randint(first, last)).zfill(width)
+    if "|" in slot:
+        return _choice(slot.split("|"))
+    if slot not in slots:
+        raise SynthesisError(
+            f"domains.toml: the slot {{{slot}}} is not known; expected a range such as {{1..12}} or"
+            f" {{date 1950..1999}}, a choice such as {{red|green}}, or one of {sorted(slots)}."
+        )
+    return slots[slot]
+
+
+def _date(first: int, last: int, rng: random.Random) -> str:
+    """A day of these years."""
+    begins = datetime.date(rng.randint(first, last), 1, 1)
+    return (begins + datetime.timedelta(rng.randrange(365))).isoformat()
 
 
 class Texts:
@@ -94,6 +118,7 @@ class Texts:
 
     def __init__(self, domains: Domains, materials: Materials) -> None:
         self._domains, self._materials = domains, materials
+        self._slots = _slots(domains, materials.vocabulary)
 
     def draw(self, tool: str, name: str, rng: random.Random) -> str:
         """A sentence of the parameter's list, else a training text with some other words."""
@@ -101,22 +126,19 @@ class Texts:
         lists = self._domains.texts
         known = lists.get(f"{tool}.{name}") or lists.get(name) or ()
         if known:
-            fill = self._fillers(rng)
-            return _SLOT.sub(lambda match: fill[match[1]](), rng.choice(list(known)))
+            slots = {**self._slots, **self._things(rng)}
+            return _form(rng.choice(list(known)), slots)(rng)
         donors = self._materials.donors.get(name) or self._materials.donors.get("content", ())
         if donors and rng.random() < 0.7:
             return words.reworded(rng.choice(donors), rng, REWORDED)
         return " ".join(words.word(rng) for _ in range(rng.randint(2, 7))).capitalize()
 
-    def _fillers(self, rng: random.Random) -> Mapping[str, Callable[[], str]]:
-        words = self._materials.vocabulary
-        things = self._domains.texts.get("noun") or (words.noun(rng),)
+    def _things(self, rng: random.Random) -> Mapping[str, Draw]:
+        """What texts are about: the environment's list; without one, a noun for the whole text."""
+        things = self._domains.texts.get("noun") or (self._materials.vocabulary.noun(rng),)
         return {
-            "noun": lambda: rng.choice(things),
-            "Noun": lambda: rng.choice(things).capitalize(),
-            "name": lambda: words.first_name(rng),
-            "day": lambda: rng.choice(DAYS),
-            CITY: lambda: _named(self._domains, CITY, words, rng),
+            "noun": lambda rng: rng.choice(things),
+            "Noun": lambda rng: rng.choice(things).capitalize(),
         }
 
 

@@ -4,7 +4,7 @@ Owns the choice of argument values by kind (`domains.toml`), enumeration or earl
 executes a call: the caller finds out whether the world accepts it.
 
     grounder = Grounder(domains, specs, graph, materials)
-    call = grounder.fill("cd", live, rng)                   # None: nothing fits a required argument
+    call = grounder.fill("lend", live, rng)                 # None: nothing fits a required argument
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
-from rods.synthesis.writers.graph.fresh import Texts, makers, with_ending_of, word_of
+from rods.synthesis.writers.graph.fresh import Texts, draws, with_ending_of, word_of
 from rods.synthesis.writers.graph.live import Live, typed
 from rods.synthesis.writers.graph.matter import SAME, Matter
 from rods.synthesis.writers.resample.assign import Materials
@@ -35,7 +35,7 @@ JITTER = 0.7
 FROM_STATE = 0.7
 """How often a text without a kind is taken from the state's field of that name."""
 PLURAL = 2.0
-"""Smallest number of what is counted: nobody adds 0 gallons, or `1 gallons`."""
+"""Smallest number of what is counted: nobody buys 0 boxes, or `1 boxes`."""
 MOSTLY = 0.7
 """How often a number of a kind that is mostly whole is whole."""
 FROM_TEXT = 0.8
@@ -64,7 +64,7 @@ class Grounder:
         self._specs = specs
         self._exemplars = graph.exemplars
         self._matter = Matter(domains, specs, graph)
-        self._makers = makers(domains, materials)
+        self._draws = draws(domains, materials)
         self._texts = Texts(domains, materials)
 
     def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
@@ -85,11 +85,16 @@ class Grounder:
         texts = [v for v in arguments.values() if isinstance(v, str)]
         if len(set(texts)) < len(texts):
             return None
-        source, target = arguments.get("source"), arguments.get("destination")
-        if isinstance(source, str) and target not in live.existing("name", "destination"):
-            arguments["destination"] = with_ending_of(source, str(target))
+        self._match_endings(arguments, live)
         ordered = {name: arguments[name] for name in properties if name in arguments}
         return ToolCall(tool, ordered)
+
+    def _match_endings(self, arguments: dict[str, Value], live: Live) -> None:
+        """A copy under a new name keeps the ending of what it is a copy of."""
+        for copy, original in self._domains.endings.items():
+            source, target = arguments.get(original), arguments.get(copy)
+            if isinstance(source, str) and target not in live.existing("name", copy):
+                arguments[copy] = with_ending_of(source, str(target))
 
     def _value(
         self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
@@ -148,8 +153,8 @@ class Grounder:
             for value in (live.existing(kind, name) if places != [] else ())
             if typed(value, declared) is not None and value not in others
         ]
-        maker = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)
-        fresh = self._makers.get(maker)
+        drawn_as = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)
+        fresh = self._draws.get(drawn_as)
         if kind == "body" or (places is not None and not existing):
             return None if fresh is None else fresh(rng)
         if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:

@@ -4,7 +4,7 @@ Owns `Live`. Never executes a call, never draws.
 
     live = Live(world.public_state(), steps)
     live.look(domains)
-    live.existing("name", "file_name")                      # every file and folder
+    live.existing("name", "document")                       # every file and folder
 """
 
 from __future__ import annotations

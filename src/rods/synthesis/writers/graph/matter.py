@@ -21,7 +21,7 @@ from rods.types import ToolSpec, Value
 OPTIONAL = 0.35
 """How often an optional argument is given of a tool that no training task calls."""
 TOGETHER = 0.98
-"""How often a call goes on with all that an earlier one was about: a flight, its day, its class."""
+"""How often a call goes on with all that an earlier one was about: a loan, its day, its place."""
 SAME = 0.7
 """How often a call is about what an earlier one was about."""
 PASSING = frozenset({"name", "body", "pattern", "id", ""})
@@ -44,7 +44,7 @@ class Matter:
     def carried(self, tool: str, live: Live, rng: random.Random) -> dict[str, Value]:
         """What the call takes over from an earlier one or its result.
 
-        A flight is booked as its fare was asked for; a price is that of the stock it is paid for.
+        A table is booked as it was asked for; a price is that of the thing it is paid for.
         """
         properties = self._specs[tool].properties
         found: dict[str, Value] = {}

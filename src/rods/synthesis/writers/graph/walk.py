@@ -78,7 +78,7 @@ class Planner:
     materials: Materials
     roam: bool = False
     """Walks keep nothing of their seed but its world and the shape of its turns, and take rare
-    tools nearly as often as others: for schooling, which wants all that a world can do."""
+    tools nearly as often as others: for pretraining, which wants all that a world can do."""
 
     def weights(self, before: str, tools: Sequence[str]) -> list[float]:
         """How likely each tool follows another one."""
@@ -197,9 +197,9 @@ class Walk:
             self._done.add(str(made.call))
             self._last[self._owner(made.call)] = made.call.name
         fresh = self._made[before:]
-        asks = tuple(self._ask(number) for number in range(before, len(self._made)))
+        requests = tuple(self._request(number) for number in range(before, len(self._made)))
         results = tuple(m.step.result.content for m in fresh)
-        turn = PlannedTurn(asks, self._owner(fresh[0].call), results)
+        turn = PlannedTurn(requests, self._owner(fresh[0].call), results)
         gap = gap_of(self._base.task, unit.first, unit.last)
         return with_gap(gap, turn, turns, self._planner.may_blur, self._rng)
 
@@ -274,7 +274,7 @@ class Walk:
             return None
         return self._execute(call, kept=False)
 
-    def _ask(self, number: int) -> CallRequest:
+    def _request(self, number: int) -> CallRequest:
         made = self._made[number]
         spec = self._base.specs[made.call.name]
         last = self._made[number - 1].call if number else None

@@ -23,7 +23,7 @@ from rods.synthesis.structure.sources import sources
 from rods.synthesis.structure.trace import all_tools, owners, trace
 from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.writer import Writer
-from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble
+from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts, assemble
 from rods.synthesis.writers.graph.walk import Base, Planner, Walk
 from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
@@ -123,24 +123,24 @@ class GraphWriter(Writer):
                 return renamed, planned
         return problem
 
-    def word(self, planned: Sequence[PlannedTurn], rng: random.Random) -> list[Said]:
+    def word(self, planned: Sequence[PlannedTurn], rng: random.Random) -> list[TurnTexts]:
         """Messages from templates."""
         phrases = self.planner.phrases
-        said: list[Said] = []
+        texts: list[TurnTexts] = []
         for turn in planned:
-            text = phrases.turn(turn.worded, rng, first=not said, owner=turn.owner)
+            text = phrases.turn(turn.worded, rng, first=not texts, owner=turn.owner)
             answer = ""
             if turn.left_open is not None:
                 index, name = turn.left_open
-                answer = phrases.answer(turn.asks[index].call, name, rng)
-            said.append(Said(text, answer))
-        return said
+                answer = phrases.answer(turn.requests[index].call, name, rng)
+            texts.append(TurnTexts(text, answer))
+        return texts
 
     def _near(self, seed: Task, renamed: Task, planned: Sequence[PlannedTurn]) -> bool:
         """Judged on plain wording, which the final one resembles in what it says and refers to."""
         if seed.id not in self._profiles:
             self._profiles[seed.id] = profile(self._environment, seed)
-        said = self.word(planned, random.Random(0))
-        draft = dataclasses.replace(renamed, turns=assemble(planned, said))
+        texts = self.word(planned, random.Random(0))
+        draft = dataclasses.replace(renamed, turns=assemble(planned, texts))
         theirs = profile(self._environment, draft)
         return distance(self._profiles[seed.id], theirs) <= self._max_distance

@@ -149,12 +149,12 @@ def _turns(
         mine = [(number, step) for number, step in enumerate(steps) if step.turn == index]
         if not mine:
             continue
-        asks = tuple(
+        requests = tuple(
             CallRequest(step.call, specs[step.call.name], frozenset(shown.get(number, ())))
             for number, step in mine
         )
         results = tuple(step.result.content for _, step in mine)
-        planned.append(PlannedTurn(asks, owned.get(asks[0].call.name, ""), results))
+        planned.append(PlannedTurn(requests, owned.get(requests[0].call.name, ""), results))
     return planned
 
 
@@ -179,8 +179,8 @@ def planned_of(environment: Environment, variant: Task) -> list[PlannedTurn]:
 def _reopened(planned: PlannedTurn, gap: Turn, turn: Turn) -> PlannedTurn:
     if gap.withheld:
         return dataclasses.replace(planned, withheld=gap.withheld[0])
-    for index, ask in enumerate(planned.asks):
-        for name, value in ask.call.arguments.items():
+    for index, request in enumerate(planned.requests):
+        for name, value in request.call.arguments.items():
             text = str(value).lower()
             if text in turn.user.lower() and text not in gap.user.lower():
                 return dataclasses.replace(planned, left_open=Open(index, name))

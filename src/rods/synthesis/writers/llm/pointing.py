@@ -3,7 +3,7 @@
 Owns what a prompt tells of such a value: which result showed it, where it stands there, and whether
 pointing at it can mean nothing else. Never words a message: the model does.
 
-    pointer(steps, 3, "order_id")               # Pointer(step=1, message=2, where="order id", ...)
+    pointer(steps, 3, "loan_id")                # Pointer(step=1, message=2, where="loan id", ...)
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Pointer(NamedTuple):
 def executed(planned: Sequence[PlannedTurn]) -> list[TraceStep]:
     """The calls of planned turns with their results."""
     return [
-        TraceStep(index, ask.call, ToolResult(text), *read_result(text))
+        TraceStep(index, request.call, ToolResult(text), *read_result(text))
         for index, turn in enumerate(planned)
-        for ask, text in zip(turn.asks, turn.results, strict=False)
+        for request, text in zip(turn.requests, turn.results, strict=False)
     ]
 
 
@@ -115,35 +115,36 @@ def pointers(
         phrases: templates, for the references of a planner without a model.
     """
     steps = executed(planned)
-    first = sum(len(turn.asks) for turn in planned[:index])
-    told = {a.call.name: summary(a.spec.description) for turn in planned for a in turn.asks}
+    first = sum(len(turn.requests) for turn in planned[:index])
+    told = {a.call.name: summary(a.spec.description) for turn in planned for a in turn.requests}
     return [
         {name: found._replace(call=told[steps[found.step].call.name]) for name, found in mine}
         for mine in (
-            _of_ask(steps, first + n, ask, phrases) for n, ask in enumerate(planned[index].worded)
+            _of_request(steps, first + n, request, phrases)
+            for n, request in enumerate(planned[index].worded)
         )
     ]
 
 
-def _of_ask(
-    steps: Sequence[TraceStep], number: int, ask: CallRequest, phrases: Phrases | None
+def _of_request(
+    steps: Sequence[TraceStep], number: int, request: CallRequest, phrases: Phrases | None
 ) -> Iterator[tuple[str, Pointer]]:
-    for name in ask.call.arguments:
-        if name not in ask.shown or name == ask.blurred:
+    for name in request.call.arguments:
+        if name not in request.shown or name == request.blurred:
             continue
         known = pointer(steps, number, name)
-        chosen = ask.producers.get(name)
+        chosen = request.producers.get(name)
         if chosen is not None:
             producer = max(n for n, step in enumerate(steps[:number]) if step.call == chosen.call)
             where = known.where if known else f"{chosen.place} {noun(name)}".strip()
-            known = _pointer(steps, producer, where)._replace(words=_words(ask, name, phrases))
+            known = _pointer(steps, producer, where)._replace(words=_words(request, name, phrases))
         if known is not None:
             yield name, known
 
 
-def _words(ask: CallRequest, name: str, phrases: Phrases | None) -> tuple[str, ...]:
+def _words(request: CallRequest, name: str, phrases: Phrases | None) -> tuple[str, ...]:
     """References by the templates: those with one meaning, `just` only of the last call."""
-    wording = phrases.wording(ask.call.name) if phrases is not None else None
-    producer = ask.producers[name]
+    wording = phrases.wording(request.call.name) if phrases is not None else None
+    producer = request.producers[name]
     forms = wording.references(name, producer) if wording is not None else []
-    return tuple(f for f in forms if producer.call is ask.last or " just " not in f)
+    return tuple(f for f in forms if producer.call is request.last or " just " not in f)

@@ -3,7 +3,7 @@
 Owns the requests and the deterministic checks of what comes back: every needed value is said, no
 other number is, no function or parameter is named, what is left open stays open. Never executes.
 
-    said = write(chat, planned, "Ann packs for Rome.", seed=7)      # list[Said], or a Rejection
+    texts = write(chat, planned, "Ann packs for Rome.", seed=7)     # TurnTexts, or a Rejection
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import numbers_in
 from rods.synthesis.structure.trace import leaves
 from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
-from rods.synthesis.writers.graph.augment import PlannedTurn, Said
+from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts
 from rods.synthesis.writers.llm.plan import Chat
 from rods.synthesis.writers.llm.pointing import Pointer, pointers
 from rods.synthesis.writers.llm.prompting import render, schema, summary
@@ -36,7 +36,7 @@ def write(
     seed: int,
     problem: str = "",
     phrases: Phrases | None = None,
-) -> list[Said] | Rejection:
+) -> list[TurnTexts] | Rejection:
     """One message for each planned turn.
 
     Args:
@@ -47,36 +47,36 @@ def write(
         problem: what a judge found wrong with an earlier wording.
         phrases: templates, in whose words a planner without a model refers to results.
     """
-    said: list[Said] = []
+    texts: list[TurnTexts] = []
     for index, turn in enumerate(planned):
-        asks = [
-            _row(ask, known)
-            for ask, known in zip(turn.worded, pointers(planned, index, phrases), strict=True)
+        requests = [
+            _row(request, known)
+            for request, known in zip(turn.worded, pointers(planned, index, phrases), strict=True)
         ]
-        words = _message(chat, turn, asks, narrative, said, seed, problem)
+        words = _message(chat, turn, requests, narrative, texts, seed, problem)
         if isinstance(words, Rejection):
             return words
-        said.append(words)
-    return said
+        texts.append(words)
+    return texts
 
 
 def _message(
     chat: Chat,
     turn: PlannedTurn,
-    asks: Sequence[Mapping[str, Any]],
+    requests: Sequence[Mapping[str, Any]],
     narrative: str,
-    said: Sequence[Said],
+    texts: Sequence[TurnTexts],
     seed: int,
     problem: str,
-) -> Said | Rejection:
+) -> TurnTexts | Rejection:
     problems = [problem] if problem else []
     reason = ErrorClass.NO_PROMPTS
     for number in range(WRITES):
         messages = render(
             "rewrite",
             narrative=narrative,
-            said=[s.text for s in said],
-            asks=asks,
+            texts=[s.text for s in texts],
+            requests=requests,
             problems=problems,
             open=_open(turn),
         )
@@ -86,31 +86,31 @@ def _message(
             problems = ["the message must stand between <message> and </message>"]
             continue
         reason = ErrorClass.QUERY_GEN_FAILED
-        words = Said(message, answer or "")
-        problems = faults(turn, words, said)
+        words = TurnTexts(message, answer or "")
+        problems = faults(turn, words, texts)
         if not problems:
             return words
     return Rejection("rewrite", reason, problems[0] if problems else "no message")
 
 
-def _row(ask: CallRequest, known: Mapping[str, Pointer]) -> dict[str, Any]:
+def _row(request: CallRequest, known: Mapping[str, Pointer]) -> dict[str, Any]:
     arguments = [
         {
             "noun": noun(name),
             "value": json.dumps(value, ensure_ascii=False, default=str),
             "pointer": known.get(name),
-            "open": name == ask.blurred,
+            "open": name == request.blurred,
         }
-        for name, value in ask.call.arguments.items()
+        for name, value in request.call.arguments.items()
     ]
-    return {"summary": summary(ask.spec.description), "arguments": arguments}
+    return {"summary": summary(request.spec.description), "arguments": arguments}
 
 
 def _open(turn: PlannedTurn) -> str:
     if turn.left_open is None:
         return ""
     index, name = turn.left_open
-    return f"the {noun(name)} is {turn.asks[index].call.arguments[name]}"
+    return f"the {noun(name)} is {turn.requests[index].call.arguments[name]}"
 
 
 def _tagged(text: str, tag: str) -> str | None:
@@ -118,31 +118,31 @@ def _tagged(text: str, tag: str) -> str | None:
     return found[-1].strip() if found and found[-1].strip() else None
 
 
-def faults(turn: PlannedTurn, words: Said, before: Sequence[Said]) -> list[str]:
+def faults(turn: PlannedTurn, words: TurnTexts, before: Sequence[TurnTexts]) -> list[str]:
     """What is wrong with a wording, for the next request; empty: nothing that can be told."""
     heard = " ".join([*(s.text + " " + s.answer for s in before), words.text])
     found = [
         f"it does not say the {noun(name)}: {value!r}"
-        for ask in turn.worded
-        for name, value in ask.call.arguments.items()
-        if name not in ask.shown and name != ask.blurred
+        for request in turn.worded
+        for name, value in request.call.arguments.items()
+        if name not in request.shown and name != request.blurred
         for value in _unsaid(value, heard)
     ]
     found += [f"it names {name}" for name in leaked(words.text + " " + words.answer, turn)]
     allowed = {
         float(leaf.value)
-        for ask in turn.asks
-        for leaf in leaves(ask.call)
+        for request in turn.requests
+        for leaf in leaves(request.call)
         if isinstance(leaf.value, int | float) and not isinstance(leaf.value, bool)
     }
-    values = " ".join(str(ask.call) for ask in turn.asks)
+    values = " ".join(str(request.call) for request in turn.requests)
     allowed |= numbers_in(" ".join(s.text + " " + s.answer for s in before))
     allowed |= {float(n) for n in re.findall(r"\d+(?:\.\d+)?", values)}
-    extra = sorted(n for n in numbers_in(words.text) - allowed if n > len(turn.asks))
+    extra = sorted(n for n in numbers_in(words.text) - allowed if n > len(turn.requests))
     found += [f"it says {n:g}, which no call needs" for n in extra]
     if turn.left_open is not None:
         index, name = turn.left_open
-        value = str(turn.asks[index].call.arguments[name])
+        value = str(turn.requests[index].call.arguments[name])
         if value.lower() in words.text.lower():
             found.append(f"it says {value!r}, which must be left open")
         if value.lower() not in words.answer.lower():
@@ -158,11 +158,11 @@ def _unsaid(value: object, heard: str) -> list[object]:
         if isinstance(item, bool) or item is None or item == "":
             continue
         if isinstance(item, int | float):
-            said = float(item) in numbers
+            present = float(item) in numbers
         else:
-            said = item.lower().lstrip("#@").rstrip(".").replace("_", " ") in lower
-            said = said or bool(_WORDLIKE.fullmatch(item))
-        if not said:
+            present = item.lower().lstrip("#@").rstrip(".").replace("_", " ") in lower
+            present = present or bool(_WORDLIKE.fullmatch(item))
+        if not present:
             missing.append(item)
     return missing
 
@@ -173,33 +173,37 @@ _WORDLIKE = re.compile(r"[A-Za-z]{1,6}|\.{1,2}|/")
 
 def leaked(text: str, turn: PlannedTurn) -> list[str]:
     """Names of functions and parameters that a text contains, as one writes them in code."""
-    specs: dict[str, ToolSpec] = {ask.spec.name: ask.spec for ask in turn.asks}
+    specs: dict[str, ToolSpec] = {request.spec.name: request.spec for request in turn.requests}
     names = set(specs)
     for spec in specs.values():
         names |= set(spec.properties)
     values = {
         word
-        for ask in turn.asks
-        for leaf in leaves(dict(ask.call.arguments))
+        for request in turn.requests
+        for leaf in leaves(dict(request.call.arguments))
         for word in _CODE.findall(str(leaf.value))
     }
     return sorted({w for w in _CODE.findall(text) if w in names} - values)
 
 
 def cohere(
-    chat: Chat, planned: Sequence[PlannedTurn], said: Sequence[Said], narrative: str, seed: int
-) -> list[Said] | None:
+    chat: Chat,
+    planned: Sequence[PlannedTurn],
+    texts: Sequence[TurnTexts],
+    narrative: str,
+    seed: int,
+) -> list[TurnTexts] | None:
     """The whole conversation rewritten once; None where the result breaks a check."""
-    texts = [part for words in said for part in words if part]
-    messages = render("coherence", said=texts, narrative=narrative)
+    parts = [part for words in texts for part in words if part]
+    messages = render("coherence", texts=parts, narrative=narrative)
     data = chat.ask("coherence", messages, seed=seed, schema=MESSAGES).data
     rows = data.get("messages") if isinstance(data, dict) else data
-    if not isinstance(rows, list) or len(rows) != len(texts):
+    if not isinstance(rows, list) or len(rows) != len(parts):
         return None
     fresh = iter(str(row).strip() for row in rows)
-    result: list[Said] = []
-    for turn, words in zip(planned, said, strict=True):
-        renewed = Said(next(fresh), next(fresh) if words.answer else "")
+    result: list[TurnTexts] = []
+    for turn, words in zip(planned, texts, strict=True):
+        renewed = TurnTexts(next(fresh), next(fresh) if words.answer else "")
         if not renewed.text or faults(turn, renewed, result):
             return None
         result.append(renewed)

@@ -21,7 +21,7 @@ from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient, Usage
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer, WriterOptions
-from rods.synthesis.writers.graph.augment import PlannedTurn, Said, assemble, gap_of, with_gap
+from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts, assemble, gap_of, with_gap
 from rods.synthesis.writers.graph.walk import Base, Readable
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.llm.critique import judge, repairable
@@ -124,11 +124,11 @@ class LlmWriter(Writer):
         if isinstance(made, Rejection):
             return made
         task, planned = made
-        said = self._word(planned, narrative, sampling)
-        if isinstance(said, Rejection):
-            return said
+        texts = self._word(planned, narrative, sampling)
+        if isinstance(texts, Rejection):
+            return texts
         origin = dataclasses.replace(task.provenance, recipe=self._recipe, seed=number)
-        return dataclasses.replace(task, turns=assemble(planned, said), provenance=origin)
+        return dataclasses.replace(task, turns=assemble(planned, texts), provenance=origin)
 
     def _base(self, seed: Task, number: int, history: Sequence[Rejection]) -> Base | Rejection:
         """The seed with other names and values, and with what earlier attempts patched."""
@@ -190,12 +190,12 @@ class LlmWriter(Writer):
 
     def _word(
         self, planned: Sequence[PlannedTurn], narrative: str, sampling: int, problem: str = ""
-    ) -> list[Said] | Rejection:
+    ) -> list[TurnTexts] | Rejection:
         phrases = self._graph.planner.phrases
-        said = write(self._chat, planned, narrative, sampling, problem, phrases)
-        if isinstance(said, Rejection) or not self._settings.coherence:
-            return said
-        return cohere(self._chat, planned, said, narrative, sampling) or said
+        texts = write(self._chat, planned, narrative, sampling, problem, phrases)
+        if isinstance(texts, Rejection) or not self._settings.coherence:
+            return texts
+        return cohere(self._chat, planned, texts, narrative, sampling) or texts
 
     def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
         """Judge what passed the gates; refine its words at most once."""
@@ -211,10 +211,10 @@ class LlmWriter(Writer):
         if not repairable(verdict):
             return verdict.rejection()
         planned = planned_of(self._environment, variant)
-        said = write(self._chat, planned, "", sampling + 1, verdict.problem)
-        if isinstance(said, Rejection):
-            return said
-        refined = dataclasses.replace(variant, turns=assemble(planned, said))
+        texts = write(self._chat, planned, "", sampling + 1, verdict.problem)
+        if isinstance(texts, Rejection):
+            return texts
+        refined = dataclasses.replace(variant, turns=assemble(planned, texts))
         again = judge(self._chat, self._environment, refined, sampling + 2, verdict.problem)
         if isinstance(again, Rejection):
             return again

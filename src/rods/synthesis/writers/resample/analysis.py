@@ -3,7 +3,7 @@
 Owns the reading of a task's trace for the resample writer. Never changes a task.
 
     knowledge = analyse(task, steps, arguments, domains)
-    knowledge.links[3]["booking_id", ()]                    # results that show this argument
+    knowledge.links[3]["loan_id", ()]                       # results that show this argument
 """
 
 from __future__ import annotations

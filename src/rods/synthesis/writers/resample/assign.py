@@ -37,7 +37,7 @@ class Materials:
 
     vocabulary: Vocabulary
     donors: Mapping[str, Sequence[str]]
-    """Written texts of the training side by parameter (`message`, `comment_content`, ...)."""
+    """Written texts of the training side by parameter (`message`, `note`, ...)."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _compound(state: _State, kind: str, key: str) -> str:
     if state.limits.keep_names and kind == "name":
         return key
     for _ in range(6):
-        new = _MAKERS[kind](state, key)
+        new = _COMPOUNDS[kind](state, key)
         if new != key and new.lower() not in state.used:
             state.used.add(new.lower())
             return new
@@ -201,7 +201,7 @@ def _ident(state: _State, key: str) -> str:
         elif not run[0].isalpha():
             parts.append(run)
         elif index == 0 and len(run) <= 3 and run.isupper() and len(key) > len(run):
-            parts.append(run)  # issuer or type: US in a passport number, USR in a user id
+            parts.append(run)  # issuer or type: the US of US482913, the USR of USR003
         elif run.lower() in state.words:
             parts.append(_cased(state.words[run.lower()], run))
         elif len(run) >= 4 and wordy:
@@ -248,7 +248,7 @@ def _expiry(state: _State, key: str) -> str:
     return f"{state.rng.randint(1, 12):02d}/" + (str(year) if len(match[2]) == 2 else f"20{year}")
 
 
-_MAKERS = {
+_COMPOUNDS = {
     "name": _file_name,
     "ident": _ident,
     "user": _user,

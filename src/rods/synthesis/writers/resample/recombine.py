@@ -123,7 +123,7 @@ class Partners:
         Args:
             pool: tasks of the training side.
             facts_of: analyses one.
-            places: names of cities, airports and firms: a turn that says one goes on with a story.
+            places: names of the environment's tables: a turn that says one goes on with a story.
         """
         self._facts_of = facts_of
         self._pool = pool

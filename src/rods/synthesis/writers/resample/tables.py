@@ -1,4 +1,4 @@
-"""New names and codes from the tables of an environment: cities and airports, firms and tickers.
+"""New names and codes from the tables of an environment: things and what they are called.
 
 Owns the rule that codes which go together in a call still exist together, and that a name keeps
 its own codes. Never invents a name; a code alone where its table is open.

@@ -3,7 +3,7 @@
 Owns the question whether a word may be replaced by another noun wherever it stands. Never replaces.
 
     is_name("draft", "Open the draft.")                     # True
-    is_name("draft", "Draft a tweet about the draft.")      # False: a verb in its first place
+    is_name("draft", "Draft a letter about the draft.")     # False: a verb in its first place
 """
 
 from __future__ import annotations
