@@ -268,7 +268,9 @@ FAULTS = {
 }
 ACTORS = {
     "actor of a world killed": kill_child(f"{ACTOR}Player", "actor that plays worlds was lost"),
-    "actor of variants killed": kill_child(f"{ACTOR}WriterActor", "actor that makes variants (was|did)"),
+    "actor of variants killed": kill_child(
+        f"{ACTOR}WriterActor", "actor that makes variants (was|did)"
+    ),
 }
 ENDED = "ended unasked"
 

@@ -18,8 +18,6 @@ from typing import Any
 from rods.errors import ConfigError, PrerequisiteError, RodsError
 from rods.infra.install import install_line
 
-LOCAL = "local"
-
 
 class ActorLost(RodsError):
     """An actor died, or gave no answer in time and was ended; its machine may be gone."""
