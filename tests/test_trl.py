@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 import torch
 
@@ -249,6 +250,22 @@ def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
     last = visits(out / f"checkpoint-{STEPS}", tmp_path)
     assert last == visits(trained.folder / f"checkpoint-{STEPS}", tmp_path)
     assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
+
+
+def test_a_synthesis_worker_that_is_killed_is_replaced(trained: Trained, tmp_path: Path) -> None:
+    """The training goes on beside it, to the same pool."""
+    out, text = tmp_path / "out", tmp_path / "log"
+    with text.open("w") as log:
+        words = [sys.executable, *command(out)]
+        running = subprocess.Popen(words, stdout=log, stderr=log, env=environment())
+        wait_for(out / "checkpoint-1" / "trainer_state.json", running)
+        family = psutil.Process(running.pid).children(recursive=True)
+        workers = [p for p in family if "rods.synthesis.worker" in " ".join(p.cmdline())]
+        assert len(workers) == 1
+        workers[0].kill()
+        assert running.wait(600) == 0, text.read_text()[-3000:]
+    last = visits(out / f"checkpoint-{STEPS}", tmp_path)
+    assert last == visits(trained.folder / f"checkpoint-{STEPS}", tmp_path)
 
 
 def wait_for(path: Path, running: subprocess.Popen[bytes], seconds: float = 500.0) -> None:
