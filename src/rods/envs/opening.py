@@ -12,7 +12,7 @@ from typing import Any
 from rods.config import RunConfig
 from rods.envs import make_environment
 from rods.envs.elsewhere.actors import on
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
+from rods.envs.elsewhere.processes import STARTING, ProcessEnvironment, local
 from rods.infra.cluster import Cluster
 
 
@@ -30,6 +30,7 @@ def environment_of(config: RunConfig) -> Any:
         begin = on(Cluster.at(ray.address), *made_of, ray.cpus)
         environment = ProcessEnvironment(environment, begin, ray.worlds, seconds)
     elif worlds.processes:
-        environment = ProcessEnvironment(environment, local(*made_of), worlds.processes, seconds)
+        begin = local(*made_of)
+        environment = ProcessEnvironment(environment, begin, worlds.processes, seconds, STARTING)
     environment.warm_up()  # here, not within a trajectory's deadline
     return environment
