@@ -32,7 +32,7 @@ from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
 from rods.dialects import get_dialect
 from rods.env import Environment, World
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
+from rods.envs.elsewhere.processes import STARTING, ProcessEnvironment, local
 from rods.errors import EnvError
 from rods.policy import Completion
 from rods.rollout.episode import RolloutContext
@@ -204,7 +204,7 @@ def main() -> None:
     environment: Environment = Troubled()
     if options.processes:
         environment = ProcessEnvironment(
-            environment, local("soak:Troubled", {}), options.processes, CALL_SECONDS
+            environment, local("soak:Troubled", {}), options.processes, CALL_SECONDS, STARTING
         )
         environment.warm_up()
     found = asyncio.run(

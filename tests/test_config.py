@@ -104,6 +104,57 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
         load_config(str(broken))
 
 
+VAIN = {
+    "rollout.pipeline.staleness=2": 'rollout.schedule = "pipelined"',
+    "rollout.pipeline.adaptive=false": 'rollout.schedule = "pipelined"',
+    "train.filtering.redraw=3": "without a filter no group is dropped",
+    "train.filtering.window=[0.1,0.9]": 'train.filter = "zerotir"',
+    "train.gae.lam=0.9": 'train.advantage = "gae"',
+    "train.call.gamma=0.5": 'train.credit = "call"',
+    "engine.vllm.memory=0.3 engine.name=hf": 'engine.name = "vllm"',
+    "engine.timeout=5 engine.name=hf": "which ask a server",
+    "engine.vllm.options.seed='3' engine.name=hf": 'engine.name = "vllm"',
+    "engine.folder=/w engine.name=vllm": 'engine.name = "openai"',
+    "train.dual_clip=3.0 train.loss=cispo": 'train.loss = "clipped"',
+    'train.kl_in="reward" train.kl=0.0': "train.kl above 0",
+    "rollout.worlds.running=4 rollout.schedule=synchronous": "asynchronous",
+    "rollout.pipeline.adaptive=false rollout.schedule=pipelined": "train.filtering.redraw above 0",
+    "engine.vllm.sleep=true engine.name=vllm rollout.schedule=pipelined": "never sleeps",
+}
+
+
+@pytest.mark.parametrize("asked", VAIN)
+def test_what_nothing_reads_is_refused(asked: str) -> None:
+    texts = asked.split()
+    key = texts[0].partition("=")[0]
+    with pytest.raises(ConfigError) as error:
+        load_config("rods", "quick", texts)
+    for part in ("command line: ", f"{key} = ", "has no effect", VAIN[asked], f"leave {key} out"):
+        assert part in str(error.value)
+    with pytest.raises(ConfigError, match="has no effect"):
+        with_overrides(load_config("rods", "quick"), texts)
+
+
+def test_what_is_read_or_was_a_recipe_s_is_not_refused(tmp_path: Path) -> None:
+    for asked in (
+        ["rollout.pipeline.staleness=2", "rollout.schedule=pipelined"],
+        ["rollout.pipeline.staleness=1"],  # as it is anyway
+        ["engine.vllm.memory=0.3"],  # auto may take vLLM
+        ["train.filtering.redraw=3", "train.filter=dapo"],
+    ):
+        load_config("rods", "quick", asked)
+    taken_back = load_config("zerotir", "", ["train.filter=none"])
+    assert taken_back.train.filtering.redraw == 8, "the recipe's, for the filter that it had"
+    assert with_overrides(taken_back, ["train.lr=1e-4"]).train.lr == 1e-4
+    own = tmp_path / "own.toml"
+    own.write_text("[rollout.pipeline]\nstaleness = 3\n[profile.a.rollout]\nk = 4\n")
+    for profile, more in (("", []), ("a", []), ("", ["seed=1"])):
+        with pytest.raises(ConfigError, match=r"own\.toml: rollout\.pipeline\.staleness = 3"):
+            load_config(str(own), profile, more)
+    load_config(str(own), "", ["rollout.schedule=pipelined"])
+    load_config(str(own), "", ["rollout.schedule=synchronous"])
+
+
 def test_digest_follows_the_settings() -> None:
     one, other = RunConfig(), RunConfig(seed=1)
     assert one.digest() == RunConfig().digest() != other.digest()

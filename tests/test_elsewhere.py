@@ -286,6 +286,52 @@ def test_a_process_whose_driver_was_killed_ends_without_a_traceback(
     processes._play(Line(), "elsewhere_worlds:Moody", {})  # type: ignore[arg-type]  # pyright: ignore
 
 
+def test_no_more_processes_start_at_once_than_may() -> None:
+    waiting: list[int] = []
+
+    class Starting:
+        alive = True
+
+        def __init__(self) -> None:
+            waiting.append(0)
+
+        def ask(self, action: object, seconds: float) -> dict[str, Any]:
+            assert len(waiting) <= 3
+            waiting.pop()
+            return {}
+
+        def end(self) -> None:
+            pass
+
+    inner = make_environment("elsewhere_worlds:Moody")
+    elsewhere = ProcessEnvironment(inner, Starting, 8, 1.0, starting=3)  # type: ignore[arg-type]  # pyright: ignore
+    elsewhere.warm_up()
+    assert len(elsewhere._all) == 8 and not waiting
+    elsewhere.warm_up()
+    assert len(elsewhere._all) == 8, "they stand already"
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        (("serve-env", "--train.lr", "1"), "env.*"),
+        (("check", "--rollout.k=2"), "env.*"),
+        (("profile", "base_0", "--seed", "1"), "env.*"),
+        (("convert", "--out", "x.jsonl", "--model.name", "tiny"), "env.*"),
+        (("observe", "log.jsonl", "--env.name", "bfcl"), "boundary.*"),
+    ],
+)
+def test_a_verb_that_reads_one_section_refuses_the_others(
+    words: tuple[str, ...],
+    read: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"rods {words[0]} reads {read} alone, so this would have no effect" in said
+
+
 def test_without_a_token_a_service_listens_on_this_machine_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

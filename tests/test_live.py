@@ -88,6 +88,21 @@ def test_a_terminal_gets_a_panel() -> None:
         assert part in panel, part
 
 
+def test_a_pipelined_run_shows_its_meters() -> None:
+    meters = {"groups_queued": 3, "groups_playing": 5, "staleness_mean": 0.75, "acceptance": 0.5}
+    record = {**STEP, "schedule": {**meters, "idle_rollout": 0.1, "idle_update": 0.42}}
+    words = "3 groups queued, 5 in flight, 0.8 updates old, 50% pass, idle: rollouts 10%, trainer"
+    for terminal in (False, True):
+        shown = console(terminal)
+        with TrainDisplay("run", console=shown, pipelined=True) as display:
+            display.step(record)
+        assert words[:48] in text(shown) and "trainer 42%" in text(shown)
+        plain = console(terminal)
+        with TrainDisplay("run", console=plain) as display:
+            display.step(record)
+        assert "queued" not in text(plain)
+
+
 def test_waiting_for_synthesis_is_on_the_line() -> None:
     shown = console(terminal=False)
     with TrainDisplay("run", console=shown) as display:

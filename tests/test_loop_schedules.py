@@ -131,6 +131,24 @@ def test_a_pipelined_run_plays_every_task_of_every_epoch_once(mode: str, tmp_pat
     assert [len(r["judgements"]) for r in rows[:-1]] == [4] * (len(rows) - 1)
 
 
+def test_groups_that_no_update_took_are_counted_in_the_log(tmp_path: Path) -> None:
+    screen = Screen()
+    config = config_of("pipelined", curriculum="static", trajectories=48)
+    go(tmp_path / "run", config, lasting("static"), screen)
+    rows = RunDirectory.open(tmp_path / "run").metrics()
+    (unused,) = [row for row in rows if row["kind"] == "unused"]
+    assert unused["step"] == 3 and unused["played"] + unused["playing"] == leased(tmp_path / "run")
+    assert any(f"{leased(tmp_path / 'run')} groups were begun" in text for text in screen.said)
+    assert rows[-1]["kind"] == "eval", "the last evaluation comes after them"
+
+
+def leased(path: Path) -> int:
+    """Draws that are open."""
+    with closing(sqlite3.connect(path / "buffer.sqlite")) as db:
+        query = "SELECT COUNT(*) FROM draws WHERE status = 'leased'"
+        return int(db.execute(query).fetchone()[0])
+
+
 def done(path: Path) -> list[tuple[int, str]]:
     """Epoch and task of each draw that is done, from the buffer itself."""
     with closing(sqlite3.connect(path / "buffer.sqlite")) as db:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from rods.config import EvaluationSettings
-from rods.errors import EnvError
+from rods.assemble.refusals import require_interruptible
+from rods.config import EvaluationSettings, load_config
+from rods.errors import ConfigError, EnvError
 from rods.evaluation.suite import Suite
 from rods.limits import Limits
 from rods.policy import Completion
@@ -145,7 +146,7 @@ def test_a_call_that_hangs_does_not_hold_up_the_end_of_the_program() -> None:
     code = """
 import asyncio, time
 from rods.config import RolloutSettings
-from rods.errors import EnvError
+from rods.errors import ConfigError, EnvError
 from rods.limits import Limits
 from rods.rollout.owner import Late, Owner
 
@@ -271,3 +272,13 @@ def test_errors_of_a_world_are_its_callers() -> None:
         world.close(None)
 
     asyncio.run(run())
+
+
+def test_a_deadline_that_could_end_no_call_is_refused() -> None:
+    config = load_config("rods", "quick", ["rollout.worlds.call_seconds=2"])
+    blocking = NotesEnvironment()
+    blocking.blocking = True
+    require_interruptible(config, blocking)
+    require_interruptible(load_config("rods", "quick"), NotesEnvironment())
+    with pytest.raises(ConfigError, match=r"rollout\.worlds\.call_seconds = 2 has no effect"):
+        require_interruptible(config, NotesEnvironment())

@@ -13,7 +13,7 @@ from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
 from rods.report.build import build_report, span
 from rods.report.compare import compare_runs
-from rods.report.curves import learning_curves, tool_curves
+from rods.report.curves import learning_curves, schedule_curves, tool_curves
 from rods.report.frame import Axes, ticks
 from rods.report.heldout import METRICS, Part, measured, result_rows
 from rods.report.panels import (
@@ -285,6 +285,53 @@ def test_meters_of_tools_are_drawn(tmp_path: Path) -> None:
     figures = {f.title: f for f in tool_curves(load_run(path))}
     assert figures["Answers and code"].chart is not None
     assert figures["Execution success"].chart is None  # measured nowhere: said, not drawn as 0
+
+
+METERS = {
+    "groups_queued": 3,
+    "groups_playing": 5,
+    "acceptance": 1.0,
+    "staleness_mean": 0.5,
+    "staleness_max": 1,
+    "idle_rollout": 0.1,
+    "idle_update": 0.4,
+    "worlds_hanging": 0,
+}
+
+
+def with_meters(path: Path, meters: dict[str, Any], *more: dict[str, Any]) -> Path:
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    steps = [row for row in rows if row["kind"] == "step"]
+    for row in steps:
+        row["schedule"] = meters
+    lines = [json.dumps(row) + "\n" for row in [*rows, *more]]
+    (path / "metrics.jsonl").write_text("".join(lines))
+    return path
+
+
+def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Path) -> None:
+    path = with_meters(write_run(tmp_path / "run"), METERS)
+    drawn = {f.title: f for f in schedule_curves(load_run(path))}
+    assert list(drawn) == ["Idle share", "Groups ahead", "Staleness"], "all groups passed"
+    assert all(figure.chart for figure in drawn.values())
+    still = METERS | {"groups_queued": 0, "groups_playing": 0}
+    still |= {"staleness_mean": 0.0, "staleness_max": 0}
+    path = with_meters(path, still)
+    assert [f.title for f in schedule_curves(load_run(path))] == ["Idle share"]
+    page = build_report(path, tmp_path / "a.html").read_text()
+    assert "<h2>Schedule</h2>" in page and "Trainer idle" not in page and "trainer idle" in page
+
+
+def test_runs_without_a_schedules_meters_have_no_such_part(finished: Path, tmp_path: Path) -> None:
+    assert schedule_curves(load_run(finished)) == []
+    assert "<h2>Schedule</h2>" not in build_report(finished, tmp_path / "b.html").read_text()
+
+
+def test_groups_that_no_update_took_are_noted(tmp_path: Path) -> None:
+    unused = {"kind": "unused", "step": 64, "played": 2, "playing": 3}
+    path = with_meters(write_run(tmp_path / "run"), METERS, unused)
+    said = "5 groups were begun and are in no update: 2 had been played, 3 were in flight."
+    assert said in load_run(path).notes
 
 
 def test_the_landing_histogram_holds_every_first_visit(finished: Path) -> None:

@@ -84,7 +84,7 @@ class Acted:
                 break
             batches.append(batch)
             await self.schedule.update(self.work, self.hand_over)
-        self.unused = await self.schedule.close()
+        self.unused = sum(await self.schedule.close())
         return batches
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -38,6 +38,7 @@ from rods.settings.rollout import EvaluationSettings, ModelSettings, RolloutSett
 from rods.settings.synthesis import SynthesisSettings
 from rods.settings.track import TrackSettings
 from rods.settings.train import RewardSettings, TrainSettings
+from rods.settings.unread import require_read
 
 __all__ = [
     "FULL",
@@ -231,23 +232,43 @@ def load_config(
     path, data = _read(recipe)
     profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
     profile = _named(profiles, profile)
+    layers = [_set_in(data)]
     if profile:
         if profile not in profiles:
             raise ConfigError(
                 f"{path}: there is no profile {profile!r}.{nearest(profile, list(profiles))} "
                 f"Known: {', '.join(sorted(profiles)) or 'none'}."
             )
+        layers.append(_set_in(profiles[profile]))
         merge(data, profiles[profile])
     if not overrides:
-        return parse_config(data, str(path))
+        return _parse_read(data, layers, str(path))
     whole = deepcopy(data)
     for text in overrides:
         override(whole, text)
     try:
-        return parse_config(whole, "command line")
+        return _parse_read(whole, [*layers, _asked(overrides)], "command line")
     except ConfigError:
-        parse_config(data, str(path))  # if it is the file that is at fault, it is named
+        _parse_read(data, layers, str(path))  # if it is the file that is at fault, it is named
         raise
+
+
+def _parse_read(
+    data: Mapping[str, Any], layers: Sequence[Collection[str]], where: str
+) -> RunConfig:
+    """Validate plain data, and refuse what is set in it and not read."""
+    config = parse_config(data, where)
+    values, usual = (flat(c.model_dump(mode="json")) for c in (config, RunConfig()))
+    require_read(values, usual, layers, where)
+    return config
+
+
+def _set_in(data: Mapping[str, Any]) -> set[str]:
+    return {*flat(dict(data))}
+
+
+def _asked(overrides: Sequence[str]) -> set[str]:
+    return {text.partition("=")[0].strip() for text in overrides}
 
 
 def profile_name(recipe: str, profile: str) -> str:
@@ -284,7 +305,7 @@ def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     data = config.model_dump(mode="json")
     for text in overrides:
         override(data, text)
-    return parse_config(data, "overrides")
+    return _parse_read(data, [_asked(overrides)], "overrides")
 
 
 def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:

@@ -18,7 +18,7 @@ from rods.curriculum.journal import EpochReport
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError
 from rods.parts import Display, Parts
-from rods.records import epoch_figures
+from rods.records import epoch_figures, unused_figures, unused_words
 from rods.reward import Score
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
@@ -51,8 +51,11 @@ async def schedule_of(
     try:
         yield schedule
     finally:
-        if unused := await schedule.close():
-            display.message(f"{unused} groups were begun and are in no update.")
+        unused = await schedule.close()
+        if any(unused):
+            # After the last checkpoint: a resume, which draws them again, cuts this line.
+            run.log(unused_figures(unused, parts.trainer.step))
+            display.message(unused_words(*unused))
 
 
 def plan_of(config: RunConfig) -> Plan:

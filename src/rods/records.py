@@ -14,6 +14,7 @@ from rods.curriculum.boundary import Judgement
 from rods.curriculum.journal import EpochReport
 from rods.curriculum.online import OnlineCurriculum
 from rods.reward import Score
+from rods.rollout.schedule import Unused
 from rods.trajectory import Group
 from rods.types import Json
 
@@ -69,6 +70,19 @@ def epoch_figures(curriculum: OnlineCurriculum, report: EpochReport) -> dict[str
         "generated": report.active,
         "pending": counts.pending,
     }
+
+
+def unused_figures(unused: Unused, step: int) -> dict[str, Json]:
+    """What was begun and is in no update when a run ends or stops."""
+    return {"kind": "unused", "step": step, "played": unused.played, "playing": unused.playing}
+
+
+def unused_words(played: int, playing: int) -> str:
+    """The same for people."""
+    return (
+        f"{played + playing} groups were begun and are in no update: {played} had been played, "
+        f"{playing} were in flight."
+    )
 
 
 def _counts(values: Iterable[str]) -> dict[str, Json]:

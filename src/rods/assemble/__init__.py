@@ -77,8 +77,9 @@ def train(
         run = RunDirectory.resume(resume, config, start, drift=drift)
     else:
         run = start_run(config, folder, start)
+    display = TrainDisplay(pipelined=run.config.rollout.schedule == "pipelined")
     try:
-        with assemble(run.config, run) as parts, TrainDisplay() as display:
+        with assemble(run.config, run) as parts, display:
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
             display.resume(run.metrics())
             with tracking(run, display.message):

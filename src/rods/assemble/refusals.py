@@ -82,12 +82,25 @@ def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[T
         tasks: originals of the training side.
 
     Raises:
-        ConfigError: no task is what credit or the writer asks for.
+        ConfigError: no task is what credit or the writer asks for, or calls that only compute are
+            to be given up.
         RewardError: a single-step reward could not score one of them.
     """
+    require_interruptible(config, environment)
     require_single_steps(config, tasks)
     require_calls(config, tasks)
     require_variants(config, environment, tasks)
+
+
+def require_interruptible(config: RunConfig, environment: Environment) -> None:
+    """Raises `ConfigError` where calls have a deadline and nothing could end one."""
+    seconds = config.rollout.worlds.call_seconds
+    if seconds and not environment.blocking:
+        raise ConfigError(
+            f"rollout.worlds.call_seconds = {seconds:g} has no effect: worlds of env.name = "
+            f'"{config.env.name}" only compute, and are not interrupted. Play them in processes, '
+            "which are ended (rollout.worlds.processes), or leave it out."
+        )
 
 
 def require_variants(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from rods.cli.common import AsJson, out, overrides
+from rods.cli.common import AsJson, out, overrides_of
 from rods.errors import ConfigError, TaskError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def check(
     from rods.evaluation.check import check_tasks
     from rods.task import read_tasks
 
-    settings = load_config(overrides=overrides(context.args)).env
+    settings = load_config(overrides=overrides_of(context.args, "check", "env")).env
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
     if not rows:
         raise TaskError(f"{tasks}: holds no task.")

@@ -93,6 +93,24 @@ def overrides(args: Sequence[str]) -> list[str]:
     return found
 
 
+def overrides_of(args: Sequence[str], verb: str, *sections: str) -> list[str]:
+    """The same for a verb that reads some sections alone.
+
+    Raises:
+        ConfigError: a setting stands in another section, where this verb would not look.
+    """
+    found = overrides(args)
+    read = " and ".join(f"{name}.*" for name in sections)
+    for text in found:
+        key = text.partition("=")[0].strip()
+        if key.partition(".")[0] not in sections:
+            raise ConfigError(
+                f"--{key}: rods {verb} reads {read} alone, so this would have no effect. Leave it "
+                "out; it belongs to the program that trains or evaluates."
+            )
+    return found
+
+
 def writer_overrides(
     asked: Sequence[str], writer: str = "", url: str = "", model: str = ""
 ) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rods.cli.common import overrides, say
+from rods.cli.common import overrides_of, say
 from rods.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def convert(
     from rods.synthesis.dataset.exports import export, formats
 
     named = [f"env.tasks={[str(file) for file in files]}"] if files else []
-    settings = load_config(overrides=[*overrides(context.args), *named]).env
+    settings = load_config(overrides=[*overrides_of(context.args, "convert", "env"), *named]).env
     environment = make_environment(settings.name, settings.arguments)
     known = formats(environment)
     if form not in known:

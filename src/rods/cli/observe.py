@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from rods.cli.common import AsJson, out, overrides, say
+from rods.cli.common import AsJson, out, overrides_of, say
 from rods.errors import ConfigError
 
 
@@ -37,7 +37,7 @@ def observe(
     from rods.report.observe import write
     from rods.synthesis.dataset.logged import Reading, read_rewards
 
-    settings = load_config(overrides=overrides(context.args)).boundary
+    settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
     low, high = _span(span)
     observed = judged(read_rewards(log, Reading(task_key, reward_key, low, high)), settings)
     if target is not None:

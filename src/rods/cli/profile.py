@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from rods.cli.common import AsJson, out, overrides, say
+from rods.cli.common import AsJson, out, overrides_of, say
 
 if TYPE_CHECKING:
     from rods.synthesis.structure.profile import Profile
@@ -58,7 +58,7 @@ def profile(
 
     if svg is not None and svg.exists():
         raise StoreError(f"{svg}: exists. Choose another name; nothing was written.")
-    settings = load_config(overrides=overrides(context.args)).env
+    settings = load_config(overrides=overrides_of(context.args, "profile", "env")).env
     files = [tasks] if tasks else [Path(name) for name in settings.tasks]
     rows = [row for path in files for row in read_rows(path)]
     if not files:

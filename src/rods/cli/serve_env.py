@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from rods.cli.common import LOOPBACK, overrides, say
+from rods.cli.common import LOOPBACK, overrides_of, say
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 
@@ -39,6 +39,7 @@ def serve_env(
     Clients must show the token that the environment variable RODS_ENV_TOKEN holds. Without one it
     listens on this machine alone, and so it does with --openenv, whose clients show none.
     """
+    asked = overrides_of(context.args, "serve-env", "env")
     if openenv and host not in LOOPBACK:
         raise ConfigError(
             f"--host {host}: clients of OpenEnv show no token, so whoever reaches it could run "
@@ -62,7 +63,7 @@ def serve_env(
     from rods.config import load_config
     from rods.envs import make_environment
 
-    settings = load_config(overrides=overrides(context.args)).env
+    settings = load_config(overrides=asked).env
     environment = make_environment(settings.name, settings.arguments)
     environment.warm_up()
     app = app_of(environment, settings, sessions)

@@ -12,7 +12,7 @@ from typing import Any
 from rods.config import RunConfig
 from rods.envs import make_environment
 from rods.envs.elsewhere.actors import on
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
+from rods.envs.elsewhere.processes import STARTING, ProcessEnvironment, local
 from rods.infra.cluster import Cluster
 
 
@@ -35,7 +35,7 @@ def environment_of(config: RunConfig, players: int = 1) -> Any:
         begin = on(Cluster.at(ray.address), *made_of, ray.cpus)
         environment = ProcessEnvironment(environment, begin, -(-ray.worlds // players), seconds)
     elif worlds.processes:
-        share = -(-worlds.processes // players)
-        environment = ProcessEnvironment(environment, local(*made_of), share, seconds)
+        share, begin = -(-worlds.processes // players), local(*made_of)
+        environment = ProcessEnvironment(environment, begin, share, seconds, STARTING)
     environment.warm_up()  # here, not within a trajectory's deadline
     return environment

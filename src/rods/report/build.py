@@ -21,7 +21,7 @@ from markupsafe import Markup
 from rods.errors import StoreError
 from rods.evaluation.stats import Interval
 from rods.infra.files import replacing
-from rods.report.curves import learning_curves, tool_curves
+from rods.report.curves import learning_curves, schedule_curves, tool_curves
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -132,6 +132,8 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
         "whiskers": whiskers(rows),
         "tools": tool_curves(run),
         "curves": learning_curves(run),
+        "schedule": schedule_curves(run),
+        "scheduled": str(run.setting("rollout.schedule") or ""),
         "pool": pool_figures(run),
         "mechanism": mechanism_figures(run),
         "synthesis": synthesis_figure(run),

@@ -161,7 +161,7 @@ def overlays(
 ) -> list[Figure]:
     """The learning curves of all runs in common charts."""
     figures: list[Figure] = []
-    for title, caption, curves, share in (*CURVES, *TOOL_CURVES):
+    for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):
         for curve in curves:
             series = [
                 found

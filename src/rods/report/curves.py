@@ -51,18 +51,28 @@ class Chart(NamedTuple):
     curves: Sequence[Curve]
     share: bool
     """The axis goes from 0 to 1."""
+    still: float | None = None
+    """A value that says nothing."""
 
 
 def _charts(table: str) -> tuple[Chart, ...]:
     rows = tomllib.loads(Path(__file__).with_name("curves.toml").read_text("utf-8"))[table]
     return tuple(
-        Chart(r["title"], r["caption"], [Curve(*c) for c in r["curves"]], r.get("share", False))
+        Chart(
+            r["title"],
+            r["caption"],
+            [Curve(*c) for c in r["curves"]],
+            r.get("share", False),
+            r.get("still"),
+        )
         for r in rows
     )
 
 
 CURVES, TOOL_CURVES = _charts("learning"), _charts("tool")
 """The second: meters of tool use, drawn for runs whose reward judges final answers."""
+SCHEDULE_CURVES = _charts("schedule")
+"""Meters of the schedule (docs/schedules.md)."""
 
 
 def learning_curves(run: RunData) -> list[Figure]:
@@ -77,10 +87,24 @@ def tool_curves(run: RunData) -> list[Figure]:
     return _curves(run, TOOL_CURVES)
 
 
+def schedule_curves(run: RunData) -> list[Figure]:
+    """Meters of the schedule that moved; empty for runs of versions that had none."""
+    moved = [
+        chart
+        for chart in SCHEDULE_CURVES
+        if any(
+            row.numbers.get(curve.key, chart.still) != chart.still
+            for row in run.steps
+            for curve in chart.curves
+        )
+    ]
+    return _curves(run, moved)
+
+
 def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
     figures: list[Figure] = []
     stages = stage_starts(run.steps)
-    for title, caption, curves, share in chosen:
+    for title, caption, curves, share, _ in chosen:
         series = [s for c in curves if (s := step_series(run.steps, c.key, c.name, c.css))]
         if not series:
             figures.append(Figure(title, "Not recorded in this run.", None))

@@ -42,6 +42,7 @@ class TrainDisplay:
         total_steps: int = 0,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
+        pipelined: bool = False,
     ) -> None:
         """Set up; nothing is drawn before the context is entered.
 
@@ -50,9 +51,11 @@ class TrainDisplay:
             total_steps: updates of the whole run; 0: taken from the records' `total_steps`.
             console: where to draw; by default standard error.
             clock: seconds, for the time left.
+            pipelined: whether groups are played beside updates, so that the schedule has meters.
         """
         self._console = console or Console(stderr=True, highlight=False)
         self._title, self._total, self._clock = title, total_steps, clock
+        self._pipelined = pipelined
         self._live: Live | None = None
         self._step: Mapping[str, Any] = {}
         self._epoch: Mapping[str, Any] = {}
@@ -148,6 +151,7 @@ class TrainDisplay:
             f"no variance {_number(row, 'zero_variance'):.0%}",
             ", ".join(f"{name} {n}" for name, n in self._regions().items()),
             self._speed(),
+            *([self._schedule()] if self._pipelined else []),
             self._buffer(),
             self._synthesis(),
             f"left {_span(self.seconds_left())}",
@@ -171,6 +175,8 @@ class TrainDisplay:
         grid.add_row("training", _beside(bar, place))
         grid.add_row("rollout", self._rollout_row())
         grid.add_row("speed", self._speed())
+        if self._pipelined:
+            grid.add_row("schedule", self._schedule())
         grid.add_row(
             "reward",
             f"{self._reward()}, {_number(row, 'zero_variance'):.0%} of groups without variance",
@@ -202,6 +208,15 @@ class TrainDisplay:
         return (
             f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s, "
             f"{_number(row, 'tokens_per_s'):.0f} tokens/s"
+        )
+
+    def _schedule(self) -> str:
+        row = cast("Mapping[str, Any]", self._step.get("schedule") or {})
+        return (
+            f"{_whole(row, 'groups_queued')} groups queued, {_whole(row, 'groups_playing')} in "
+            f"flight, {_number(row, 'staleness_mean'):.1f} updates old, "
+            f"{_number(row, 'acceptance'):.0%} pass, idle: rollouts "
+            f"{_number(row, 'idle_rollout'):.0%}, trainer {_number(row, 'idle_update'):.0%}"
         )
 
     def _regions(self) -> dict[str, int]:

@@ -2,13 +2,15 @@
 
 Format, one JSON object a line, told apart by `kind`:
 
-* `step`: step, epoch, stage, numbers (`reward_mean`, `zero_variance`, `kl`, ...), `regions`
-  {hard, boundary, mastered}, and `judgements`: [{task_id, category, origin (original or variant),
-  rbar, phi, variance, n_valid, region, first_visit}]. Also `synthesis` as below.
+* `step`: step, epoch, stage, numbers (`reward_mean`, `zero_variance`, `kl`, ...), those of the
+  `schedule` {groups_queued, staleness_mean, ...}, `regions` {hard, boundary, mastered}, and
+  `judgements`: [{task_id, category, origin (original or variant), rbar, phi, variance, n_valid,
+  region, first_visit}]. Also `synthesis` as below.
 * `epoch`, written at an epoch's start: epoch, stage, step; alive now: originals and generated
   (without it, `active` counts the variants); since the epoch record before: injected, deferred,
   retired {reason: n}; over the whole run so far: synthesis {tried, accepted, rejected
   {reason: n}, seconds}.
+* `unused`: groups that were begun and are in no update at the run's end: played, playing.
 * `eval`: when ("before", "after" or "update 8"), rows: [{task_id, category, set (original or
   variant), of the samples progress: [..], solved: [..], parity: [..], the same of the greedy
   trajectory as greedy_progress and so on, and optionally scenario and recipe}]. Runs of older
@@ -36,6 +38,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rods.errors import StoreError
 from rods.infra.files import text_of
+from rods.records import unused_words
 from rods.types import Json
 
 REGIONS = ("hard", "boundary", "mastered")
@@ -73,7 +76,8 @@ class StepRow:
 
     step: int
     numbers: Mapping[str, float]
-    """Every scalar of the record; a missing key means that it was not measured."""
+    """Every scalar of the record, the schedule's as `schedule.acceptance`; a missing key means that
+    it was not measured."""
     epoch: int = 0
     stage: str = ""
     regions: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -229,7 +233,7 @@ def load_run(path: Path) -> RunData:
     steps: dict[int, StepRow] = {}
     epochs: dict[tuple[str, int], EpochRow] = {}
     evaluations: dict[str, Evaluation] = {}
-    repeated = 0
+    unused, repeated = "", 0
     for number, row in rows:
         kind = row.get("kind")
         try:
@@ -243,10 +247,14 @@ def load_run(path: Path) -> RunData:
             elif kind == "eval":
                 found = evaluation_of(str(row["when"]), row["rows"], was_greedy)
                 evaluations[found.when] = found
+            elif kind == "unused":
+                unused = unused_words(int(row["played"]), int(row["playing"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             first = error.errors()[0] if isinstance(error, ValidationError) else None
             why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else error
             notes.append(f"{METRICS}, line {number}: a broken {kind} record left out ({why}).")
+    if unused:
+        notes.append(unused)
     if repeated:
         notes.append(f"Steps repeated after a resume: {repeated}; the last record of each counts.")
     return RunData(
@@ -307,7 +315,9 @@ def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    scalars = {k: v for k, v in row.items() if isinstance(v, int | float)}
+    schedule = cast("Mapping[str, Any]", row.get("schedule") or {})
+    named = {**row, **{f"schedule.{key}": value for key, value in schedule.items()}}
+    scalars = {k: v for k, v in named.items() if isinstance(v, int | float)}
     return {k: float(v) for k, v in scalars.items() if math.isfinite(v)}
 
 

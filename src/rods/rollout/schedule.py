@@ -69,6 +69,15 @@ class Played(Generic[S]):
     """Whether it passes the filter."""
 
 
+class Unused(NamedTuple):
+    """Groups that were begun and are in no update."""
+
+    played: int = 0
+    """To their end."""
+    playing: int = 0
+    """Still in flight, and broken off."""
+
+
 class Source(Protocol[T]):
     """What the loop lends: where tasks come from and what groups are worth."""
 
@@ -254,15 +263,16 @@ class Schedule(Generic[S]):
                 clock.stop(False)
             self._looked += time.perf_counter() - began
 
-    async def close(self) -> int:
+    async def close(self) -> Unused:
         """End what is played; how many groups were begun and not used."""
         playing = [out.playing for out in self._out]
+        ended = sum(task.done() for task in playing)
         for task in playing:
             task.cancel()
         await asyncio.gather(*playing, return_exceptions=True)
-        unused = len(self._out) + len(self._taken) + sum(len(b.played) for b in self._ready)
+        played = ended + len(self._taken) + sum(len(b.played) for b in self._ready)
         self._out.clear()
-        return unused
+        return Unused(played, len(playing) - ended)
 
     # -- what goes on meanwhile -------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,9 @@ from rods.split import Split
 from rods.task import Task
 from rods.types import Json
 
+STARTING = 2 * (os.cpu_count() or 1)
+"""Processes of this machine that start at once: more would only slow each other down, until none is
+ready in time."""
 START_SECONDS = 120.0
 """How long a process may take until its environment stands."""
 
@@ -70,6 +74,7 @@ class ProcessEnvironment(Environment):
         begin: Callable[[], Worker],
         processes: int,
         seconds: float,
+        starting: int = 0,
     ) -> None:
         """Start no process yet.
 
@@ -78,11 +83,12 @@ class ProcessEnvironment(Environment):
             begin: starts a process that plays its worlds, without waiting until it is ready.
             processes: worlds at once.
             seconds: of one call; then the process is ended.
+            starting: processes that start at once, where they share this machine's cores; 0: all.
         """
         self._inner = inner
         self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
         self.varies, self.gives_up = inner.varies, inner.gives_up
-        self._begin, self._seconds = begin, seconds
+        self._begin, self._seconds, self._starting = begin, seconds, starting
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._lock = threading.Lock()
         self._all: set[Worker] = set()
@@ -115,13 +121,17 @@ class ProcessEnvironment(Environment):
         return self._inner.calls_needed(task)
 
     def warm_up(self) -> None:
-        """Start all processes at once."""
-        with self._lock:
-            new = [self._begin() for _ in range((self.capacity or 1) - len(self._all))]
-            self._all |= {*new}
-        for worker in new:
-            worker.ask({}, START_SECONDS)  # it says when it is ready
-            self._free.put(worker)
+        """Start all processes, as many at once as may."""
+        left = (self.capacity or 1) - len(self._all)
+        while left > 0:
+            wave = min(left, self._starting or left)
+            with self._lock:
+                new = [self._begin() for _ in range(wave)]
+                self._all |= {*new}
+            for worker in new:
+                worker.ask({}, START_SECONDS)  # it says when it is ready
+                self._free.put(worker)
+            left -= wave
 
     def open(self, task: Task) -> RemoteWorld:
         """A world in a free process; waits for one where all are taken."""

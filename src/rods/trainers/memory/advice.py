@@ -13,7 +13,7 @@ from typing import cast
 from rods.config import RunConfig, with_overrides
 from rods.errors import ConfigError
 from rods.trainers.memory.machine import GIB
-from rods.trainers.memory.plan import MemoryPlan, Place, plan_of
+from rods.trainers.memory.plan import MemoryPlan, Place, plan_of, updates_beside
 from rods.trainers.memory.shape import Shape
 
 
@@ -31,7 +31,8 @@ def changes(config: RunConfig) -> list[tuple[str, str]]:
         found.append(('train.local.optimizer_memory="8bit"', "moments rounded"))
     if local.optimizer_memory != "offload":
         found.append(('train.local.optimizer_memory="offload"', "the host's memory, and its bus"))
-    if config.engine.name == "vllm" and not config.engine.vllm.sleep:
+    vllm = config.engine.name == "vllm" and not updates_beside(config)
+    if vllm and not config.engine.vllm.sleep:
         found.append(("engine.vllm.sleep=true", "the server wakes for every step"))
     if not config.model.lora_rank:
         found.append(("model.lora_rank=32", "adapters in place of all weights"))

@@ -1,0 +1,190 @@
+"""Settings that nothing reads under others, and the refusal of those.
+
+Owns which setting is read under which choice. Who asks for one that has no effect is told so. What
+a recipe says for a choice that a later layer (its profile, the command line) takes back is no
+fault: only settings are refused that stand in the same layer as that choice, or in a later one.
+
+    require_read(values, usual, [{"train.lr"}, {"rollout.pipeline.staleness"}], "command line")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rods.errors import ConfigError
+
+Values = Mapping[str, Any]
+"""Settings by their dotted keys."""
+
+
+class Rule(NamedTuple):
+    """When some settings are read."""
+
+    keys: tuple[str, ...]
+    """Settings, or sections of them."""
+    by: tuple[str, ...]
+    """Settings that decide it."""
+    read: Callable[[Values], bool]
+    want: str
+    """What makes them be read, in words."""
+
+
+def _is(key: str, *names: str) -> Callable[[Values], bool]:
+    return lambda values: values[key] in names
+
+
+def _pipelined(values: Values) -> bool:
+    return values["rollout.schedule"] == "pipelined"
+
+
+def _ahead(values: Values) -> bool:
+    return _pipelined(values) and values["rollout.pipeline.staleness"] > 0
+
+
+def _foreign(values: Values) -> bool:
+    # A module of the user's may read all of the section.
+    return ":" in values["engine.name"]
+
+
+RULES = (
+    Rule(
+        ("rollout.pipeline",),
+        ("rollout.schedule",),
+        _pipelined,
+        'rollout.schedule = "pipelined"',
+    ),
+    Rule(
+        ("rollout.pipeline.adaptive",),
+        ("train.filtering.redraw",),
+        lambda values: not _pipelined(values) or values["train.filtering.redraw"] > 0,
+        "train.filtering.redraw above 0, so that dropped groups are drawn anew",
+    ),
+    Rule(
+        ("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
+        ("rollout.schedule",),
+        lambda values: values["rollout.schedule"] != "synchronous",
+        'rollout.schedule = "asynchronous" or "pipelined"',
+    ),
+    Rule(
+        ("train.gae",),
+        ("train.advantage",),
+        _is("train.advantage", "gae"),
+        'train.advantage = "gae"',
+    ),
+    Rule(
+        ("train.filtering.redraw",),
+        ("train.filter",),
+        lambda values: values["train.filter"] != "none",
+        'train.filter = "dapo" or "zerotir", because without a filter no group is dropped',
+    ),
+    Rule(
+        ("train.filtering.window", "train.filtering.max_perplexity"),
+        ("train.filter",),
+        _is("train.filter", "zerotir"),
+        'train.filter = "zerotir"',
+    ),
+    Rule(("train.call",), ("train.credit",), _is("train.credit", "call"), 'train.credit = "call"'),
+    Rule(
+        ("train.dual_clip",),
+        ("train.loss",),
+        lambda values: values["train.loss"] != "cispo",
+        'train.loss = "clipped" or "gspo"',
+    ),
+    Rule(
+        ("train.kl_in",), ("train.kl",), lambda values: values["train.kl"] > 0, "train.kl above 0"
+    ),
+    Rule(
+        ("engine.vllm",),
+        ("engine.name",),
+        lambda values: values["engine.name"] in ("auto", "vllm") or _foreign(values),
+        'engine.name = "vllm"',
+    ),
+    Rule(
+        ("engine.timeout",),
+        ("engine.name",),
+        lambda values: values["engine.name"] != "hf",
+        'engine.name = "openai" or "vllm", which ask a server',
+    ),
+    Rule(
+        ("engine.folder",),
+        ("engine.name", "engine.weights"),
+        lambda values: (
+            values["engine.name"] == "auto"
+            or (
+                values["engine.name"] == "openai" and values["engine.weights"] in ("folder", "lora")
+            )
+            or _foreign(values)
+        ),
+        'engine.name = "openai" with engine.weights = "folder" or "lora"',
+    ),
+    Rule(
+        ("engine.vllm.sleep",),
+        ("rollout.schedule", "rollout.pipeline.staleness"),
+        lambda values: not _ahead(values),
+        "rollout.pipeline.staleness = 0 or another rollout.schedule: a server that plays while "
+        "updates run never sleeps",
+    ),
+)
+
+
+def require_read(
+    values: Values, usual: Values, layers: Sequence[Collection[str]], where: str
+) -> None:
+    """Refuse settings that were set and that nothing reads.
+
+    Args:
+        values: all settings, as they are in the end.
+        usual: all defaults; who says a default asks for nothing.
+        layers: the keys that each layer sets, the strongest last.
+        where: of the message.
+
+    Raises:
+        ConfigError: one line for each such setting.
+    """
+    lines = [
+        f"{key} = {_shown(values[key])} has no effect. It is read with {rule.want}; here "
+        f"{_are(rule, values)}. Set that, or leave {key} out."
+        for rule in RULES
+        for key in _unread(rule, values, usual, layers)
+    ]
+    if lines:
+        raise ConfigError(f"{where}: " + "\n".join(dict.fromkeys(lines)))
+
+
+def _unread(
+    rule: Rule, values: Values, usual: Values, layers: Sequence[Collection[str]]
+) -> list[str]:
+    """Keys of a rule that are set in vain."""
+    if rule.read(values):
+        return []
+    decided = max(_last(key, layers) for key in rule.by)
+    return [
+        key
+        for key in values
+        if _within(key, rule.keys)
+        and values[key] != usual.get(key)
+        and _last(key, layers) >= max(decided, 0)
+    ]
+
+
+def _last(key: str, layers: Sequence[Collection[str]]) -> int:
+    """The strongest layer that sets a key; -1: none does."""
+    # A free table may be set as a whole, so that its own keys are not named.
+    return max((n for n, layer in enumerate(layers) if _named(key, layer)), default=-1)
+
+
+def _named(key: str, layer: Collection[str]) -> bool:
+    return any(_within(key, (name,)) or _within(name, (key,)) for name in layer)
+
+
+def _within(key: str, sections: Sequence[str]) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in sections)
+
+
+def _are(rule: Rule, values: Values) -> str:
+    return " and ".join(f"{key} = {_shown(values[key])}" for key in rule.by)
+
+
+def _shown(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower()
