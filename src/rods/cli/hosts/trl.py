@@ -49,8 +49,10 @@ def trl(
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
     from rods.assemble.hosted import hosted
     from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
+    from rods.trainers.trl.args import require_same
 
     args = grpo_args(config, folder, **theirs)
+    require_same(config, args)
     if dry_run:
         say(str(args))
         return
