@@ -26,6 +26,7 @@ from rods.trainers.samples import HostRow, host_row
 from rods.trainers.verl.flight import Flight
 from rods.trainers.verl.modes import SYNC
 from rods.trainers.verl.rows import ESTIMATOR, TICKET, TRAJECTORY
+from rods.trainers.verl.watch import watching
 from rods.trajectory import Group, Trajectory
 from rods.trajectory_codec import from_json
 
@@ -96,6 +97,13 @@ class CurriculumTrainer(_PPOTrainer):
             held = (_queue.kv_list(PARTITION) or {}).get(PARTITION, {})
             _queue.kv_clear(keys=list(held), partition_id=PARTITION)
             self._restored_tq_prompt_count = 0
+
+    def fit(self, agent_loop_manager: Any) -> None:
+        """Train to the end; raises `TrainError` where an agent worker died."""
+        buffer: Any = self.replay_buffer
+        workers = agent_loop_manager.agent_loop_workers
+        buffer._wait_for_next_poll = watching(buffer._wait_for_next_poll, workers)
+        super().fit(agent_loop_manager)
 
     # -- before the rollouts ----------------------------------------------------------------
 
