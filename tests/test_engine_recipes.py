@@ -23,7 +23,7 @@ from rods.trajectory_codec import read_parquet
 
 SMALL = (
     *("updates=2", "curriculum=static", "model.threads=1", "model.device=cpu"),
-    *("evaluation.tasks=2", "evaluation.variants=0", "evaluation.samples=0"),
+    *("evaluation.tasks=16", "evaluation.variants=0", "evaluation.samples=0"),
     *("rollout.k=4", "rollout.tasks_per_step=2", "train.filter=none"),
 )
 RECIPES = {"rods": "quick", "torl": "smoke", "otc_grpo": "smoke"}

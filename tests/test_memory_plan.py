@@ -14,8 +14,8 @@ from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory import settled
-from rods.trainers.memory.advice import advice, require_fit, require_room
+from rods.trainers.memory import machine, settled
+from rods.trainers.memory.advice import Room, advice, require_fit, require_room
 from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
 from rods.trainers.memory.plan import MemoryPlan, layer_bytes, plan_of, table
@@ -23,6 +23,7 @@ from rods.trainers.memory.shape import Shape, shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
 from sweeps import slow
 from tiny_models import build
+from verbs import rods
 
 QWEN3_4B = Qwen3Config(
     vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36,
@@ -121,12 +122,50 @@ def test_on_a_cpu_the_hosts_memory_is_the_devices() -> None:
 
 
 def test_checkpoints_and_offloaded_states_need_room_too() -> None:
-    plan = planned('train.local.optimizer_memory="offload"')
-    require_room(plan, 38 * GIB, 135 * GIB)
-    with pytest.raises(ConfigError, match=r"optimiser, masters: 37\.\d GiB in the host's memory"):
-        require_room(plan, 30 * GIB, 135 * GIB)
-    with pytest.raises(ConfigError, match=r"checkpoints: 134\.\d GiB on disk, where 100\.0"):
-        require_room(plan, 38 * GIB, 100 * GIB)
+    config, gpu = paper('train.local.optimizer_memory="offload"'), Device(True, 80 * GIB, True)
+
+    def require(host: int, disk: int, device: Device = gpu) -> None:
+        require_room(large(), config, device, Room(host * GIB, disk * GIB))
+
+    require(38, 135)
+    with pytest.raises(
+        ConfigError, match=r"optimiser, masters: 37\.\d GiB in the host's memory"
+    ) as host:
+        require(30, 135)
+    assert '--train.local.optimizer_memory "8bit" (moments rounded): 0.0 GiB' in str(host.value)
+    with pytest.raises(
+        ConfigError, match=r"checkpoints: 134\.\d GiB on disk, where 100\.0"
+    ) as disk:
+        require(38, 100)
+    assert "--out FOLDER" in str(disk.value) and "--model.lora_rank 32" in str(disk.value)
+    assert "microbatch" not in str(disk.value), "it takes nothing off the disk"
+    with pytest.raises(ConfigError, match="take a smaller model"):
+        require(0, 135, Device(True, GIB, True))
+
+
+def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    QWEN3_4B.save_pretrained(tmp_path / "model")
+    asked = ("train", "--dry-run", "--model", str(tmp_path / "model"), "--memory", "80")
+    asked = (*asked, "--train.local.optimizer_memory", "8bit", "--out", str(tmp_path / "a" / "b"))
+    monkeypatch.setattr(machine, "is_here", lambda _: True)
+    monkeypatch.setattr(machine, "free_disk", lambda folder: 50 * GIB)
+    assert rods(*asked, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "on disk, where 50.0 are free" in said and "--out FOLDER" in said
+    monkeypatch.setattr(machine, "free_disk", lambda folder: 200 * GIB)
+    assert rods(*asked, monkeypatch=monkeypatch) == 0
+    assert "200.00 GiB  free on disk" in capsys.readouterr().err
+    monkeypatch.setattr(machine, "is_here", lambda _: False)
+    monkeypatch.setattr(machine, "free_disk", lambda folder: 0)
+    assert rods(*asked, monkeypatch=monkeypatch) == 0
+    assert "its host's memory and disk were not looked at" in capsys.readouterr().err
+
+
+def test_room_on_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
+    free = machine.free_disk(tmp_path / "not" / "yet")
+    assert abs(free - machine.free_disk(tmp_path)) < GIB and free > 0
 
 
 def test_updates_beside_rollouts_need_both_at_once() -> None:

@@ -93,18 +93,25 @@ def train(
 
         require_named(config)
         out().print_json(config.model_dump_json())
-        _plan(config)
+        _plan(config, folder, resume)
         return
     _run(config, folder, resume, start, drift)
 
 
-def _plan(config: RunConfig) -> None:
-    """Say what the run would hold; raises `ConfigError` where that cannot fit."""
+def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
+    """Say what the run would hold; raises `ConfigError` where that cannot fit.
+
+    Args:
+        config: settings.
+        folder: where a new run would go; it need not exist.
+        resume: the run that would go on.
+    """
     from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.advice import require_fit
+    from rods.trainers.memory.advice import Room, require_fit, require_room
     from rods.trainers.memory.engine import with_engine
-    from rods.trainers.memory.machine import device_of
+    from rods.trainers.memory.machine import GIB, device_of, free_disk, host_memory, is_here
     from rods.trainers.memory.plan import plan_of, table
+    from rods.trainers.memory.settled import held
     from rods.trainers.memory.shape import shape_of
 
     try:
@@ -119,6 +126,13 @@ def _plan(config: RunConfig) -> None:
     for line in table(plan_of(shape, config, device.on_gpu), device.memory, device.stated):
         say(line)
     require_fit(shape, config, device.on_gpu, device.memory)
+    if not is_here(device):
+        say("the GPU is not in this machine: its host's memory and disk were not looked at")
+        return
+    where = resume or Path(folder or "runs")
+    room = Room(host_memory(), free_disk(where) + (held(where) if resume else 0))
+    say(f"{room.disk / GIB:8.2f} GiB  free on disk; {room.host / GIB:.2f} in the host's memory")
+    require_room(shape, config, device, room)
 
 
 def _own_settings(

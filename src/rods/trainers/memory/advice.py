@@ -8,11 +8,11 @@ nothing itself.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple
 
 from rods.config import RunConfig, with_overrides
 from rods.errors import ConfigError
-from rods.trainers.memory.machine import GIB
+from rods.trainers.memory.machine import GIB, Device
 from rods.trainers.memory.plan import MemoryPlan, Place, plan_of, updates_beside
 from rods.trainers.memory.shape import Shape
 
@@ -27,7 +27,7 @@ def changes(config: RunConfig) -> list[tuple[str, str]]:
         )
     if local.microbatch_tokens > 2048:
         found.append(("train.local.microbatch_tokens=2048", "smaller products"))
-    if local.optimizer_memory == "full":
+    if local.optimizer_memory != "8bit":
         found.append(('train.local.optimizer_memory="8bit"', "moments rounded"))
     if local.optimizer_memory != "offload":
         found.append(('train.local.optimizer_memory="offload"', "the host's memory, and its bus"))
@@ -98,23 +98,55 @@ def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> M
     )
 
 
-def require_room(plan: MemoryPlan, host: int, disk: int) -> None:
+class Room(NamedTuple):
+    """What is free beside the device."""
+
+    host: int
+    """Bytes of the host's memory."""
+    disk: int
+    """Bytes where checkpoints go."""
+
+
+def require_room(shape: Shape, config: RunConfig, device: Device, room: Room) -> None:
     """Refuse a run whose checkpoints or whose offloaded states have no room here.
 
     Args:
-        plan: what is held.
-        host: bytes of the host's memory that are free.
-        disk: bytes that are free where checkpoints go.
+        shape: sizes of the model.
+        config: settings of the run.
+        device: what it computes on.
+        room: what is free.
 
     Raises:
-        ConfigError: they have none; the message says what needs less.
+        ConfigError: they have none; the message says which settings need less.
     """
-    for place, free, where in (("host", host, "in the host's memory"), ("disk", disk, "on disk")):
-        needed = plan.total(cast("Place", place))
+    plan = plan_of(shape, config, device.on_gpu)
+    places: tuple[tuple[Place, int, str, str], ...] = (
+        ("host", room.host, "in the host's memory", ""),
+        ("disk", room.disk, "on disk", " Or put the run's folder elsewhere: --out FOLDER."),
+    )
+    for place, free, where, other in places:
+        needed = plan.total(place)
         if needed > free:
             held = ", ".join(item.name for item in plan.items if item.place == place)
+            found = _smaller(shape, config, device, place, free)
+            way = (
+                "These settings would: " + "; ".join(found)
+                if found
+                else "No setting here takes so little: take a smaller model"
+            )
             raise ConfigError(
                 f"{held}: {needed / GIB:.1f} GiB {where}, where {free / GIB:.1f} are free. "
-                'train.local.optimizer_memory = "8bit" takes less, model.lora_rank = 32 much less; '
-                "another place for the run's folder is --out."
+                f"{way}.{other}"
             )
+
+
+def _smaller(shape: Shape, config: RunConfig, device: Device, place: Place, free: int) -> list[str]:
+    """Lines of settings with which a place suffices and the device still does."""
+    lines: list[str] = []
+    for text, price in changes(config):
+        plan = plan_of(shape, with_overrides(config, [text]), device.on_gpu)
+        needed = plan.total(place)
+        if needed <= free and plan.fits(device.memory):
+            words = f"--{text.replace('=', ' ', 1)}"
+            lines.append(f"{words} ({price}): {needed / GIB:.1f} GiB")
+    return lines

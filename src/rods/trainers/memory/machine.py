@@ -9,6 +9,7 @@ limit of a control group, which a container has). It plans nothing.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +50,17 @@ def device_of(config: RunConfig, here: bool = True) -> Device:
         return Device(True, stated, True)
     device = pick_device(config.model)
     return Device(device.type == "cuda", stated or at_hand(device), bool(stated))
+
+
+def is_here(device: Device) -> bool:
+    """Whether a device is in this machine, so that its host and its disk are this one's."""
+    return not device.on_gpu or torch.cuda.is_available()
+
+
+def free_disk(folder: Path) -> int:
+    """Bytes that are free where a folder is, or would be made."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free
 
 
 def at_hand(device: torch.device) -> int:

@@ -11,16 +11,15 @@ a resumed run must not look again.
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.config import RunConfig
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.advice import require_fit, require_room
+from rods.trainers.memory.advice import Room, require_fit, require_room
 from rods.trainers.memory.engine import with_engine
-from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
+from rods.trainers.memory.machine import GIB, Device, device_of, free_disk, host_memory
 from rods.trainers.memory.plan import MemoryPlan
 from rods.trainers.memory.shape import shape_of
 
@@ -63,7 +62,8 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     if said:
         _LOG.warning(said)
     plan = require_fit(shape, config, device.on_gpu, device.memory)
-    require_room(plan, host_memory(), shutil.disk_usage(run.path).free + _held(run.path))
+    disk = free_disk(run.path) + held(run.path)
+    require_room(shape, config, device, Room(host_memory(), disk))
     now = Settled(config.engine.name, _cache(plan, device), config.train.local.memory_gib)
     if before is None or before.memory_gib != now.memory_gib:
         run.update_manifest(**{SETTLED: dict(now._asdict())})
@@ -92,6 +92,6 @@ def _bound(settled: Settled, plan: MemoryPlan) -> int:
     return plan.wanted_cache if settled.cache_bytes is None else settled.cache_bytes
 
 
-def _held(folder: Path) -> int:
+def held(folder: Path) -> int:
     """Bytes of what the run has on disk already."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

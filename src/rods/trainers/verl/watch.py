@@ -31,7 +31,7 @@ def watching(poll: Callable[..., Any], workers: Sequence[Any]) -> Callable[..., 
     # Asked once: Ray answers for an actor that dies.
     answers = [worker.__ray_ready__.remote() for worker in workers]
 
-    def watched(*arguments: Any, **named: Any) -> Any:
+    def look(*arguments: Any, **named: Any) -> Any:
         done, _ = _ray.wait(answers, num_returns=len(answers), timeout=0)
         for answer in done:
             try:
@@ -46,4 +46,4 @@ def watching(poll: Callable[..., Any], workers: Sequence[Any]) -> Callable[..., 
             answers[place] = workers[place].__ray_ready__.remote()
         return poll(*arguments, **named)
 
-    return watched
+    return look
