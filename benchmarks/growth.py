@@ -37,7 +37,8 @@ from rods.engines.threads import set_threads
 from rods.envs import make_environment
 from rods.envs.originals import parted_tasks
 from rods.rollout.groups import run_groups
-from rods.trainers.loading import load_model
+from rods.rollout.template import ChatTemplate
+from rods.trainers.loading import load_model, load_tokenizer
 
 LEAST = 16
 """Episodes of the smallest sizes, or one would be timed."""
@@ -48,7 +49,7 @@ POLICIES = ("tiny", "ground truth")
 
 def settings(episodes: int) -> RunConfig:
     """Of so many episodes at once."""
-    k = min(8, episodes)
+    k = min(8, max(2, episodes))  # GRPO compares at least two
     return load_config("rods", "quick", [
         f"rollout.k={k}", f"rollout.tasks_per_step={max(1, episodes // k)}",
         f"rollout.concurrency={episodes}", "rollout.max_invalid=1.0",
@@ -58,15 +59,18 @@ def settings(episodes: int) -> RunConfig:
 async def rollout(config: RunConfig, policy: str) -> dict[str, float]:
     """One size, in this process."""
     rollouts = config.rollout
-    model, tokenizer = load_model(config.model)
-    template, dialect = template_of(model, tokenizer), get_dialect(config.model.dialect)
+    dialect = get_dialect(config.model.dialect)
     groups = max(LEAST, rollouts.concurrency) // rollouts.k
     pool = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
     tasks = random.Random(0).choices(pool, k=groups)
-    engine: Any = OraclePolicy(tasks, dialect, template)
     if policy == "tiny":
-        engine = engine_of(config, model, template)
+        model, tokenizer = load_model(config.model)
+        template = template_of(model, tokenizer)
+        engine: Any = engine_of(config, model, template)
         await engine.start()
+    else:
+        template = ChatTemplate(load_tokenizer(config.model))
+        engine = OraclePolicy(tasks, dialect, template)
     environment = make_environment("bfcl")
     environment.warm_up()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -23,10 +23,12 @@ from rods.trajectory_codec import read_parquet
 
 SMALL = (
     *("updates=2", "curriculum=static", "model.threads=1", "model.device=cpu"),
-    *("evaluation.tasks=16", "evaluation.variants=0", "evaluation.samples=0"),
+    *("evaluation.variants=0", "evaluation.samples=0"),
     *("rollout.k=4", "rollout.tasks_per_step=2", "train.filter=none"),
 )
 RECIPES = {"rods": "quick", "torl": "smoke", "otc_grpo": "smoke"}
+HELD_OUT = {"rods": 4, "torl": 16, "otc_grpo": 16}
+"""Tasks that are evaluated before and after; conversations take long."""
 SAME = 0.8
 """Share of an update's trajectories that must be the same after the first update."""
 
@@ -67,12 +69,13 @@ def sampled(step: list[Trajectory]) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_recipe_trains_through_a_server_to_the_same_samples(tmp_path: Path, recipe: str) -> None:
-    config = load_config(recipe, RECIPES[recipe], SMALL)
+    small = [*SMALL, f"evaluation.tasks={HELD_OUT[recipe]}"]
+    config = load_config(recipe, RECIPES[recipe], small)
     mine, greedy, records = played(train(config, str(tmp_path / "mine")))
     with served(config) as url:
         engine = {"name": "openai", "url": url, "weights": "folder", "folder": tmp_path / "w"}
         words = [f'engine.{key}="{value}"' for key, value in engine.items()]
-        through = load_config(recipe, RECIPES[recipe], [*SMALL, *words])
+        through = load_config(recipe, RECIPES[recipe], [*small, *words])
         theirs, their_greedy, their_records = played(train(through, str(tmp_path / "theirs")))
     assert their_greedy == greedy and len(greedy) == 2
     assert sampled(theirs[0]) == sampled(mine[0])
