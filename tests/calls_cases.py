@@ -338,6 +338,8 @@ SPOIL: tuple[Callable[[str, random.Random], str], ...] = (
 )
 
 
+FEW = "evaluation.variants=4"
+"""Of 96, where nothing is asked of them."""
 SMALL = (
     *("updates=1", "model.threads=1", "model.device=cpu"),
     *("rollout.k=4", "rollout.tasks_per_step=2"),

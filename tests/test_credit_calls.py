@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calls_cases import SMALL
+from calls_cases import FEW, SMALL
 from rods.assemble import train
 from rods.assemble.refusals import require_calls
 from rods.config import load_config, parse_config
@@ -403,6 +403,8 @@ def test_tasks_that_want_no_calls_are_refused_before_the_start(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["toolrl", "artist_fc"])
 def test_an_update_with_credit_by_call(name: str, tmp_path: Path) -> None:
-    run = train(load_config(name, "smoke", [*SMALL, "train.credit=call"]), str(tmp_path / "run"))
+    run = train(
+        load_config(name, "smoke", [*SMALL, FEW, "train.credit=call"]), str(tmp_path / "run")
+    )
     [record] = [row for row in run.metrics() if row["kind"] == "step"]
     assert record["skipped"] is None and int(str(record["trained"])) > 0
