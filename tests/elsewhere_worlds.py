@@ -10,14 +10,6 @@ from rods.types import ToolCall, ToolResult
 from worlds import NotesEnvironment, NotesWorld
 
 
-class Moody(NotesEnvironment):
-    """Opens moody worlds."""
-
-    def open(self, task: Task) -> NotesWorld:
-        super().open(task)
-        return MoodyWorld(self, task, 0)
-
-
 class MoodyWorld(NotesWorld):
     """Hangs, dies, or does what it is asked."""
 
@@ -29,17 +21,25 @@ class MoodyWorld(NotesWorld):
         return super().call(call)
 
 
-class Slow(NotesEnvironment):
-    """Opens slow worlds."""
-
-    def open(self, task: Task) -> NotesWorld:
-        super().open(task)
-        return SlowWorld(self, task, 0)
-
-
 class SlowWorld(NotesWorld):
     """Takes half a second for each call."""
 
     def call(self, call: ToolCall) -> ToolResult:
         time.sleep(0.5)
         return super().call(call)
+
+
+class Moody(NotesEnvironment):
+    """Opens moody worlds."""
+
+    world: type[NotesWorld] = MoodyWorld
+
+    def open(self, task: Task) -> NotesWorld:
+        super().open(task)
+        return self.world(self, task, 0)
+
+
+class Slow(Moody):
+    """Opens slow worlds."""
+
+    world = SlowWorld
