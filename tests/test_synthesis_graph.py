@@ -27,7 +27,7 @@ from rods.synthesis.templates.phrases import (
 )
 from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writer import Writer
-from rods.synthesis.writers.graph.fresh import draws
+from rods.synthesis.writers.graph.fresh import Texts, draws
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.mixed import MixedWriter
@@ -224,6 +224,8 @@ def test_an_environment_says_what_its_new_values_look_like() -> None:
 
 
 def test_a_slot_that_nobody_knows_is_refused_before_anything_is_drawn() -> None:
-    domains = Domains(forms={"badge": "B-{colour}"})
+    materials = Materials(Vocabulary(["book"]), {})
     with pytest.raises(SynthesisError, match=r"slot \{colour\} is not known.*Noun"):
-        draws(domains, Materials(Vocabulary(["book"]), {}))
+        draws(Domains(forms={"badge": "B-{colour}"}), materials)
+    with pytest.raises(SynthesisError, match=r"slot \{city\} is not known"):
+        Texts(Domains(texts={"note": ["See you.", "Off to {city}!"]}), materials)

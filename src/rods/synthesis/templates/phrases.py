@@ -162,7 +162,7 @@ class Phrases:
         """One message that asks for all of these calls, in their order.
 
         Args:
-            asks: at least one.
+            requests: at least one.
             rng: the only source of chance.
             first: whether the conversation begins with it.
             owner: class whose scene may be set first.

@@ -210,7 +210,7 @@ def from_description(spec: ToolSpec, referred: Set[str] = frozenset()) -> Wordin
 
     Args:
         spec: the tool.
-        meant: arguments whose values are not said: what stands for them is a phrase of its own.
+        referred: arguments whose values are not said: what stands for them is a phrase of its own.
     """
     base = _order(spec)
     properties, required = spec.properties, spec.required

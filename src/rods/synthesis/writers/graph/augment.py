@@ -146,7 +146,7 @@ def assemble(planned: Sequence[PlannedTurn], texts: Sequence[TurnTexts]) -> tupl
 
     Args:
         planned: what is called.
-        said: the message of each planned turn.
+        texts: the message of each planned turn.
     """
     turns: list[Turn] = []
     for turn, words in zip(planned, texts, strict=True):

@@ -119,6 +119,9 @@ class Texts:
     def __init__(self, domains: Domains, materials: Materials) -> None:
         self._domains, self._materials = domains, materials
         self._slots = _slots(domains, materials.vocabulary)
+        for sentences in domains.texts.values():
+            for sentence in sentences:
+                _form(sentence, self._slots)  # refused here, not where the first one is drawn
 
     def draw(self, tool: str, name: str, rng: random.Random) -> str:
         """A sentence of the parameter's list, else a training text with some other words."""
