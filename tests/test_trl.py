@@ -6,12 +6,9 @@ The bundled policy on the benchmark, variants by the real worker. `.ci/hosts` ru
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +29,7 @@ from rods.store import RunDirectory
 from rods.trainers.hosted import Dealt
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
+from trl_cases import SMALL, STEPS, environment, small, visits, wait_for
 from worker_cases import ThreadProcess
 
 pytestmark = [
@@ -39,18 +37,6 @@ pytestmark = [
     pytest.mark.hosts,
     pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="needs trl: .ci/hosts"),
     pytest.mark.filterwarnings("ignore:.*gradient_checkpointing.*:FutureWarning"),
-]
-
-STEPS = 4
-SMALL = [
-    *(f"updates={STEPS}", "rollout.k=2", "rollout.tasks_per_step=2", "env.train_tasks=4"),
-    *("rollout.generated_tokens=48", "rollout.step_tokens=24", "model.threads=1"),
-    *("boundary.low=0.0", "boundary.high=1.0", "boundary.cooldown_epochs=0.0"),
-    *("replay.inject=1.0", "replay.retire=[]", "synthesis.drain_seconds=120.0"),
-    *("train.minibatch=0", "train.schedule=constant", "train.aggregation=token"),
-    *("train.local.checkpoint_steps=1", "train.credit=trajectory"),
-    *("evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=0"),
-    'stages=[{name="all", epochs=9, expand=true}]',
 ]
 
 
@@ -70,10 +56,6 @@ class Trained(NamedTuple):
     folder: Path
     batches: list[Batch]
     log: list[dict[str, Any]]
-
-
-def small(*changes: str) -> RunConfig:
-    return rods.load_config("rods", "quick", [*SMALL, *changes])
 
 
 def train(folder: Path, config: RunConfig, **others: Any) -> Trained:
@@ -215,24 +197,6 @@ def command(folder: Path, *more: str) -> list[str]:
     return ["-m", "rods.cli.main", "trl", "--out", str(folder), *(f"--{t}" for t in SMALL), *more]
 
 
-def visits(checkpoint: Path, folder: Path) -> list[tuple[Any, ...]]:
-    """All judgements in a checkpoint's pool, in the order of the draws."""
-    state = torch.load(checkpoint / "rods.pt", weights_only=True)["curriculum"]
-    path = folder / "pool.sqlite"
-    path.write_bytes(state["buffer"])
-    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
-        rows = db.execute(
-            "SELECT d.epoch, d.position, d.task_id, d.status, v.rbar, v.variance, v.version "
-            "FROM draws d LEFT JOIN visits v USING(epoch, task_id) ORDER BY 1, 2"
-        ).fetchall()
-    db.close()
-    return rows
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
-
-
 def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
     trained: Trained, tmp_path: Path
 ) -> None:
@@ -266,14 +230,6 @@ def test_a_synthesis_worker_that_is_killed_is_replaced(trained: Trained, tmp_pat
         assert running.wait(600) == 0, text.read_text()[-3000:]
     last = visits(out / f"checkpoint-{STEPS}", tmp_path)
     assert last == visits(trained.folder / f"checkpoint-{STEPS}", tmp_path)
-
-
-def wait_for(path: Path, running: subprocess.Popen[bytes], seconds: float = 500.0) -> None:
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert running.poll() is None and time.monotonic() < end, path
-        time.sleep(0.2)
-    time.sleep(0.5)  # it is written last
 
 
 @pytest.fixture
@@ -322,7 +278,7 @@ def test_two_processes_play_what_one_plays(
 
 
 def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: Path) -> None:
-    from rods.trainers.trl.trainer import read_state
+    from rods.trainers.trl.shared import read_state
 
     with pytest.raises(StoreError, match="knows no curriculum"):
         read_state(tmp_path)

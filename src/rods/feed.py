@@ -16,14 +16,13 @@ from contextlib import asynccontextmanager
 from rods.config import RolloutSettings, RunConfig
 from rods.curriculum.journal import EpochReport
 from rods.curriculum.online import OnlineCurriculum
-from rods.errors import ConfigError
 from rods.parts import Display, Parts
 from rods.records import epoch_figures, unused_figures, unused_words
 from rods.reward import Score
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.rollout.lockstep import Lockstep
-from rods.rollout.schedule import Drawn, Plan, Schedule
+from rods.rollout.schedule import Drawn, Plan, Schedule, require_beside
 from rods.store import RunDirectory
 from rods.trajectory import Group, Trajectory
 from rods.types import Json
@@ -39,13 +38,7 @@ async def schedule_of(
         ConfigError: groups are to be played while updates run, and the engine cannot do that.
     """
     plan = plan_of(run.config)
-    if plan.staleness and not parts.policy.capabilities.beside_updates:
-        raise ConfigError(
-            'rollout.schedule = "pipelined": this engine computes with the weights that the update '
-            "changes, so it cannot play while an update runs. Set rollout.pipeline.staleness = 0, "
-            "or take an engine with a copy of its own (vllm, or an architecture that the engine "
-            "in this process knows)."
-        )
+    require_beside(parts.policy, plan)
     feed = _Feed(parts, run, display, curriculum)
     schedule = Schedule(feed, _player(parts, run.config, display), plan, parts.trainer.step)
     try:

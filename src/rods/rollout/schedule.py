@@ -34,6 +34,8 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from rods.env import Layer
+from rods.errors import ConfigError
+from rods.policy import Engine
 from rods.rollout.groups import Player
 from rods.rollout.owner import hanging
 from rods.task import Task
@@ -118,6 +120,17 @@ class Plan:
     def limit(self) -> int:
         """Groups of one update at most."""
         return self.groups * (1 + self.redraw)
+
+
+def require_beside(engine: Engine, plan: Plan) -> None:
+    """Raises `ConfigError` where groups are to be played while updates run, and it cannot."""
+    if plan.staleness and not engine.capabilities.beside_updates:
+        raise ConfigError(
+            'rollout.schedule = "pipelined": this engine computes with the weights that the update '
+            "changes, so it cannot play while an update runs. Set rollout.pipeline.staleness = 0, "
+            "or take an engine with a copy of its own (vllm, or an architecture that the engine "
+            "in this process knows)."
+        )
 
 
 @dataclass

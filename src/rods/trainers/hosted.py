@@ -17,17 +17,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rods.config import RunConfig, parse_config
 from rods.curriculum.boundary import Judgement
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
-from rods.env import Environment
+from rods.env import Environment, Layer
 from rods.errors import TrainError
 from rods.infra.files import locked, released
 from rods.parts import Synthesis
@@ -43,8 +43,11 @@ from rods.task import Task
 from rods.trainers.collect import Batch, Credit, Filters, collect
 from rods.trajectory import Group
 
+T = TypeVar("T")
+
 BUFFER, QUEUE, LOCK = "buffer.sqlite", "synthesis.sqlite", ".lock"
 """Live files of the first process."""
+NOT_BEGUN = "nothing can be played before begin() gave an engine."
 
 
 def unread_by_hosts(config: RunConfig, unread: Mapping[str, Sequence[str]]) -> list[str]:
@@ -250,6 +253,33 @@ class HostedRun:
         )
 
     @property
+    def engine(self) -> Engine:
+        """What samples; raises `TrainError` before `begin`."""
+        if self._engine is None:
+            raise TrainError(NOT_BEGUN)
+        return self._engine
+
+    def player(self, groups: int) -> Player:
+        """What plays so many groups at once; raises `TrainError` before `begin`."""
+        if self._context is None:
+            raise TrainError(NOT_BEGUN)
+        size = self.config.rollout.k
+        return Player(self._context, size, size * groups)
+
+    def layer(self, dealt: Dealt) -> Layer | None:
+        """What the worlds of a task that was drawn are played under."""
+        return self._hints if dealt.hinted else None
+
+    async def hand_over(self, weights: Weights, version: int) -> None:
+        """Give the engine weights; it samples from them from now on."""
+        await self.engine.wake()
+        await self.engine.sync(weights, version)
+
+    def drive(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something on the event loop of engine and worlds; in any thread, one at a time."""
+        return self._loop.run(work)
+
+    @property
     def begun(self) -> bool:
         """Whether there is an engine."""
         return self._engine is not None
@@ -261,26 +291,19 @@ class HostedRun:
             EnvError: too many trajectories are invalid (`rollout.max_invalid`).
             TrainError: there is no engine yet.
         """
-        return self._loop.run(self._play(dealt, weights, version))
+        return self.drive(self._play(dealt, weights, version))
 
     async def _play(self, dealt: Sequence[Dealt], weights: Weights, version: int) -> list[Group]:
-        if self._engine is None or self._context is None:
-            raise TrainError("nothing can be played before begin() gave an engine.")
-        await self._engine.wake()
-        await self._engine.sync(weights, version)
-        size = self.config.rollout.k
-        player = Player(self._context, size, size * len(dealt))
-        playing = [
-            asyncio.create_task(player.group(d.task, d.visit, self._hints if d.hinted else None))
-            for d in dealt
-        ]
+        await self.hand_over(weights, version)
+        player = self.player(len(dealt))
+        playing = [asyncio.create_task(player.group(d.task, d.visit, self.layer(d))) for d in dealt]
         try:
             groups = await asyncio.gather(*playing)
         finally:
             for task in playing:
                 task.cancel()
             await asyncio.gather(*playing, return_exceptions=True)
-        await self._engine.sleep()
+        await self.engine.sleep()
         return groups
 
     def collect(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Batch:

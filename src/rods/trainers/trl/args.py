@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
@@ -25,6 +26,8 @@ PLAYED_BY_US = (
     *("cache_implementation", "use_transformers_paged", "use_transformers_continuous_batching"),
     *("transformers_continuous_batching_config", "max_tool_calling_iterations"),
     *("num_generations_eval", "reward_weights", "multi_objective_aggregation"),
+    *("fork_threshold_tokens", "request_timeout", "weight_sync_timeout", "max_inflight_tasks"),
+    *("queue_maxsize", "heartbeat_stale_after_s"),
 )
 """Arguments of TRL's generation and rewards, which are ours; those of its vLLM begin with vllm_."""
 AGGREGATIONS = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
@@ -45,29 +48,68 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
     """
     require_known(config)
     train, rollout = config.train, config.rollout
-    rows, ranks = rollout.k * rollout.tasks_per_step, int(os.environ.get("WORLD_SIZE", "1"))
-    share = others.get("per_device_train_batch_size", rollout.k)
-    if rows % (share * ranks):
-        raise ConfigError(
-            f"{ranks} processes with {share} rows each do not part the {rows} trajectories of an "
-            "update evenly (rollout.k * rollout.tasks_per_step). Set per_device_train_batch_size."
-        )
-    parts = rows // (share * ranks)
-    wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)
-    gathered = max(n for n in range(1, wanted + 1) if parts % n == 0)
-    steps = parts // gathered * train.epochs
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    parts = Parts.of(config, others.get("per_device_train_batch_size", rollout.k), ranks)
+    given: dict[str, Any] = {
+        **common_args(config, output_dir, parts, others),
+        "generation_batch_size": parts.rows,
+        "num_iterations": train.epochs,
+        "beta": train.kl,
+        "entropy_coef": train.entropy,
+        "epsilon_high": 1 + train.clip_high if train.loss == "cispo" else train.clip_high,
+        "delta": train.dual_clip or None,
+        "loss_type": "cispo" if train.loss == "cispo" else AGGREGATIONS[train.aggregation],
+        "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
+        "disable_dropout": True,
+        "shuffle_dataset": False,
+    }
+    return importlib.import_module("trl").GRPOConfig(**{**given, **others})
+
+
+class Parts(NamedTuple):
+    """How the trajectories of an update are parted."""
+
+    rows: int
+    """Trajectories of an update."""
+    share: int
+    """Of one forward pass of one process."""
+    gathered: int
+    """Forward passes of one step of the optimiser."""
+    steps: int
+    """Steps of the optimiser in one update, all its passes together."""
+
+    @classmethod
+    def of(cls, config: RunConfig, share: int, ranks: int = 1) -> Parts:
+        """As the settings want them; raises `ConfigError` where the rows cannot be shared out."""
+        train, rollout = config.train, config.rollout
+        rows = rollout.k * rollout.tasks_per_step
+        if rows % (share * ranks):
+            raise ConfigError(
+                f"{ranks} processes with {share} rows each do not part the {rows} trajectories of "
+                "an update evenly (rollout.k * rollout.tasks_per_step). Set "
+                "per_device_train_batch_size."
+            )
+        parts = rows // (share * ranks)
+        wanted = parts if not train.minibatch else max(1, parts * train.minibatch // rows)
+        gathered = max(n for n in range(1, wanted + 1) if parts % n == 0)
+        return cls(rows, share, gathered, parts // gathered * train.epochs)
+
+
+def common_args(
+    config: RunConfig, output_dir: str, parts: Parts, others: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Arguments that both of TRL's trainers know; raises `ConfigError` where the run has no end."""
+    train, rollout, steps = config.train, config.rollout, parts.steps
     device = pick_device(config.model)
     if not (config.updates or "max_steps" in others):
         raise ConfigError("updates = 0: TRL must be told how long to train. Set updates.")
-    given: dict[str, Any] = {
+    return {
         "output_dir": output_dir,
         "seed": config.seed,
         "max_steps": config.updates * steps,
         "num_generations": rollout.k,
-        "generation_batch_size": rows,
-        "per_device_train_batch_size": share,
-        "gradient_accumulation_steps": gathered,
-        "num_iterations": train.epochs,
+        "per_device_train_batch_size": parts.share,
+        "gradient_accumulation_steps": parts.gathered,
         "temperature": rollout.temperature,
         "top_p": rollout.top_p,
         "max_completion_length": rollout.generated_tokens,
@@ -80,55 +122,58 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         "gradient_checkpointing": train.local.gradient_checkpointing,
         "bf16": uses_bfloat16(config.model, device),
         "use_cpu": device.type == "cpu",
-        "beta": train.kl,
-        "entropy_coef": train.entropy,
         "epsilon": train.clip_low,
-        "epsilon_high": 1 + train.clip_high if train.loss == "cispo" else train.clip_high,
-        "delta": train.dual_clip or None,
-        "loss_type": "cispo" if train.loss == "cispo" else AGGREGATIONS[train.aggregation],
-        "importance_sampling_level": "sequence" if train.loss == "gspo" else "token",
-        "disable_dropout": True,
-        "shuffle_dataset": False,
+        "epsilon_high": train.clip_high,
         "ignore_data_skip": True,
         "save_steps": train.local.checkpoint_steps * steps,
         "logging_steps": 1,
         "report_to": list(config.track.names) or "none",
         "project": config.track.project,
     }
-    return importlib.import_module("trl").GRPOConfig(**{**given, **others})
 
 
 def require_known(config: RunConfig) -> None:
     """Refuse settings of the update that TRL would leave out; raises `ConfigError`."""
     train = config.train
-    missing = {
+    refuse(
+        config,
+        "GRPOTrainer",
+        {
+            'train.correction.method = "truncated"': train.correction.method == "truncated",
+            'train.aggregation with train.loss = "cispo"': train.loss == "cispo"
+            and train.aggregation != "token",
+            'train.clip_low below 1 with train.loss = "cispo"': train.loss == "cispo"
+            and train.clip_low < 1,
+            f'rollout.schedule = "{config.rollout.schedule}"': config.rollout.schedule
+            != "asynchronous",
+        },
+    )
+
+
+def refuse(config: RunConfig, trainer: str, missing: Mapping[str, bool]) -> None:
+    """Refuse what one of TRL's trainers lacks, or both of them; raises `ConfigError`."""
+    train = config.train
+    both = {
         f'train.advantage = "{train.advantage}"': train.advantage == "gae",
         'train.kl_in = "reward"': bool(train.kl) and train.kl_in == "reward",
-        'train.correction.method = "truncated"': train.correction.method == "truncated",
         "train.mask_env_tokens = false": not train.mask_env_tokens,
         "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
         "train.filtering.redraw": train.filtering.redraw > 0,
-        'train.aggregation with train.loss = "cispo"': train.loss == "cispo"
-        and train.aggregation != "token",
-        'train.clip_low below 1 with train.loss = "cispo"': train.loss == "cispo"
-        and train.clip_low < 1,
-        f'rollout.schedule = "{config.rollout.schedule}"': config.rollout.schedule
-        != "asynchronous",
         'engine.name = "openai" with fixed weights': config.engine.name == "openai"
         and config.engine.weights in ("", "fixed"),
         "trajectories": config.trajectories > 0,
         "evaluation.every": config.evaluation.every > 0,
     }
-    asked = [name for name, wrong in missing.items() if wrong]
+    asked = [name for name, wrong in {**both, **missing}.items() if wrong]
     asked += unread_by_hosts(config, UNREAD)
     if asked:
         raise ConfigError(
-            f"TRL's GRPOTrainer has nothing for {', '.join(asked)}. Change it, or train with "
+            f"TRL's {trainer} has nothing for {', '.join(asked)}. Change it, or train with "
             "`rods train`."
         )
 
 
-def _defaults(args: Any) -> dict[str, Any]:
+def defaults(args: Any) -> dict[str, Any]:
     """Of the fields that have one."""
     return {f.name: f.default for f in fields(args) if f.default is not MISSING}
 
@@ -136,34 +181,56 @@ def _defaults(args: Any) -> dict[str, Any]:
 def require_same(config: RunConfig, args: Any) -> None:
     """Refuse arguments that say otherwise than the settings; raises `ConfigError`."""
     require_known(config)
+    agree(
+        args,
+        "grpo_args",
+        {
+            **sampled(config, args),
+            "generation_batch_size (rollout.k * rollout.tasks_per_step)": (
+                args.generation_batch_size,
+                config.rollout.k * config.rollout.tasks_per_step,
+            ),
+            'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
+            "scale_rewards (advantages are those of train.advantage)": (
+                args.scale_rewards,
+                "group",
+            ),
+        },
+    )
+
+
+Pairs = dict[str, tuple[Any, Any]]
+"""What arguments say and what is expected, by their names."""
+
+
+def sampled(config: RunConfig, args: Any) -> Pairs:
+    """Arguments of sampling and rewards, of either trainer."""
     rollout = config.rollout
-    pairs = {
+    return {
         "num_generations (rollout.k)": (args.num_generations, rollout.k),
-        "generation_batch_size (rollout.k * rollout.tasks_per_step)": (
-            args.generation_batch_size,
-            rollout.k * rollout.tasks_per_step,
-        ),
         "temperature (rollout.temperature)": (args.temperature, rollout.temperature),
         "top_p (rollout.top_p)": (args.top_p, rollout.top_p),
         "max_completion_length (rollout.generated_tokens)": (
             args.max_completion_length,
             rollout.generated_tokens,
         ),
-        'use_vllm (engine.name = "vllm" or "openai" takes vLLM)': (args.use_vllm, False),
-        "scale_rewards (advantages are those of train.advantage)": (args.scale_rewards, "group"),
         "eval_strategy (rods eval plays a checkpoint)": (args.eval_strategy, "no"),
         **{
             f"{name} (sampling and rewards are the run's)": (getattr(args, name), default)
-            for name, default in _defaults(args).items()
+            for name, default in defaults(args).items()
             if name in PLAYED_BY_US or name.startswith("vllm_")
         },
     }
+
+
+def agree(args: Any, maker: str, pairs: Pairs) -> None:
+    """Refuse arguments that are not as expected; raises `ConfigError`."""
     wrong = [f"{name}: {ours!r}, expected {theirs!r}" for name, (ours, theirs) in pairs.items()
              if ours != theirs]  # fmt: skip
     if args.max_steps < 1:
         wrong.append(f"max_steps: {args.max_steps}, expected at least 1")
     if wrong:
         raise ConfigError(
-            f"these arguments of GRPOConfig contradict the run's settings: {'; '.join(wrong)}. "
-            "grpo_args(config, output_dir) gives those of the settings."
+            f"these arguments of {type(args).__name__} contradict the run's settings: "
+            f"{'; '.join(wrong)}. {maker}(config, output_dir) gives those of the settings."
         )

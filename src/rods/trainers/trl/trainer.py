@@ -10,12 +10,8 @@ generated, so nothing lags), its generation (token in, token out, exact masks) a
 
 from __future__ import annotations
 
-import importlib
-import io
-import pickle
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -23,37 +19,27 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 from transformers import TrainerCallback
 
-from rods.engines import make_engine, require_trainable
-from rods.engines.hf import generation_stops
-from rods.engines.options import EngineOptions
-from rods.errors import ConfigError, PrerequisiteError, StoreError
-from rods.infra.files import write_atomic
-from rods.infra.install import install_line
-from rods.rollout.template import ChatTemplate
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.hosted import Dealt, HostedRun
-from rods.trainers.loading import BUNDLED, load_tokenizer
-from rods.trainers.prepare import lora_config
 from rods.trainers.samples import HostRow, host_row
 from rods.trainers.trl.args import require_same
+from rods.trainers.trl.shared import (
+    InCheckpoints,
+    engine_of,
+    require_ours,
+    start_of,
+    trl_module,
+)
 from rods.trajectory import Group
 
 T = TypeVar("T")
 
-STATE = "rods.pt"
-"""Our state in each of TRL's checkpoints."""
-LIVE = "rods"
-"""Folder of the live files, in TRL's output folder."""
 SERVED = ("openai", "vllm")
 """Engines that are a server, which has one copy of the weights for all processes."""
 
-try:
-    _trl: Any = importlib.import_module("trl")
-    _models: Any = importlib.import_module("trl.models")
-    _datasets: Any = importlib.import_module("datasets")
-except ImportError as error:
-    raise PrerequisiteError(f"the TRL adapter needs trl: {install_line('trl')}.") from error
-_GRPOTrainer: Any = _trl.GRPOTrainer
+_GRPOTrainer: Any = trl_module("trl").GRPOTrainer
+_models: Any = trl_module("trl.models")
+_datasets: Any = trl_module("datasets")
 
 
 def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | None]:
@@ -61,7 +47,7 @@ def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | N
     return list(reward)
 
 
-class CurriculumGRPOTrainer(_GRPOTrainer):
+class CurriculumGRPOTrainer(InCheckpoints, _GRPOTrainer):
     """A GRPOTrainer whose tasks follow the policy."""
 
     def __init__(
@@ -87,28 +73,19 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             ConfigError: arguments and settings contradict each other, or ask for what TRL has not.
         """
         require_same(run.config, args)
-        wrong = sorted({"reward_funcs", "train_dataset", "eval_dataset", "tools"} & others.keys())
-        if wrong:
-            raise ConfigError(
-                f"CurriculumGRPOTrainer got {', '.join(wrong)}: tasks, worlds and rewards are the "
-                "run's (env.name, stages.0.reward). Leave it out."
-            )
+        placed = {"reward_funcs", "train_dataset", "eval_dataset", "tools"}
+        require_ours("CurriculumGRPOTrainer", others, placed)
         self._run = run
         self.rows: list[HostRow] = []
         """What this process has of the batch that was played last."""
         self._over = False
-        settings = run.config.model
-        if peft_config is None and settings.lora_rank:
-            peft_config = lora_config(settings.lora_rank)
         groups = args.generation_batch_size // args.num_generations
         super().__init__(
-            model=str(BUNDLED.get(settings.name, settings.name)) if model is None else model,
+            **start_of(run.config.model, model, processing_class, peft_config),
             reward_funcs=[recipe_reward],
             args=args,
             # The rows are placeholders: a task is drawn when a batch is generated.
             train_dataset=_datasets.Dataset.from_list([{"prompt": ""}] * groups),
-            processing_class=processing_class or load_tokenizer(settings),
-            peft_config=peft_config,
             **others,
         )
         self.rollout_func = _played
@@ -165,7 +142,7 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         with self._whole_model() as model:
             if rank < players:
                 if not self._run.begun:
-                    self._begin(model, players)
+                    self._run.begin(*engine_of(self._run.config, self, model), players)
                 adapters = hasattr(model, "peft_config")
                 mine = self._run.play(dealt[rank::players], ModelWeights(model, adapters), version)
         played = gather_object(mine)
@@ -180,19 +157,6 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
             gather_deepspeed3_params=self.args.ds3_gather_for_generation,
         ) as model:
             yield model
-
-    def _begin(self, model: Any, players: int) -> None:
-        template = ChatTemplate(self.processing_class, generation_stops(model))
-        device, half = str(self.accelerator.device), self.args.bf16 and not self.args.use_cpu
-        # A copy of the weights: the optimiser and its wrappers hold the model's own.
-        config = self._run.config
-        if config.engine.name == "auto":
-            settings = config.engine.model_copy(update={"name": "hf"})
-            config = config.model_copy(update={"engine": settings})
-        options = EngineOptions(config, template, model, device, half, None, share=False)
-        engine = make_engine(options)
-        require_trainable(config, engine)
-        self._run.begin(engine, template, players)
 
     def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:
         """TRL's batch, with the masks and advantages of our samples."""
@@ -228,48 +192,6 @@ class CurriculumGRPOTrainer(_GRPOTrainer):
         """Whether the last batch of the last stage is trained on."""
         every = self.args.steps_per_generation * self.num_iterations
         return self._over and self._step % every == 0
-
-    # -- checkpoints ------------------------------------------------------------------------
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        # Ours first: a checkpoint that TRL has finished is whole.
-        if self.accelerator.is_main_process:
-            folder = Path(self._get_output_dir(trial=trial))
-            folder = folder / f"checkpoint-{self.state.global_step}"
-            folder.mkdir(parents=True, exist_ok=True)
-            data = io.BytesIO()
-            torch.save(self._run.state_dict(), data)
-            write_atomic(folder / STATE, data.getvalue())
-        super()._save_checkpoint(model, trial)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)  # TRL reads its own state here, too
-        if checkpoint is not None:
-            self.open(Path(checkpoint))
-
-    def open(self, checkpoint: Path | None = None) -> None:
-        """Begin the curriculum anew or from a checkpoint, unless it has begun; `train` does it."""
-        if self.accelerator.is_main_process and not self._run.opened:
-            state = None if checkpoint is None else read_state(checkpoint)
-            self._run.open(Path(self.args.output_dir) / LIVE, state)
-
-
-def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Our state in one of TRL's checkpoints.
-
-    Raises:
-        StoreError: there is none, or it is damaged.
-    """
-    path = checkpoint / STATE
-    if not path.is_file():
-        raise StoreError(
-            f"{path}: missing, so this checkpoint knows no curriculum. It was not made by "
-            "CurriculumGRPOTrainer; resume from one that was, or start anew."
-        )
-    try:
-        return torch.load(path, weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise StoreError(f"{path}: damaged: {error}. Use an older checkpoint.") from error
 
 
 def _played(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:
