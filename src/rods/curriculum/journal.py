@@ -9,11 +9,12 @@ It never decides what enters or leaves the pool; `replay.py` does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from rods.infra.database import Database, Row
+from rods.infra.database import Database, Kept, Row
 
 LAYOUT = 2
 """Version of the tables below."""
@@ -116,6 +117,7 @@ class Journal:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._meters = Kept(db, dict[int, Counter[str]])
 
     # -- events -----------------------------------------------------------------------------
 
@@ -145,20 +147,30 @@ class Journal:
 
     def add(self, name: str, epoch: int, by: int = 1) -> None:
         """Count something of an epoch."""
-        self._db.run(_ADD, (epoch, name, by))
+        self.add_all({(epoch, name): by})
 
     def add_all(self, counts: Mapping[tuple[int, str], int]) -> None:
         """Count many things, by epoch and name."""
-        self._db.run_many(_ADD, [(*key, by) for key, by in counts.items()])
+        for (epoch, name), by in counts.items():
+            kept = self._counts(epoch)
+            self._db.run(_ADD, (epoch, name, by))
+            kept[name] += by
 
     def meter(self, name: str, epoch: int) -> int:
         """One count of an epoch."""
-        sql = "SELECT value FROM meters WHERE epoch = ? AND name = ?"
-        return self._db.number(sql, (epoch, name))
+        return self._counts(epoch)[name]
 
     def meters(self, epoch: int) -> dict[str, int]:
         """All counts of an epoch."""
-        return by_name(self._db.rows("SELECT name, value FROM meters WHERE epoch = ?", (epoch,)))
+        return dict(self._counts(epoch))
+
+    def _counts(self, epoch: int) -> Counter[str]:
+        """Those of an epoch, to be asked for before one changes, then kept up."""
+        known = self._meters.get()
+        if epoch not in known:
+            rows = self._db.rows("SELECT name, value FROM meters WHERE epoch = ?", (epoch,))
+            known[epoch] = Counter(by_name(rows))
+        return known[epoch]
 
     # -- orders to the synthesis worker -----------------------------------------------------
 

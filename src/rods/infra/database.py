@@ -50,7 +50,6 @@ class Database:
         self._schema, self._version, self._what = tuple(schema), version, what
         self.lock = threading.RLock()
         """Held while a transaction lasts."""
-        self._depth = 0
         self.undone = 0
         """Transactions that were taken back, and snapshots that were put in: what was counted
         beside them has to be read again."""
@@ -99,19 +98,19 @@ class Database:
     @contextmanager
     def atomic(self) -> Generator[None]:
         """All or nothing; may be nested, the outermost one commits."""
-        with self.lock, self._errors("writing"):
-            if self._depth == 0:
-                self._connection.execute("BEGIN IMMEDIATE")
-            self._depth += 1
-            try:
+        with self.lock:
+            if self._connection.in_transaction:
                 yield
-                if self._depth == 1:
+                return
+            with self._errors("writing"):
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield
                     self._connection.execute("COMMIT")
-            finally:  # Ctrl-C must not leave half of it either
-                self._depth -= 1
-                if self._depth == 0 and self._connection.in_transaction:
-                    self.undone += 1
-                    self._connection.execute("ROLLBACK")
+                finally:  # Ctrl-C must not leave half of it either
+                    if self._connection.in_transaction:
+                        self.undone += 1
+                        self._connection.execute("ROLLBACK")
 
     def run(self, sql: str, values: Sequence[Cell] = ()) -> int:
         """Change rows; returns how many."""
