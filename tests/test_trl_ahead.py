@@ -6,6 +6,7 @@ The bundled policy on the benchmark, variants by the real worker; TRL's attentio
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import shutil
 import signal
@@ -332,6 +333,17 @@ def test_several_processes_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="runs in one process"):
         async_grpo_args(ahead(), str(tmp_path))
+
+
+def test_without_the_stand_in_a_cpu_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rods.trainers.trl.ahead import CurriculumAsyncGRPOTrainer, async_grpo_args
+
+    packing = importlib.import_module("trl.experimental.async_grpo.packing")
+    monkeypatch.setattr(packing, "_flash_attn", packing.register_tree_attention)
+    with rods.hosted(ahead()) as run, pytest.raises(ConfigError, match="needs a GPU"):
+        CurriculumAsyncGRPOTrainer(run, async_grpo_args(run.config, str(tmp_path)))
 
 
 def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> None:

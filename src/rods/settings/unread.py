@@ -10,7 +10,10 @@ fault: only settings are refused that stand in the same layer as that choice, or
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
+
+from pydantic import BaseModel
 
 from rods.errors import ConfigError
 
@@ -188,3 +191,15 @@ def _are(rule: Rule, values: Values) -> str:
 
 def _shown(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
+
+
+def unread_by_hosts(config: BaseModel, unread: Mapping[str, Sequence[str]]) -> list[str]:
+    """Settings that were given and that a host has nothing for, by dotted name.
+
+    Args:
+        config: settings.
+        unread: names of what the host does not read, by section; at its default it means nothing.
+    """
+    default = type(config)()
+    names = [f"{section}.{name}" for section, found in unread.items() for name in found]
+    return [n for n in names if attrgetter(n)(config) != attrgetter(n)(default)]

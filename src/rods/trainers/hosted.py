@@ -19,7 +19,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -48,18 +47,6 @@ T = TypeVar("T")
 BUFFER, QUEUE, LOCK = "buffer.sqlite", "synthesis.sqlite", ".lock"
 """Live files of the first process."""
 NOT_BEGUN = "nothing can be played before begin() gave an engine."
-
-
-def unread_by_hosts(config: RunConfig, unread: Mapping[str, Sequence[str]]) -> list[str]:
-    """Settings that were given and that a host has nothing for, by dotted name.
-
-    Args:
-        config: settings.
-        unread: names of what the host does not read, by section; at its default it means nothing.
-    """
-    default = type(config)()
-    names = [f"{section}.{name}" for section, found in unread.items() for name in found]
-    return [n for n in names if attrgetter(n)(config) != attrgetter(n)(default)]
 
 
 class Dealt(NamedTuple):

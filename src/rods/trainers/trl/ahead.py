@@ -26,7 +26,12 @@ from rods.feed import plan_of
 from rods.trainers.ahead import Ahead
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.hosted import HostedRun
-from rods.trainers.trl.ahead_args import MODULE, async_grpo_args, require_same
+from rods.trainers.trl.ahead_args import (
+    MODULE,
+    async_grpo_args,
+    require_kernel,
+    require_same,
+)
 from rods.trainers.trl.ahead_rows import Played, samples_of
 from rods.trainers.trl.args import Parts
 from rods.trainers.trl.shared import (
@@ -66,9 +71,11 @@ class CurriculumAsyncGRPOTrainer(InCheckpoints, _AsyncGRPOTrainer):
             others: handed to `AsyncGRPOTrainer`: callbacks, optimizers.
 
         Raises:
-            ConfigError: arguments and settings contradict each other, or ask for what TRL has not.
+            ConfigError: arguments and settings contradict each other, or ask for what TRL has not,
+                or there is no GPU.
         """
         require_same(run.config, args)
+        require_kernel(args)
         placed = {"reward_funcs", "train_dataset", "tools", "environment_factory"}
         placed |= {"rollout_worker", "weight_transfer"}
         require_ours("CurriculumAsyncGRPOTrainer", others, placed)

@@ -93,3 +93,13 @@ def require_same(config: RunConfig, args: Any) -> None:
             "log_completions": (args.log_completions, False),
         },
     )
+
+
+def require_kernel(args: Any) -> None:
+    """Refuse a device that TRL's attention does not run on; raises `ConfigError`."""
+    packing = trl_module(f"{MODULE}.packing")
+    if args.use_cpu and packing._flash_attn.__module__ == packing.__name__:
+        raise ConfigError(
+            "TRL's AsyncGRPOTrainer needs a GPU: its attention is the kernel FlashAttention 3. "
+            'On this device set rollout.schedule = "asynchronous".'
+        )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
-from rods.trainers.hosted import unread_by_hosts
+from rods.settings.unread import unread_by_hosts
 from rods.trainers.loading import pick_device, uses_bfloat16
 
 UNREAD = {"train.local": ("optimizer_memory", "memory_gib")}

@@ -13,7 +13,7 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
-from rods.trainers.hosted import unread_by_hosts
+from rods.settings.unread import unread_by_hosts
 from rods.trainers.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
 from rods.trainers.verl.rows import ESTIMATOR
 
