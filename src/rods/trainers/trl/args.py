@@ -223,7 +223,7 @@ def sampled(config: RunConfig, args: Any) -> Pairs:
     }
 
 
-def agree(args: Any, maker: str, pairs: Pairs) -> None:
+def agree(args: Any, expected_from: str, pairs: Pairs) -> None:
     """Refuse arguments that are not as expected; raises `ConfigError`."""
     wrong = [f"{name}: {ours!r}, expected {theirs!r}" for name, (ours, theirs) in pairs.items()
              if ours != theirs]  # fmt: skip
@@ -232,5 +232,5 @@ def agree(args: Any, maker: str, pairs: Pairs) -> None:
     if wrong:
         raise ConfigError(
             f"these arguments of {type(args).__name__} contradict the run's settings: "
-            f"{'; '.join(wrong)}. {maker}(config, output_dir) gives those of the settings."
+            f"{'; '.join(wrong)}. {expected_from}(config, output_dir) gives those of the settings."
         )
