@@ -14,9 +14,9 @@ from scripted_author import ScriptedAuthor
 from synthesis_cases import ENVIRONMENT, sides
 
 SMALL = [
-    *("--updates", "5", "--rollout.k", "4", "--rollout.tasks-per-step", "3"),
-    *("--env.train-tasks", "6", "--evaluation.tasks", "3", "--evaluation.variants", "3"),
-    *("--evaluation.samples", "2", "--model.threads", "1", "--stages.0.tasks", "3"),
+    *("--updates", "5", "--rollout.k", "2", "--rollout.tasks-per-step", "3"),
+    *("--env.train-tasks", "6", "--evaluation.tasks", "2", "--evaluation.variants", "3"),
+    *("--evaluation.samples", "1", "--model.threads", "1", "--stages.0.tasks", "3"),
     *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
     *("--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0"),
 ]

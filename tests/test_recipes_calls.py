@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calls_cases import SMALL
+from calls_cases import FEW, SMALL
 from rods.assemble import train
 from rods.assemble.refusals import require_named, require_single_steps
 from rods.config import load_config
@@ -83,7 +83,7 @@ PARTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_smoke_profile_plays_an_update_and_logs_each_part(name: str, tmp_path: Path) -> None:
-    run: RunDirectory = train(load_config(name, "smoke", SMALL), str(tmp_path / "run"))
+    run: RunDirectory = train(load_config(name, "smoke", [*SMALL, FEW]), str(tmp_path / "run"))
     [record] = [row for row in run.metrics() if row["kind"] == "step"]
     parts = record["reward_parts"]
     assert isinstance(parts, dict) and PARTS[name] <= set(parts)
