@@ -289,11 +289,12 @@ class Watched(Player):
 
     async def group(self, *args: Any) -> Group:
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        began, place = loop.time(), len(self.took)
+        self.took.append(0.0)  # in the order in which they begin
         try:
             return await super().group(*args)
         finally:
-            self.took.append(loop.time() - began)
+            self.took[place] = loop.time() - began
 
 
 def run(

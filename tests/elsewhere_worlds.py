@@ -43,3 +43,10 @@ class Slow(Moody):
     """Opens slow worlds."""
 
     world = SlowWorld
+
+
+class Deadly(NotesEnvironment):
+    """Ends its process when a world is opened."""
+
+    def open(self, task: Task) -> NotesWorld:
+        os._exit(1)

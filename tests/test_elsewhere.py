@@ -257,6 +257,34 @@ def test_a_process_that_hangs_or_dies_is_replaced() -> None:
 
 
 @pytest.mark.slow
+def test_a_world_is_opened_in_another_process_where_one_had_died() -> None:
+    inner = make_environment("elsewhere_worlds:Moody")
+    elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Moody", {}), 2, 5.0)
+    try:
+        elsewhere.warm_up()
+        for process in elsewhere._all:
+            os.kill(process.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+        world = elsewhere.open(TASK)
+        world.begin_turn(0)
+        world.close()
+        assert elsewhere.replaced == 2
+    finally:
+        elsewhere.close()
+
+
+@pytest.mark.slow
+def test_a_world_whose_opening_ends_processes_ends_no_more_than_three() -> None:
+    inner = make_environment("elsewhere_worlds:Deadly")
+    elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Deadly", {}), 1, 5.0)
+    try:
+        with pytest.raises(EnvError, match="died"):
+            elsewhere.open(TASK)
+        assert elsewhere.replaced == 3
+    finally:
+        elsewhere.close()
+
+
+@pytest.mark.slow
 def test_processes_outlive_ctrl_c_which_is_the_programs_to_answer() -> None:
     inner = make_environment("elsewhere_worlds:Moody")
     elsewhere = ProcessEnvironment(inner, local("elsewhere_worlds:Moody", {}), 2, 5.0)

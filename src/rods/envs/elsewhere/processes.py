@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
@@ -43,6 +44,9 @@ STARTING = 2 * (os.cpu_count() or 1)
 ready in time."""
 START_SECONDS = 120.0
 """How long a process may take until its environment stands."""
+OPENINGS = 3
+"""Processes that a world is opened in, one after the other, where they die before it is: as on a
+machine that is lost, on which others may yet be started."""
 
 
 class Worker(Protocol):
@@ -137,17 +141,24 @@ class ProcessEnvironment(Environment):
         """A world in a free process; waits for one where all are taken."""
         if not self._all:
             self.warm_up()
-        worker = self._free.get()
-        try:
-            opened = checked(worker.ask({"open": task.to_json()}, START_SECONDS))
-        except RodsError:
-            self._give_back(worker)
-            raise
+        worker, opened = self._opened(task, OPENINGS)
         return remote_world(
             opened,
             lambda action: self._ask(worker, action),
             lambda: self._end(worker),
         )
+
+    def _opened(self, task: Task, left: int) -> tuple[Worker, Observation]:
+        """A process that has the world, of so many at most that may die of it or had died."""
+        worker, began = self._free.get(), time.monotonic()
+        try:
+            return worker, checked(worker.ask({"open": task.to_json()}, START_SECONDS))
+        except RodsError:
+            self._give_back(worker)
+            hung = time.monotonic() - began >= START_SECONDS
+            if worker.alive or hung or left == 1:
+                raise
+        return self._opened(task, left - 1)
 
     def _ask(self, worker: Worker, action: Action) -> Observation:
         return checked(worker.ask(action, self._seconds))
