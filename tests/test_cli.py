@@ -282,3 +282,6 @@ def test_the_template_is_checked_in_a_dialect(
     assert "'torl' is inline" in capsys.readouterr().err
     assert rods("check", "--dialect", "compact", monkeypatch=monkeypatch) == 2
     assert asked == ["compact", "torl"]
+    capsys.readouterr()
+    assert rods(*words, "--env.name", "bfcl", "--every", monkeypatch=monkeypatch) == 2
+    assert "leave out --every --env.name bfcl" in capsys.readouterr().err

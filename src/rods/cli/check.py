@@ -36,6 +36,11 @@ def check(
     Your own environment: --env.name module:attribute --env.tasks FILE.
     """
     if template:
+        others = ["--tasks"] * (tasks is not None) + ["--every"] * every + context.args
+        if others:
+            raise ConfigError(
+                f"--template: looks at a chat template alone; leave out {' '.join(others)}."
+            )
         _template(template, dialect or "hermes", as_json)
         return
     if dialect:
