@@ -197,6 +197,13 @@ def command(folder: Path, *more: str) -> list[str]:
     return ["-m", "rods.cli.main", "trl", "--out", str(folder), *(f"--{t}" for t in SMALL), *more]
 
 
+def test_there_must_be_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
+    words = [sys.executable, *command(tmp_path / "out", "--resume")]
+    made = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=300)
+    assert made.returncode == 2 and "there is no checkpoint to go on from" in made.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
     trained: Trained, tmp_path: Path
 ) -> None:

@@ -292,6 +292,20 @@ def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(tmp_path: Path)
     assert sum(row[3] == "done" for row in last) == STEPS * 2
 
 
+def test_ctrl_c_ends_it_and_says_how_to_go_on(tmp_path: Path) -> None:
+    words = [f"--{text}" for text in [*SMALL, *AHEAD, "updates=99"]]
+    program = [sys.executable, str(Path(trl_cpu.__file__)), "trl", *words, "--out"]
+    out = tmp_path / "out"
+    with (tmp_path / "log").open("w") as log:
+        running = subprocess.Popen([*program, str(out)], stdout=log, stderr=log, env=environment())
+        wait_for(out / "checkpoint-2" / "trainer_state.json", running)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(120) == 130
+    said = (tmp_path / "log").read_text()
+    assert f"From the last checkpoint: rods trl --out {out} --resume" in said
+    assert "Traceback" not in said
+
+
 def test_what_stops_the_playing_stops_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,13 +164,11 @@ class Ahead:
 
     def _wait(self) -> None:
         """The update: it is the host's, and ends with its weights."""
-        weights = self._offered.get()
-        if weights is None:
-            raise _Stopped
-        self._weights = weights
+        self._weights = self._offered.get()
 
     async def _hand_over(self) -> None:
-        assert self._weights is not None
+        if self._weights is None:
+            raise _Stopped
         self._version += 1
         await self._run.hand_over(self._weights, self._version)
         self._received.put(True)

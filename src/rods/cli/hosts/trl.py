@@ -6,13 +6,14 @@ With `--rollout.schedule pipelined` it is TRL's AsyncGRPOTrainer.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rods.cli.common import Profile, overrides, say
 from rods.config import FULL, SMALL, RunConfig, load_config
-from rods.errors import ConfigError, Interrupted
+from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.dotted import override
 
 OWN = "trl."
@@ -61,13 +62,20 @@ def trl(
     if dry_run:
         say(str(args))
         return
+    if resume and not _saved(folder):
+        raise StoreError(f"{folder}: there is no checkpoint to go on from. Leave out --resume.")
     with hosted(config, drift) as run:
         try:
             trainer(run, args).train(resume_from_checkpoint=resume or None)
         except KeyboardInterrupt as stop:
-            again = f"rods trl --out {folder} --resume"
-            raise Interrupted(f"interrupted. From the last checkpoint: {again}") from stop
+            again = f"From the last checkpoint: rods trl --out {folder} --resume"
+            last = again if _saved(folder) else "There is no checkpoint yet."
+            raise Interrupted(f"interrupted. {last}") from stop
     say(f"done. Checkpoints: {folder}")
+
+
+def _saved(folder: str) -> bool:
+    return any(Path(folder).glob("checkpoint-*"))
 
 
 def _trainer_of(config: RunConfig) -> tuple[Any, Any, Any]:
