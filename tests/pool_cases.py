@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rods.config import BoundarySettings, RunConfig, parse_config
 from rods.curriculum.boundary import Judgement, region_of, wilson
@@ -132,3 +134,16 @@ def crash(path: Path, folder: Path) -> Path:
         if source.exists():
             shutil.copy(source, target)
     return folder / path.name
+
+
+def visits_in(buffer: bytes, folder: Path) -> list[tuple[Any, ...]]:
+    """All judgements in a buffer's bytes, in the order of the draws."""
+    path = folder / "pool.sqlite"
+    path.write_bytes(buffer)
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
+        rows = db.execute(
+            "SELECT d.epoch, d.position, d.task_id, d.status, v.rbar, v.variance, v.version "
+            "FROM draws d LEFT JOIN visits v USING(epoch, task_id) ORDER BY 1, 2"
+        ).fetchall()
+    db.close()
+    return rows

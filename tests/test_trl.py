@@ -29,7 +29,7 @@ from rods.store import RunDirectory
 from rods.trainers.hosted import Dealt
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
-from trl_cases import SMALL, STEPS, environment, small, visits, wait_for
+from trl_cases import REFUSED, SMALL, STEPS, environment, small, visits, wait_for
 from worker_cases import ThreadProcess
 
 pytestmark = [
@@ -299,13 +299,9 @@ def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: P
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        (["train.advantage=gae", "train.credit=trajectory"], 'train.advantage = "gae"'),
+        *REFUSED,
         (["train.correction.method=truncated"], "truncated"),
         (["rollout.schedule=pipelined"], "rollout.schedule"),
-        (["engine.name=openai", "engine.url=http://127.0.0.1:1/v1"], "fixed weights"),
-        (["updates=0"], "updates = 0"),
-        (["trajectories=64"], "trajectories"),
-        (["train.local.optimizer_memory=8bit"], "train.local.optimizer_memory"),
     ],
 )
 def test_what_trl_has_not_is_refused(changes: Sequence[str], named: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +26,12 @@ import trl_cpu
 from pool_cases import FakeQueue
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
-from rods.errors import ConfigError, TrainError
+from rods.errors import ConfigError, PrerequisiteError, TrainError
+from rods.policy import Capabilities
 from rods.reward import Score
 from rods.trainers.hosted import Dealt
 from rods.trajectory import Group
-from trl_cases import SMALL, STEPS, environment, small, visits, wait_for
+from trl_cases import REFUSED, SMALL, STEPS, environment, small, visits, wait_for
 from worker_cases import ThreadProcess
 
 pytestmark = [
@@ -248,6 +250,24 @@ def test_the_training_ends_with_the_last_task(tmp_path: Path) -> None:
         train(tmp_path / "out", config, resume=str(tmp_path / "out" / "checkpoint-2"), save_steps=9)
 
 
+def test_what_is_finished_or_within_an_update_is_not_gone_on_with(
+    trained: Trained, tmp_path: Path
+) -> None:
+    from rods.trainers.trl.ahead import CurriculumAsyncGRPOTrainer
+
+    shutil.copytree(trained.folder, tmp_path / "out")
+    last = str(tmp_path / "out" / "checkpoint-6")
+    with pytest.raises(TrainError, match="all 6 steps"):
+        train(tmp_path / "out", trained.config, last)
+    within = SimpleNamespace(
+        state=SimpleNamespace(global_step=3),
+        args=SimpleNamespace(max_steps=8),
+        parts=SimpleNamespace(steps=2),
+    )
+    with pytest.raises(TrainError, match="after step 3, within an update of 2 steps"):
+        CurriculumAsyncGRPOTrainer.require_left(within)
+
+
 @pytest.mark.usefixtures("worker_thread")
 def test_what_was_in_flight_at_a_checkpoint_is_drawn_again(
     trained: Trained, tmp_path: Path
@@ -266,20 +286,33 @@ def test_what_was_in_flight_at_a_checkpoint_is_drawn_again(
     assert sum(row[3] == "done" for row in after) == 6 * 2
 
 
+def program(out: Path, settings: Sequence[str]) -> list[str]:
+    words = [f"--{text}" for text in [*SMALL, *settings]]
+    return [sys.executable, str(Path(trl_cpu.__file__)), "trl", *words, "--out", str(out)]
+
+
+def stopped(out: Path, by: signal.Signals, settings: Sequence[str]) -> tuple[int, str]:
+    """A training that gets a signal after its second checkpoint: its exit status and its words."""
+    path = out.parent / "log"
+    with path.open("w") as log:
+        running = subprocess.Popen(
+            program(out, settings), stdout=log, stderr=log, env=environment()
+        )
+        wait_for(out / "checkpoint-2" / "trainer_state.json", running)
+        running.send_signal(by)
+        ended = running.wait(120)
+    return ended, path.read_text()
+
+
 def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(tmp_path: Path) -> None:
     """Exactly on-policy, so that a run which was not killed samples the same."""
     exact = [*AHEAD, "rollout.pipeline.staleness=0"]
-    words = [f"--{text}" for text in [*SMALL, *exact]]
-    program = [sys.executable, str(Path(trl_cpu.__file__)), "trl", *words, "--out"]
     out = tmp_path / "out"
-    with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen([*program, str(out)], stdout=log, stderr=log, env=environment())
-        wait_for(out / "checkpoint-2" / "trainer_state.json", running)
-        running.send_signal(signal.SIGKILL)
-        running.wait()
+    ended, _ = stopped(out, signal.SIGKILL, exact)
+    assert ended < 0
     assert not (out / f"checkpoint-{STEPS}").exists()
     made = subprocess.run(
-        [*program, str(out), "--resume"],
+        [*program(out, exact), "--resume"],
         capture_output=True, text=True, timeout=600, env=environment(),
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
@@ -293,15 +326,9 @@ def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(tmp_path: Path)
 
 
 def test_ctrl_c_ends_it_and_says_how_to_go_on(tmp_path: Path) -> None:
-    words = [f"--{text}" for text in [*SMALL, *AHEAD, "updates=99"]]
-    program = [sys.executable, str(Path(trl_cpu.__file__)), "trl", *words, "--out"]
     out = tmp_path / "out"
-    with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen([*program, str(out)], stdout=log, stderr=log, env=environment())
-        wait_for(out / "checkpoint-2" / "trainer_state.json", running)
-        running.send_signal(signal.SIGINT)
-        assert running.wait(120) == 130
-    said = (tmp_path / "log").read_text()
+    ended, said = stopped(out, signal.SIGINT, [*AHEAD, "updates=99"])
+    assert ended == 130
     assert f"From the last checkpoint: rods trl --out {out} --resume" in said
     assert "Traceback" not in said
 
@@ -320,18 +347,14 @@ def test_what_stops_the_playing_stops_the_training(
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
+        *REFUSED,
         (["train.kl=0.01"], "train.kl = 0.01"),
         (["train.entropy=0.001"], "train.entropy"),
         (["train.dual_clip=10"], "train.dual_clip = 10"),
         (["train.loss=gspo"], 'train.loss = "gspo"'),
         (["train.credit=turn"], 'train.credit = "turn"'),
         (["train.correction.method=recompute"], "recompute"),
-        (["train.advantage=gae"], 'train.advantage = "gae"'),
         (["rollout.schedule=asynchronous"], 'rollout.schedule = "asynchronous"'),
-        (["engine.name=openai", "engine.url=http://127.0.0.1:1/v1"], "fixed weights"),
-        (["updates=0"], "updates = 0"),
-        (["trajectories=64"], "trajectories"),
-        (["train.local.optimizer_memory=8bit"], "train.local.optimizer_memory"),
     ],
 )
 def test_what_trl_has_not_is_refused(changes: Sequence[str], named: str, tmp_path: Path) -> None:
@@ -360,6 +383,47 @@ def test_without_the_stand_in_a_cpu_is_refused(
         CurriculumAsyncGRPOTrainer(run, async_grpo_args(run.config, str(tmp_path)))
 
 
+def test_the_package_that_fetches_the_kernel_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rods.trainers.trl.ahead_args import require_kernel
+
+    packing = importlib.import_module("trl.experimental.async_grpo.packing")
+    monkeypatch.setattr(packing, "_flash_attn", packing.register_tree_attention)
+    monkeypatch.setitem(sys.modules, "kernels", None)
+    with pytest.raises(PrerequisiteError, match="pip install kernels"):
+        require_kernel(SimpleNamespace(use_cpu=False))
+
+
+def test_an_engine_on_the_trainers_own_weights_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rods.trainers.trl.shared import engine_of
+
+    def own(*given: Any) -> Any:
+        engine, template = engine_of(*given)
+        engine.capabilities = Capabilities("shared")
+        return engine, template
+
+    monkeypatch.setattr("rods.trainers.trl.ahead.engine_of", own)
+    with pytest.raises(ConfigError, match="weights of its own"):
+        train(tmp_path / "out", ahead("curriculum=static", "rollout.pipeline.staleness=0"))
+
+
+def test_the_engine_sleeps_through_updates_that_nothing_is_played_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[int] = []
+
+    async def sleep(_: object) -> None:
+        slept.append(1)
+
+    monkeypatch.setattr("rods.engines.hf.HFPolicy.sleep", sleep)
+    changes = ["curriculum=static", "updates=2"]
+    train(tmp_path / "exact", ahead(*changes, "rollout.pipeline.staleness=0"))
+    assert len(slept) == 2
+    train(tmp_path / "beside", ahead(*changes))
+    assert len(slept) == 2
+
+
 def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> None:
     from rods.trainers.trl.ahead import CurriculumAsyncGRPOTrainer, async_grpo_args
 
@@ -369,6 +433,9 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
             CurriculumAsyncGRPOTrainer(run, args)
         args = async_grpo_args(run.config, str(tmp_path), token_budget=4096, queue_maxsize=9)
         with pytest.raises(ConfigError, match=r"queue_maxsize.*9.*token_budget"):
+            CurriculumAsyncGRPOTrainer(run, args)
+        args = async_grpo_args(run.config, str(tmp_path), enable_jit_checkpoint=True)
+        with pytest.raises(ConfigError, match="enable_jit_checkpoint: True, expected False"):
             CurriculumAsyncGRPOTrainer(run, args)
         args = async_grpo_args(run.config, str(tmp_path))
         with pytest.raises(ConfigError, match="CurriculumAsyncGRPOTrainer got rollout_worker"):

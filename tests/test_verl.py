@@ -25,7 +25,7 @@ import psutil
 import pytest
 
 import rods
-from pool_cases import FakeQueue
+from pool_cases import FakeQueue, visits_in
 from rods.config import RECIPES, RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
@@ -283,15 +283,7 @@ def visits(checkpoint: Path, folder: Path) -> list[tuple[Any, ...]]:
     import torch
 
     saved = torch.load(checkpoint / "data.pt", weights_only=False)
-    path = folder / "pool.sqlite"
-    path.write_bytes(_found(saved, "curriculum")["buffer"])
-    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
-        rows = db.execute(
-            "SELECT d.epoch, d.position, d.task_id, d.status, v.rbar, v.variance, v.version "
-            "FROM draws d LEFT JOIN visits v USING(epoch, task_id) ORDER BY 1, 2"
-        ).fetchall()
-    db.close()
-    return rows
+    return visits_in(_found(saved, "curriculum")["buffer"], folder)
 
 
 def _found(value: Any, key: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 import rods
+from pool_cases import visits_in
 from rods.config import RunConfig
 
 STEPS = 4
@@ -27,6 +27,16 @@ SMALL = [
 ]
 
 
+REFUSED: list[tuple[list[str], str]] = [
+    (["train.advantage=gae", "train.credit=trajectory"], 'train.advantage = "gae"'),
+    (["engine.name=openai", "engine.url=http://127.0.0.1:1/v1"], "fixed weights"),
+    (["updates=0"], "updates = 0"),
+    (["trajectories=64"], "trajectories"),
+    (["train.local.optimizer_memory=8bit"], "train.local.optimizer_memory"),
+]
+"""Settings that neither of TRL's trainers can take over, and what is named."""
+
+
 def small(*changes: str) -> RunConfig:
     return rods.load_config("rods", "quick", [*SMALL, *changes])
 
@@ -34,15 +44,7 @@ def small(*changes: str) -> RunConfig:
 def visits(checkpoint: Path, folder: Path) -> list[tuple[Any, ...]]:
     """All judgements in a checkpoint's pool, in the order of the draws."""
     state = torch.load(checkpoint / "rods.pt", weights_only=True)["curriculum"]
-    path = folder / "pool.sqlite"
-    path.write_bytes(state["buffer"])
-    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
-        rows = db.execute(
-            "SELECT d.epoch, d.position, d.task_id, d.status, v.rbar, v.variance, v.version "
-            "FROM draws d LEFT JOIN visits v USING(epoch, task_id) ORDER BY 1, 2"
-        ).fetchall()
-    db.close()
-    return rows
+    return visits_in(state["buffer"], folder)
 
 
 def environment() -> dict[str, str]:

@@ -72,6 +72,7 @@ class Ahead:
         self._received: Queue[bool] = Queue()
         """Whether weights that were offered are the engine's now."""
         self._failed: BaseException | None = None
+        self._stopping = False
         self._weights: Weights | None = None
         self._playing: asyncio.Task[None] | None = None
         self._thread: threading.Thread | None = None
@@ -133,6 +134,7 @@ class Ahead:
         """End what is played. May be called more than once."""
         if self._thread is None:
             return
+        self._stopping = True
         self._offered.put(None)
         playing = self._playing
         if playing is not None and self._thread.is_alive():
@@ -145,8 +147,10 @@ class Ahead:
     def _main(self) -> None:
         try:
             self._run.drive(self._play())
-        except (_Stopped, asyncio.CancelledError):
+        except _Stopped:
             pass
+        except asyncio.CancelledError as error:
+            self._failed = None if self._stopping else error
         except BaseException as error:  # noqa: BLE001 (raised again in the host's thread)
             self._failed = error
         finally:
@@ -157,6 +161,8 @@ class Ahead:
         self._playing = asyncio.current_task()
         try:
             while (batch := await self._schedule.batch()) is not None:
+                if not self._schedule.beside:
+                    await self._run.engine.sleep()
                 self._batches.put(batch)
                 await self._schedule.update(self._wait, self._hand_over)
         finally:

@@ -21,8 +21,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback
 
-from rods.errors import TrainError
+from rods.errors import ConfigError, TrainError
 from rods.feed import plan_of
+from rods.policy import Engine
 from rods.trainers.ahead import Ahead
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.hosted import HostedRun
@@ -83,6 +84,9 @@ class CurriculumAsyncGRPOTrainer(InCheckpoints, _AsyncGRPOTrainer):
         self.parts = Parts.of(run.config, args.per_device_train_batch_size)
         """How TRL parts an update."""
         self.ahead = _Worker(run, self)
+        if args.n_gpu > 1:
+            # Not spread over all that one process sees: TRL's packed rows cannot be scattered.
+            args._n_gpu = 1
         super().__init__(
             **start_of(run.config.model, model, processing_class, peft_config),
             args=args,
@@ -106,10 +110,31 @@ class CurriculumAsyncGRPOTrainer(InCheckpoints, _AsyncGRPOTrainer):
         """Updates that were made."""
         return self.state.global_step // self.parts.steps
 
+    def require_left(self) -> None:
+        """Look whether a checkpoint can be gone on from; raises `TrainError`."""
+        step, most, steps = self.state.global_step, self.args.max_steps, self.parts.steps
+        if step >= most:
+            raise TrainError(f"all {most} steps (max_steps) are made. Set more updates to go on.")
+        if step % steps:
+            raise TrainError(
+                f"the checkpoint was made after step {step}, within an update of {steps} steps. Go "
+                "on from one that stands at an update's end."
+            )
+
     @property
     def finished(self) -> bool:
         """Whether the last batch of the last stage is trained on."""
         return self.state.global_step % self.parts.steps == 0 and self.ahead.over
+
+
+def require_own_weights(engine: Engine) -> None:
+    """TRL's model has another attention, so nothing else can run it; raises `ConfigError`."""
+    if not engine.capabilities.beside_updates:
+        raise ConfigError(
+            'rollout.schedule = "pipelined": inside TRL the engine must have weights of its own. '
+            'Take engine.name = "vllm" or "openai", an architecture that the engine in this '
+            'process knows, or rollout.schedule = "asynchronous".'
+        )
 
 
 class _Worker:
@@ -139,9 +164,11 @@ class _Worker:
     def init_weight_transfer(self) -> None:
         """Begin the curriculum and the engine."""
         trainer = self._trainer
+        trainer.require_left()
         trainer.open()
         if not self._run.begun:
             self._run.begin(*engine_of(self._run.config, trainer, trainer.model))
+        require_own_weights(self._run.engine)
         plan = plan_of(self._run.config)
         most = trainer.args.max_steps // trainer.parts.steps
         self._ahead = Ahead(self._run, replace(plan, last=most), trainer.updates)

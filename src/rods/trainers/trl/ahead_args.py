@@ -9,10 +9,11 @@ Owns what differs from `args.py`, which has the rest.
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import Any
 
 from rods.config import RunConfig
-from rods.errors import ConfigError
+from rods.errors import ConfigError, PrerequisiteError
 from rods.trainers.trl.args import Parts, agree, common_args, refuse, sampled
 from rods.trainers.trl.shared import trl_module
 
@@ -96,10 +97,22 @@ def require_same(config: RunConfig, args: Any) -> None:
 
 
 def require_kernel(args: Any) -> None:
-    """Refuse a device that TRL's attention does not run on; raises `ConfigError`."""
+    """Look for what TRL's attention runs on.
+
+    Raises:
+        ConfigError: there is no GPU.
+        PrerequisiteError: the package that fetches the kernel is missing.
+    """
     packing = trl_module(f"{MODULE}.packing")
-    if args.use_cpu and packing._flash_attn.__module__ == packing.__name__:
+    if packing._flash_attn.__module__ != packing.__name__:
+        return  # somebody else's
+    if args.use_cpu:
         raise ConfigError(
             "TRL's AsyncGRPOTrainer needs a GPU: its attention is the kernel FlashAttention 3. "
             'On this device set rollout.schedule = "asynchronous".'
+        )
+    if find_spec("kernels") is None:
+        raise PrerequisiteError(
+            "TRL's AsyncGRPOTrainer fetches its attention by the package kernels, which is "
+            "missing: pip install kernels."
         )

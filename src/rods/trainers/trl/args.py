@@ -215,6 +215,9 @@ def sampled(config: RunConfig, args: Any) -> Pairs:
             rollout.generated_tokens,
         ),
         "eval_strategy (rods eval plays a checkpoint)": (args.eval_strategy, "no"),
+        "auto_find_batch_size (an update has a size)": (args.auto_find_batch_size, False),
+        # It saves between a batch's judgement and its update.
+        "enable_jit_checkpoint": (args.enable_jit_checkpoint, False),
         **{
             f"{name} (sampling and rewards are the run's)": (getattr(args, name), default)
             for name, default in defaults(args).items()
