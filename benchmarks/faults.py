@@ -355,6 +355,9 @@ def main() -> None:
     parser.add_argument("--ray", action="store_true", help="worlds and variants in actors")
     parser.add_argument("--out", type=Path, help="keep the runs in this folder")
     options = parser.parse_args()
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # A shell's background command ignores Ctrl-C, and so would the runs that are ended by it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     rng, told, total, number = random.Random(options.seed), Told(), Counts(), 0
     more = MORE + (begin_ray() if options.ray else PROCESSES)
     until = time.monotonic() + 60 * options.minutes

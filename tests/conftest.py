@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import signal
 import ssl
 from collections.abc import Iterator
 
@@ -19,6 +20,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 os.environ.setdefault(
     "HF_HUB_OFFLINE", "1"
 )  # a name that means a model of the hub is not asked for
+
+# A shell's background command ignores Ctrl-C, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
