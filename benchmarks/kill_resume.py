@@ -24,15 +24,10 @@ SMALL = [
     *("--updates", "12", "--rollout.k", "2", "--rollout.tasks-per-step", "2"),
     *("--env.train-tasks", "4", "--evaluation.tasks", "2", "--evaluation.variants", "2"),
     *("--evaluation.samples", "1", "--boundary.low", "0.0", "--boundary.high", "1.0"),
-    *(
-        "--replay.inject",
-        "1.0",
-        "--replay.retire",
-        "[0.0, 0.95]",
-        "--train.local.checkpoint-steps",
-        "1",
-    ),
+    *("--replay.inject", "1.0", "--replay.retire", "[0.0, 0.95]"),
+    *("--train.local.checkpoint-steps", "1"),
     *("--stages.0.tasks", "2", "--model.threads", "1", "--boundary.cooldown-epochs", "0.0"),
+    *("--rollout.generated-tokens", "96", "--rollout.step-tokens", "48"),
 ]
 
 

@@ -19,6 +19,7 @@ SMALL = [
     *("--evaluation.samples", "1", "--model.threads", "1", "--stages.0.tasks", "3"),
     *("--boundary.low", "0.0", "--boundary.high", "1.0", "--replay.inject", "1.0"),
     *("--replay.retire", "[0.0, 0.95]", "--boundary.cooldown-epochs", "0.0"),
+    *("--rollout.generated-tokens", "96", "--rollout.step-tokens", "48"),
 ]
 
 
