@@ -32,6 +32,8 @@ _CLOSE = {True: 0.02, False: 1e-3}
 half and in full precision."""
 _KINDS = {"full_attention", "sliding_attention"}
 """Layers whose masks are known here."""
+_NAMES = ("past_key_values", "cache")
+"""What models call their cache: before transformers 5.24, and since."""
 _GROWING_ROPE = {"dynamic", "longrope"}
 """Rotary embeddings that depend on the longest row of a batch."""
 
@@ -89,11 +91,13 @@ class _Live:
     def __init__(self, model: nn.Module) -> None:
         base: Any = base_of(model)
         accepted = inspect.signature(base.forward).parameters
-        if "past_key_values" not in accepted:
+        found = next((name for name in _NAMES if name in accepted), None)
+        if found is None:
             raise PolicyError(
-                f"{type(base).__name__} takes no past_key_values, so the engine cannot keep its "
-                "context over turns; use a model with a key-value cache, or serve it elsewhere."
+                f"{type(base).__name__} takes no {' or '.join(_NAMES)}, so the engine cannot keep "
+                "its context over turns; use a model with a key-value cache, or serve it elsewhere."
             )
+        self._name = found
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self._model = model
         self._config: Any = base.config
@@ -274,9 +278,8 @@ class BatchedCache(_Live):
                 input_ids=ids.to(device),
                 attention_mask=self._masks(positions, cache.span),
                 position_ids=positions,
-                past_key_values=cache,
                 use_cache=True,
-                **self._options,
+                **{self._name: cache, **self._options},
             )
         return output.logits[:, -1].float()
 
@@ -368,10 +371,9 @@ class SingleCache(_Live):
             cache = DynamicCache(config=self._config)
         output: Any = self._model(
             input_ids=torch.tensor([list(chunk)], device=self._device),
-            past_key_values=cache,
             use_cache=True,
-            **self._options,
+            **{self._name: cache, **self._options},
         )
-        self._caches[row] = output.past_key_values
+        self._caches[row] = output[self._name]
         self.lengths[row] = start + len(chunk)
         return output.logits[0, -1]
