@@ -106,9 +106,11 @@ def test_training_goes_on_without_a_server_that_is_not_there(tmp_path: Path) -> 
     made = rods(
         *("train", "--out", "run", *SMALL, "--curriculum", "rods"),
         *("--writer", "llm", "--writer-url", "http://127.0.0.1:9/v1"),
-        *("--synthesis.drain-seconds", "60"),
+        *("--synthesis.drain-seconds", "60", "--engine.name", "processes"),
         folder=tmp_path,
     )
     assert made.returncode == 0, made.stderr
     assert "synthesis pauses" in made.stderr
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["finished"]
+    gaps = [float(str(row["gap_p99"])) for row in records(tmp_path / "run", "step")]
+    assert len(gaps) == 5 and max(gaps) < 1e-4  # the weights of each update reach the processes

@@ -18,7 +18,7 @@ from rods.trainers.memory import machine, settled
 from rods.trainers.memory.advice import Room, advice, require_fit, require_room
 from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
-from rods.trainers.memory.plan import MemoryPlan, layer_bytes, plan_of, table
+from rods.trainers.memory.plan import RESERVE, MemoryPlan, layer_bytes, plan_of, table
 from rods.trainers.memory.shape import Shape, shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
 from sweeps import slow
@@ -195,6 +195,29 @@ def test_large_models_get_vllm_where_it_is(tmp_path: Path, monkeypatch: pytest.M
     assert name == "vllm" and "vLLM samples" in said
     assert chosen(lora, 900_000_000) == chosen(lora, gpu=False) == ("hf", "")
     assert chosen(paper("engine.name=hf", "model.lora_rank=32")) == ("hf", "")
+
+
+def test_small_models_on_a_cpu_get_a_process_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(cores: int, *overrides: str, parameters: int = 4_000_000, gpu: bool = False) -> str:
+        monkeypatch.setattr("rods.engines.processes.most_threads", lambda: cores)
+        config = load_config("rods", "quick", [*overrides])
+        return with_engine(config, parameters, gpu)[0].engine.name
+
+    assert chosen(2) == chosen(8) == "processes"
+    assert chosen(1) == chosen(2, "model.threads=2") == chosen(2, "engine.name=hf") == "hf"
+    assert chosen(2, "model.dtype=bfloat16") == chosen(2, "rollout.concurrency=1") == "hf"
+    assert chosen(2, parameters=60_000_000) == chosen(2, gpu=True) == "hf"
+
+
+def test_each_process_of_the_engine_is_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rods.engines.processes.most_threads", lambda: 3)
+    shape = shape_of(load_architecture(load_config("rods", "quick").model))
+
+    def needed(name: str) -> int:
+        config = load_config("rods", "quick", [f"engine.name={name}", "model.lora_rank=0"])
+        return plan_of(shape, config, on_gpu=False).needed
+
+    assert needed("processes") - needed("hf") == 3 * (4 * shape.parameters + RESERVE[False])
 
 
 @pytest.mark.slow

@@ -102,7 +102,7 @@ def test_no_more_than_the_process_may_use(monkeypatch):
 def test_a_gpu_leaves_nothing_to_measure(monkeypatch):
     monkeypatch.setattr(threads, "_kernel_seconds", lambda _: pytest.fail("measured"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr(threads, "_most", lambda: 3)
+    monkeypatch.setattr(threads, "most_threads", lambda: 3)
     set_threads(0)
     retune()
     assert torch.get_num_threads() == 3

@@ -22,6 +22,7 @@ ENGINES = Registry(
     "engine",
     {
         "hf": "rods.engines.hf:make_hf",
+        "processes": "rods.engines.processes.engine:make_processes",
         "openai": "rods.engines.openai:make_openai",
         "vllm": "rods.engines.vllm:make_vllm",
     },

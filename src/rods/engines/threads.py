@@ -85,9 +85,9 @@ def set_threads(threads: int) -> None:
     global _tuner
     _tuner = None
     if threads or torch.cuda.is_available():
-        torch.set_num_threads(threads or _most())
+        torch.set_num_threads(threads or most_threads())
     else:
-        _tuner = Tuner(_most())
+        _tuner = Tuner(most_threads())
 
 
 def retune() -> None:
@@ -96,7 +96,8 @@ def retune() -> None:
         _tuner.tick()
 
 
-def _most() -> int:
+def most_threads() -> int:
+    """Cores that this process may use, and no more than `OMP_NUM_THREADS`."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux only
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")

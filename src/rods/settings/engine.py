@@ -32,8 +32,10 @@ class EngineSettings(Settings):
     """What samples the trajectories."""
 
     name: str = "auto"
-    """`auto`: `vllm` for models above a billion parameters, on a GPU and where vLLM is installed,
-    else `hf`; the program says which. `hf`: in this process, by the trainer's own model. `openai`:
+    """`auto`: `vllm` for models above a billion parameters, on a GPU and where vLLM is installed;
+    `processes` for models of up to 50 million on a CPU where `model.threads` is left out; else
+    `hf`. `hf`: in this process, by the trainer's own model. `processes`: the same in a process a
+    core, each on one thread; which last digits come out depends on the clock. `openai`:
     a server that completes token ids and tells log-probabilities (vLLM, SGLang, `rods
     serve-policy`). `vllm`: such a server, started by the run. Or `module:attribute` of your own."""
     url: str = ""
@@ -60,14 +62,15 @@ class EngineSettings(Settings):
             )
         if self.name == "openai" and self.weights in ("folder", "lora") and not self.folder:
             raise ValueError(f'weights = "{self.weights}" needs a folder that the server sees too')
-        if self.name in ("auto", "hf", "vllm") and (self.url or self.model):
+        if self.name in ("auto", "hf", "processes", "vllm") and (self.url or self.model):
             raise ValueError(
                 f'url and model name a server that is there, and name = "{self.name}" asks none: '
                 'set name = "openai"'
             )
-        if self.name == "hf" and (self.weights or self.folder):
+        if self.name in ("hf", "processes") and (self.weights or self.folder):
             raise ValueError(
-                'weights and folder are of servers; name = "hf" samples from the trainer\'s weights'
+                f'weights and folder are of servers; name = "{self.name}" samples from the '
+                "trainer's weights"
             )
         if self.name == "vllm" and self.weights not in ("", "fixed", "lora", "transfer"):
             raise ValueError(f'vllm does not take weights = "{self.weights}"; leave it out')

@@ -106,7 +106,7 @@ RULES = (
     Rule(
         ("engine.timeout",),
         ("engine.name",),
-        lambda values: values["engine.name"] != "hf",
+        lambda values: values["engine.name"] not in ("hf", "processes"),
         'engine.name = "openai" or "vllm", which ask a server',
     ),
     Rule(

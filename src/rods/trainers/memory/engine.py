@@ -12,9 +12,12 @@ import importlib.util
 import shutil
 
 from rods.config import RunConfig
+from rods.engines.processes import processes_of
 
 LARGE = 1_000_000_000
 """Parameters above which `auto` means vLLM: the engine in this process has no captured graphs."""
+SMALL = 50_000_000
+"""Parameters up to which it means a process a core on a CPU: each has a copy of the weights."""
 
 
 def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunConfig, str]:
@@ -29,7 +32,7 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         return config, ""
     size = f"{parameters / 1e9:.1f} billion parameters"
     if parameters <= LARGE or not on_gpu:
-        return _named(config, "hf"), ""
+        return _named(config, "hf" if on_gpu else _on_cpu(config, parameters)), ""
     if _has_vllm(config):
         said = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
         return _named(config, "vllm"), said
@@ -37,6 +40,13 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         f"the model has {size}, for which vLLM is meant, but it is not installed here: the engine "
         "in this process samples instead (engine.name, engine.vllm.command; docs/engines.md)"
     )
+
+
+def _on_cpu(config: RunConfig, parameters: int) -> str:
+    """One thread a process pays where threads are not told, which says that runs may differ."""
+    small = parameters <= SMALL and config.model.dtype != "bfloat16"
+    many = processes_of(config.rollout) > 1
+    return "processes" if small and many and not config.model.threads else "hf"
 
 
 def _named(config: RunConfig, name: str) -> RunConfig:

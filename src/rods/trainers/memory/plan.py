@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from rods.config import RunConfig
+from rods.engines.processes import processes_of
 from rods.infra.checkpoints import KEPT
 from rods.trainers.forward import LOGITS
 from rods.trainers.memory.adamw import BLOCK
@@ -113,7 +114,9 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> MemoryPlan:
     numbers = "bfloat16" if half else "float32"
     engine = config.engine
     # A server has a cache of its own; so may whatever a module of the user's is.
-    token = 2 * shape.layers * shape.keys * size if engine.name in ("auto", "hf") else 0
+    token = (
+        2 * shape.layers * shape.keys * size if engine.name in ("auto", "hf", "processes") else 0
+    )
     items = [
         *_weights(shape, config, size, numbers),
         *_optimiser(shape, config, half, on_gpu),
@@ -200,6 +203,10 @@ def _beside(shape: Shape, config: RunConfig, size: int, numbers: str, on_gpu: bo
         asks = asks if merged else 'rollout.schedule = "pipelined" samples while weights change'
         why = f"{shape.parameters:,} x {size} bytes: {asks}"
         items.append(Item("engine", size * shape.parameters, why, "always"))
+    if config.engine.name == "processes":
+        each, count = size * shape.parameters + RESERVE[False], processes_of(config.rollout)
+        why = f"{count} processes x {each:,} bytes: weights, and libraries as below"
+        items.append(Item("engine", count * each, why, "always"))
     return items
 
 

@@ -1,0 +1,327 @@
+"""The run's side: shares sessions out among the replicas and hands weights over.
+
+Threads of one process wait for each other at every product, and a decode step has many short ones:
+two processes of one thread each sample more than one process of two threads, and lose nothing
+beside a busy neighbour. A session stays with its replica, and so do all that share its prompt while
+there is room, so that a prompt is computed and kept once. Which generations share a batch depends
+on the clock: last digits of log-probabilities may differ from run to run.
+
+    engine = Processes(options, processes=2)
+    await engine.start()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from rods.engines.options import EngineOptions
+from rods.engines.processes import processes_of
+from rods.engines.processes.wire import (
+    Close,
+    Done,
+    Failed,
+    Generate,
+    Generated,
+    Message,
+    Open,
+    Setup,
+    Sleep,
+    Sync,
+    frame,
+    received,
+)
+from rods.engines.weights import base_of
+from rods.errors import PolicyError
+from rods.policy import Capabilities, Completion, Engine, Weights
+
+_LOG = logging.getLogger(__name__)
+
+UNEVEN = 4
+"""Sessions that a replica has more than another when one of them moves there at its next turn. It
+costs the computing of its context, and ends the wait for the replica that has the longer tasks."""
+GRACE = 5.0
+"""Seconds that a replica may take to end."""
+
+
+class Processes(Engine):
+    """Replicas of the embedded engine as one policy."""
+
+    def __init__(self, options: EngineOptions, processes: int) -> None:
+        """Start nothing yet.
+
+        Args:
+            options: whose model's architecture each replica has.
+            processes: how many, at least 1.
+        """
+        self.capabilities = Capabilities("handed", beside_updates=True)
+        self._options, self._count = options, processes
+        self._replicas: list[Replica] = []
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """That of the last `sync`."""
+        return self._version
+
+    async def start(self) -> None:
+        """Start the replicas; each loads its libraries and makes its model."""
+        self._replicas = [*await asyncio.gather(*(self._started() for _ in range(self._count)))]
+
+    async def sync(self, weights: Weights, version: int) -> None:
+        """Hand all weights over; generations in flight go on under the new ones.
+
+        In the place of a replica that has ended another one is started.
+        """
+        for place, replica in enumerate(self._replicas):
+            self._replicas[place] = replica if replica.running else await self._started()
+        await self._all(Sync(version, {n: t.detach() for n, t in weights.tensors()}))
+        self._version = version
+
+    async def sleep(self) -> None:
+        """Free the caches where memory is short."""
+        await self._all(Sleep())
+
+    async def close(self) -> None:
+        """End the replicas."""
+        replicas, self._replicas = self._replicas, []
+        await asyncio.gather(*(replica.close() for replica in replicas))
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> ProcessSession:
+        """A session; which replica has it is decided when it generates."""
+        return ProcessSession(self, seed, tuple(shared_prompt))
+
+    def place(self, shared: tuple[int, ...], now: Replica | None) -> Replica:
+        """The replica that a session is to generate in.
+
+        Args:
+            shared: the prompt that it shares with others.
+            now: where it has been until now; None: nowhere.
+
+        Raises:
+            PolicyError: no replica runs any more.
+        """
+        running = [replica for replica in self._replicas if replica.running]
+        if not running:
+            raise PolicyError("no process of the engine runs; start it first.")
+        fewest = min(running, key=lambda replica: replica.open)
+        if now is None:
+            same = [r for r in running if r.prompts[shared]] if shared else []
+            return min(same or [fewest], key=lambda replica: replica.open)
+        return fewest if not now.running or now.open - fewest.open >= UNEVEN else now
+
+    async def _started(self) -> Replica:
+        replica = Replica()
+        await replica.start()
+        try:
+            await replica.ask(frame(_setup(self._options, self._count)))
+        except BaseException:
+            await replica.close()
+            raise
+        return replica
+
+    async def _all(self, message: Message) -> None:
+        content = frame(message)
+        await asyncio.gather(*(r.ask(content) for r in self._replicas if r.running))
+
+
+class ProcessSession:
+    """One trajectory's context, in the replica that generated last."""
+
+    def __init__(self, engine: Processes, seed: int, shared: tuple[int, ...]) -> None:
+        self._engine, self._seed, self._shared = engine, seed, shared
+        self._replica: Replica | None = None
+        self._number = 0
+        self._ids: list[int] = []
+        self._closed = False
+        self.goes_on = False
+        """Whether the next generation needs no new ids: the last one ended before it was done."""
+
+    async def generate(
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
+        top_p: float = 1.0,
+    ) -> Completion:
+        """Append `new_ids` and sample; see `rods.policy.Session.generate`.
+
+        Raises:
+            PolicyError: what the embedded engine raises, or the replica ended.
+        """
+        if self._closed:
+            raise PolicyError("the session is closed; open a new one.")
+        # A generation that goes on with its own last text stays where its cache ends there.
+        moves = bool(new_ids) or self._replica is None
+        place = self._engine.place(self._shared, self._replica) if moves else self._replica
+        assert place is not None
+        new = tuple(new_ids)
+        if place is not self._replica:
+            self._leave()
+            self._replica, self._number = place, place.enter(self._seed, self._shared)
+            new = (*self._ids, *new)
+        asked = Generate(self._number, new, max_tokens, temperature, tuple(stops), top_p)
+        made = await place.generated(asked)
+        self._ids += [*new_ids, *made.completion.ids]
+        self.goes_on = made.goes_on
+        return made.completion
+
+    def close(self) -> None:
+        """Free the row; a generation in flight is cancelled."""
+        self._closed = True
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._replica is not None:
+            self._replica.leave(self._number, self._shared)
+            self._replica = None
+
+
+class Replica:
+    """One replica's process, and who waits for what of it."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        """Sessions."""
+        self.prompts: Counter[tuple[int, ...]] = Counter()
+        """Sessions of each shared prompt."""
+        self._numbers = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._asked: deque[asyncio.Future[None]] = deque()
+        self._generations: dict[int, asyncio.Future[Generated]] = {}
+
+    @property
+    def pid(self) -> int:
+        """Of its process, once it was started."""
+        return 0 if self._process is None else self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it answers."""
+        return self._reading is not None and not self._reading.done()
+
+    async def start(self) -> None:
+        """Start the program; it loads its libraries meanwhile."""
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "rods.engines.processes.replica"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for the run, which then ends it
+        )
+        self._reading = asyncio.create_task(self._read(self._process))
+
+    async def ask(self, content: bytes) -> None:
+        """Say a frame and wait until it is done."""
+        self._require_running()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
+        self.say(content)
+        await answer
+
+    def tell(self, message: Message) -> None:
+        """Say something that is not answered, or by a message of its own."""
+        self.say(frame(message))
+
+    def say(self, content: bytes) -> None:
+        """Send a frame; a replica that is gone does not hear it."""
+        if self._process is not None and self._process.stdin is not None and self.running:
+            self._process.stdin.write(content)
+
+    async def generated(self, asked: Generate) -> Generated:
+        """What a session samples; raises `PolicyError`."""
+        self._require_running()
+        answer: asyncio.Future[Generated] = asyncio.get_running_loop().create_future()
+        self._generations[asked.session] = answer
+        self.tell(asked)
+        try:
+            return await answer
+        finally:
+            self._generations.pop(asked.session, None)
+
+    def enter(self, seed: int, shared: tuple[int, ...]) -> int:
+        """Open a session; its number."""
+        self.open += 1
+        self.prompts[shared] += 1
+        self._numbers += 1
+        self.tell(Open(self._numbers, seed, shared))
+        return self._numbers
+
+    def leave(self, session: int, shared: tuple[int, ...]) -> None:
+        """Close it; a generation in flight is cancelled."""
+        self.open -= 1
+        self.prompts[shared] -= 1
+        if answer := self._generations.pop(session, None):
+            answer.cancel()
+        self.tell(Close(session))
+
+    async def close(self) -> None:
+        """Close its input, at which it ends."""
+        if self._process is None or self._process.stdin is None:
+            return
+        self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), GRACE)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        if self._reading is not None:
+            await self._reading
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while (message := await received(process.stdout)) is not None:
+            self._heard(message)
+        await self._ended(process)
+
+    def _heard(self, message: Message) -> None:
+        match message:
+            case Done():
+                self._asked.popleft().set_result(None)
+            case Generated(session=session) | Failed(session=session):
+                answer = self._generations.get(session)
+                if answer is None or answer.done():
+                    return  # its session was closed meanwhile
+                if isinstance(message, Failed):
+                    answer.set_exception(PolicyError(message.message))
+                else:
+                    answer.set_result(message)
+            case _:
+                raise AssertionError(f"a replica does not say {type(message).__name__}")
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> None:
+        """Whoever waits is told."""
+        code = await process.wait()
+        waiting = [f for f in (*self._asked, *self._generations.values()) if not f.done()]
+        self._asked.clear()
+        if waiting or self.open:
+            _LOG.warning("a process of the engine ended (%s) with %d sessions", code, self.open)
+        for future in waiting:
+            future.set_exception(PolicyError(f"a process of the engine ended ({code})."))
+
+    def _require_running(self) -> None:
+        if not self.running:
+            raise PolicyError("this session's process of the engine has ended; open a new session.")
+
+
+def _setup(options: EngineOptions, processes: int) -> Setup:
+    rollout = options.config.rollout
+    return Setup(
+        architecture=base_of(options.model).config,
+        stop_ids=frozenset(options.template.stop_ids),
+        rows=rollout.in_flight,
+        max_context=rollout.context_tokens,
+        cache_bytes=None if options.cache is None else options.cache // processes,
+        decode=options.template.raw_decode,
+    )
+
+
+def make_processes(options: EngineOptions) -> Processes:
+    """The engine of `engine.name = "processes"`."""
+    return Processes(options, processes_of(options.config.rollout))
