@@ -8,9 +8,11 @@ one measures threads), medians and the ratio printed, with the machine's matrix 
     python benchmarks/whole_step.py --against 12213f5 --updates 4 --rounds 2
     python benchmarks/whole_step.py --against 12213f5 --updates 4 --busy
     python benchmarks/whole_step.py --against 12213f5 --updates 6 --same
+    python benchmarks/whole_step.py --against HEAD --ours "--engine.name hf"
 
 The settings differ in what a step has to do: `--same` gives this commit those of 12213f5 that
-decide it (24 tasks, all weights, credit by trajectory).
+decide it (24 tasks, all weights, credit by trajectory); `--ours` gives it others, and the last line
+compares them with those that the same commit has by itself.
 """
 
 from __future__ import annotations
@@ -109,6 +111,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--same", action="store_true", help="the settings of 12213f5 for both")
+    parser.add_argument("--ours", default="", help="settings for this commit alone")
     parser.add_argument("--busy", action="store_true", help="beside one busy process")
     arguments, rest = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as folder, busy(arguments.busy):
@@ -119,8 +122,9 @@ def main() -> None:
         for turn in range(arguments.rounds):
             for name, source in ((arguments.against, other), ("this", HERE)):
                 out = Path(folder) / f"{name}-{turn}"
-                same = SAME if arguments.same and name == "this" else ()
-                found[name] += steps_of(source, out, arguments.updates, [*same, *rest])
+                ours = [*(SAME if arguments.same else ()), *arguments.ours.split()]
+                more = ours if name == "this" else []
+                found[name] += steps_of(source, out, arguments.updates, [*more, *rest])
         print(f"matrix product, float32: {matrix_rate():.0f} Gop/s")
     for name, steps in found.items():
         print(f"{name}: {rate(steps):.2f} trajectories/s over {len(steps)} steps ({speeds(steps)})")
