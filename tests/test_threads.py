@@ -11,7 +11,7 @@ import torch
 
 from rods.engines import threads
 from rods.engines.hf import HFPolicy
-from rods.engines.threads import EVERY, Tuner, retune, set_threads
+from rods.engines.threads import DECODE, EVERY, ROUNDS, UPDATE, Tuner, retune, set_threads
 from tiny_models import build
 from trainer_cases import make_groups, make_model, make_scores, make_trainer
 
@@ -80,7 +80,7 @@ def test_one_core_needs_no_measurement():
 
 
 def test_a_number_that_is_set_stays(monkeypatch):
-    monkeypatch.setattr(threads, "_kernel_seconds", lambda _: pytest.fail("measured"))
+    monkeypatch.setattr(threads, "_kernel_seconds", lambda *_: pytest.fail("measured"))
     set_threads(3)
     retune()
     assert torch.get_num_threads() == 3
@@ -88,7 +88,7 @@ def test_a_number_that_is_set_stays(monkeypatch):
 
 def test_no_more_than_the_process_may_use(monkeypatch):
     seen = []
-    monkeypatch.setattr(threads, "_kernel_seconds", lambda n: seen.append(n) or 1 / n)
+    monkeypatch.setattr(threads, "_kernel_seconds", lambda _, n: seen.append(n) or 1 / n)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -100,7 +100,7 @@ def test_no_more_than_the_process_may_use(monkeypatch):
 
 
 def test_a_gpu_leaves_nothing_to_measure(monkeypatch):
-    monkeypatch.setattr(threads, "_kernel_seconds", lambda _: pytest.fail("measured"))
+    monkeypatch.setattr(threads, "_kernel_seconds", lambda *_: pytest.fail("measured"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr(threads, "most_threads", lambda: 3)
     set_threads(0)
@@ -111,7 +111,8 @@ def test_a_gpu_leaves_nothing_to_measure(monkeypatch):
 @pytest.mark.parametrize("who", ["engine", "trainer"])
 def test_rollouts_and_updates_measure_again(who, monkeypatch):
     machine = Machine()
-    monkeypatch.setattr(threads, "_tuner", machine.tuner(2))
+    rows = {"engine": DECODE, "trainer": UPDATE}[who]
+    monkeypatch.setattr(threads, "_tuners", {rows: machine.tuner(2)})
     machine.seconds, machine.now = machine.beside, EVERY
     if who == "engine":
         session = HFPolicy(build("qwen3"), (), rows=1, max_context=32).open(0)
@@ -122,9 +123,30 @@ def test_rollouts_and_updates_measure_again(who, monkeypatch):
     assert torch.get_num_threads() == 1
 
 
-def test_the_kernel_takes_milliseconds():
+def test_each_kind_of_work_keeps_its_own_number(monkeypatch):
+    asked = []
+
+    def seconds(rows, number):
+        asked.append(rows)
+        return 1 / number if rows == UPDATE else 1.0
+
+    monkeypatch.setattr(threads, "_kernel_seconds", seconds)
+    monkeypatch.setattr(threads, "most_threads", lambda: 2)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    set_threads(0)
+    assert torch.get_num_threads() == 1
+    for _ in range(2):
+        retune(UPDATE)
+        assert torch.get_num_threads() == 2
+        retune()
+        assert torch.get_num_threads() == 1
+    assert asked.count(UPDATE) == asked.count(DECODE) == 2 * ROUNDS
+
+
+@pytest.mark.parametrize("rows", [DECODE, UPDATE])
+def test_the_kernel_takes_milliseconds(rows):
     started = time.process_time()
-    assert threads._kernel_seconds(1) > 0
+    assert threads._kernel_seconds(rows, 1) > 0
     assert time.process_time() - started < 0.1
 
 

@@ -2,11 +2,12 @@
 
 Threads that work on one product wait for each other at its end. As soon as another process takes a
 core, one of them waits for that process, and two threads become several times slower than one. So
-the number is not that of the cores: a short kernel is timed with few and with many threads, at the
-start and every few seconds. Owns torch's number of threads, which is one for the whole process.
+the number is not that of the cores: a kernel as long as those of the work is timed with few and
+with many threads, at the start and every few seconds. Owns torch's number of threads, which is one
+for the whole process.
 
     set_threads(0)      # measured; any other number is kept
-    retune()            # within a loop; nearly always it only looks at the clock
+    retune(UPDATE)      # within a loop; nearly always it only looks at the clock
 
 The number changes the order of sums, hence the last digits: runs that are to repeat bit by bit set
 it.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch.nn.functional import silu
@@ -27,6 +29,9 @@ SHARE = 0.02
 """Largest share of the time that measurements take; on a busy machine they become rare."""
 MARGIN = 1.1
 """The least number of threads within this factor of the quickest is taken."""
+DECODE, UPDATE = 64, 2048
+"""Rows of the products of a decode step and of an update, which another process disturbs less: its
+threads meet less often."""
 ROUNDS = 2
 """Times that each number is measured, in turns, so that a burst of load meets all of them."""
 
@@ -37,7 +42,7 @@ class Tuner:
     def __init__(
         self,
         most: int,
-        measure: Callable[[int], float] | None = None,
+        measure: Callable[[int], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Measure and set for the first time.
@@ -48,16 +53,18 @@ class Tuner:
             clock: seconds.
         """
         self._numbers = [n for n in (2**i for i in range(most.bit_length())) if n < most] + [most]
-        self._measure, self._clock = measure or _kernel_seconds, clock
+        self._measure, self._clock = measure, clock
         self.threads = most
         """The number chosen last."""
         self._choose(self._numbers)
 
     def tick(self) -> None:
-        """Measure again if the last measurement is old."""
+        """Set the number; measure again if the last measurement is old."""
         if self._clock() >= self._due:
             place = self._numbers.index(self.threads)
             self._choose(self._numbers[max(0, place - 1) : place + 2])
+        elif torch.get_num_threads() != self.threads:
+            torch.set_num_threads(self.threads)
 
     def _choose(self, numbers: list[int]) -> None:
         """Take the best of some numbers; set it."""
@@ -73,7 +80,8 @@ class Tuner:
         self._due = ended + max(EVERY, (ended - started) / SHARE)
 
 
-_tuner: Tuner | None = None
+_tuners: dict[int, Tuner] | None = None
+"""By the rows of the work; None: a number was told."""
 
 
 def set_threads(threads: int) -> None:
@@ -82,18 +90,25 @@ def set_threads(threads: int) -> None:
     It may use the cores of its affinity, and no more than `OMP_NUM_THREADS`, where that is set.
     With a GPU, which leaves little to the CPU, all of them, unmeasured.
     """
-    global _tuner
-    _tuner = None
+    global _tuners
+    _tuners = None
     if threads or torch.cuda.is_available():
         torch.set_num_threads(threads or most_threads())
     else:
-        _tuner = Tuner(most_threads())
+        _tuners = {}
+        retune()
 
 
-def retune() -> None:
-    """Measure again from time to time, if the number is a measured one."""
-    if _tuner is not None:
-        _tuner.tick()
+def retune(rows: int = DECODE) -> None:
+    """Set the number that work of so many rows wants, if numbers are measured ones.
+
+    Each kind of work has its own, measured when it is first asked for and from time to time.
+    """
+    if _tuners is None:
+        return
+    if rows not in _tuners:
+        _tuners[rows] = Tuner(most_threads(), partial(_kernel_seconds, rows))
+    _tuners[rows].tick()
 
 
 def most_threads() -> int:
@@ -104,13 +119,13 @@ def most_threads() -> int:
     return min(cores, int(asked)) if asked.isdecimal() and int(asked) else cores
 
 
-def _kernel_seconds(threads: int) -> float:
-    """Seconds of a few layers of a small decoder over a batch of rows."""
+def _kernel_seconds(rows: int, threads: int) -> float:
+    """Seconds of a few layers of a small decoder over so many rows."""
     torch.set_num_threads(threads)
     with torch.inference_mode():
-        hidden, weight = torch.ones(64, 256), torch.full((1024, 256), 1e-3)
+        hidden, weight = torch.ones(rows, 256), torch.full((1024, 256), 1e-3)
         started = time.perf_counter()
-        for _ in range(20):
+        for _ in range(max(1, 20 * DECODE // rows)):
             wide = silu(hidden @ weight.T)
             hidden = (wide @ weight).softmax(-1)
         return time.perf_counter() - started
