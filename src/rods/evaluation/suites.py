@@ -181,11 +181,6 @@ def _group(task: Task, played: Sequence[Trajectory]) -> Group:
 def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[Group]:
     """Saved trajectories by their tasks, in the order of the tasks; a task may have none.
 
-    Args:
-        rules: the suite that they are of.
-        tasks: those that are wanted.
-        path: a Parquet file, or a folder of them.
-
     Raises:
         StoreError: there is no such file, it is damaged, or a trajectory's task is not the suite's.
     """

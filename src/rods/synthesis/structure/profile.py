@@ -107,14 +107,9 @@ def profile(
     *,
     state: bool = False,
 ) -> Profile:
-    """Phi of a task.
+    """Phi of a task; steps and arguments are worked out unless they are known already.
 
-    Args:
-        environment: Opens the task's world.
-        task: A task whose ground truth replays.
-        steps: Its trace, where it is known already.
-        arguments: Its arguments with their sources, where they are known already.
-        state: Find the state edges too, by a run for each call.
+    Its ground truth must replay. `state` finds the state edges too, by a run for each call.
     """
     steps = trace(environment, task).steps if steps is None else steps
     if arguments is None:

@@ -216,13 +216,7 @@ def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
 def sources(
     task: Task, steps: Sequence[TraceStep], specs: Mapping[str, ToolSpec]
 ) -> tuple[Argument, ...]:
-    """Classify every scalar argument of the ground truth by its most direct source.
-
-    Args:
-        task: The task whose ground truth was executed.
-        steps: Its trace.
-        specs: Descriptions of the functions, for enumerations, defaults and examples.
-    """
+    """Classify every scalar argument of the ground truth by its most direct source."""
     shown = Shown()
     configured = {normal(leaf.value) for leaf in leaves(dict(task.world))} | {
         normal(key) for key in _keys(dict(task.world))

@@ -205,14 +205,7 @@ def _producers(steps: Iterable[TraceStep], value: Value) -> list[Producer]:
 def _clause(
     text: str, filled: Mapping[str, str], wording: Wording, *, open_too: bool
 ) -> re.Match[str] | None:
-    """The clause that says a call so; None without one.
-
-    Args:
-        text: the message, or what is left of it.
-        filled: a pattern for each argument of the call.
-        wording: of its tool.
-        open_too: whether an argument may be left out.
-    """
+    """The clause that says a call so, some argument left out where `open_too`; None without one."""
     lower = text.lower()
     says = set(wording.clauses_for(filled))
     if open_too:

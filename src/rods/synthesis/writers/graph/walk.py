@@ -148,14 +148,7 @@ class Walk:
         rng: random.Random,
         blocked: frozenset[str] = frozenset(),
     ):
-        """Begin.
-
-        Args:
-            planner: what the pool gives.
-            base: the structure to fill.
-            rng: the only source of chance.
-            blocked: tools that are not planned.
-        """
+        """Begin to fill a structure; `blocked` tools are not planned."""
         self._planner, self._base, self._rng, self._blocked = planner, base, rng, blocked
         self._grounder = Grounder(planner.domains, base.specs, planner.graph, planner.materials)
         stage = dataclasses.replace(base.task, turns=(Turn(""),))

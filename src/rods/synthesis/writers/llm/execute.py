@@ -34,15 +34,7 @@ ARGUMENTS = schema({"arguments": {"type": "object"}})
 def execute(
     chat: Chat, base: Base, world: Readable, plan: CallPlan, seed: int
 ) -> list[PlannedTurn] | Rejection:
-    """Fill in and execute every call of a plan.
-
-    Args:
-        chat: the writer model.
-        base: tools and their classes.
-        world: fresh, in a turn that offers everything.
-        plan: functions by turn.
-        seed: of the sampling.
-    """
+    """Fill in and execute every call of a plan, in a fresh world that offers everything."""
     steps: list[TraceStep] = []
     for index, functions in enumerate(plan.turns):
         for name in functions:
