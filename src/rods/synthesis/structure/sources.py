@@ -278,16 +278,12 @@ def _source(
     return _Found(Source.DERIVED)
 
 
-def _documented(spec: ToolSpec | None, name: str) -> str:
-    if spec is None:
-        return ""
-    return _schema_text(spec, name)
-
-
 _SCHEMA_TEXTS: dict[tuple[str, str], tuple[ToolSpec, str]] = {}
 
 
-def _schema_text(spec: ToolSpec, name: str) -> str:
+def _documented(spec: ToolSpec | None, name: str) -> str:
+    if spec is None:
+        return ""
     known = _SCHEMA_TEXTS.get((spec.name, name))
     if known is not None and known[0] is spec:
         return known[1]
