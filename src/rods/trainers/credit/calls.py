@@ -91,7 +91,7 @@ def call_credit(
 
 
 def step_returns(task: Task, trajectory: Trajectory, gamma: float) -> dict[int, StepReturn]:
-    """The return of each step that tried to call, by its place in `steps`, where calls are wanted."""
+    """The return of each step that tried to call, by its place in `steps`; calls are wanted."""
     found: dict[int, StepReturn] = {}
     for turn, wanted in enumerate(task.turns):
         if not wanted.ground_truth:
