@@ -18,14 +18,8 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.templates.clarity import clear_producer, place_of
-from rods.synthesis.templates.phrases import (
-    Phrases,
-    Producer,
-    Wording,
-    frame_words,
-    from_description,
-    ways,
-)
+from rods.synthesis.templates.phrases import Phrases, frame_words
+from rods.synthesis.templates.wording import Producer, Wording, from_description, ways
 from rods.types import ToolCall, ToolSpec, Value
 
 _WORD = re.compile(r"[a-z']+")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.templates.phrases import CallRequest
+from rods.synthesis.templates.wording import CallRequest
 from rods.task import Task, Turn
 
 FUNCTION, VALUE = "function", "value"

@@ -29,7 +29,8 @@ from rods.synthesis.structure.trace import (
     trace,
 )
 from rods.synthesis.templates.clarity import clear_producer
-from rods.synthesis.templates.phrases import CallRequest, Phrases, Producer
+from rods.synthesis.templates.phrases import Phrases
+from rods.synthesis.templates.wording import CallRequest, Producer
 from rods.synthesis.writers.graph.augment import PlannedTurn, gap_of, with_gap
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live

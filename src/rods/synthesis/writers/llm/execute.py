@@ -17,7 +17,7 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result, trace
 from rods.synthesis.structure.typed import mistyped
-from rods.synthesis.templates.phrases import CallRequest
+from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writers.graph.augment import Open, PlannedTurn
 from rods.synthesis.writers.graph.walk import Base, Readable
 from rods.synthesis.writers.llm.plan import CallPlan, Chat

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, read_result
 from rods.synthesis.templates.clarity import fields_with, place_of, values_of
-from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
+from rods.synthesis.templates.phrases import Phrases
+from rods.synthesis.templates.wording import CallRequest, noun
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.prompting import POINTED_CHARS, shortened, summary
 from rods.types import ToolCall, ToolResult, Value

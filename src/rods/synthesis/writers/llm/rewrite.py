@@ -16,7 +16,8 @@ from typing import Any
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import numbers_in
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
+from rods.synthesis.templates.phrases import Phrases
+from rods.synthesis.templates.wording import CallRequest, noun
 from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts
 from rods.synthesis.writers.llm.plan import Chat
 from rods.synthesis.writers.llm.pointing import Pointer, pointers
