@@ -58,10 +58,7 @@ class Tile:
     detail: str = ""
 
 
-def build_report(
-    run: Path | RunData,
-    out: Path | None = None,
-) -> Path:
+def build_report(run: Path | RunData, out: Path | None = None) -> Path:
     """Write the report of a run and return its path.
 
     Args:

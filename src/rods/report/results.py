@@ -16,15 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rods.evaluation.stats import Difference, Interval
-from rods.report.heldout import (
-    METRICS,
-    SETS,
-    WRITERS_NOTE,
-    Cell,
-    ResultRow,
-    measured,
-    result_rows,
-)
+from rods.report.heldout import METRICS, SETS, WRITERS_NOTE, Cell, ResultRow, measured, result_rows
 from rods.report.panels import landing_of, words
 from rods.report.run_data import Evaluation, RunData, load_run
 
