@@ -159,8 +159,8 @@ def distance(a: Profile, b: Profile) -> float:
     w = Weights()
     return (
         w.turns * _relative(a.turns, b.turns)
-        + w.calls * _aligned(a.calls, b.calls)
-        + w.classes * _aligned(a.classes, b.classes)
+        + w.calls * aligned(a.calls, b.calls)
+        + w.classes * aligned(a.classes, b.classes)
         + w.edges * _multiset(a.topology, b.topology)
         + w.depth * _relative(a.depth, b.depth)
         + w.sources * _shares(a.arguments, b.arguments)
@@ -171,7 +171,7 @@ def _relative(a: int, b: int) -> float:
     return abs(a - b) / max(a, b, 1)
 
 
-def _aligned(a: Sequence[int], b: Sequence[int]) -> float:
+def aligned(a: Sequence[int], b: Sequence[int]) -> float:
     """Difference of two sequences turn by turn, as a share of the larger total."""
     length = max(len(a), len(b))
     left = [*a, *([0] * (length - len(a)))]
