@@ -23,7 +23,8 @@ from pathlib import Path
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES, TEXTUAL
 from rods.synthesis.pipeline import synthesize
-from rods.synthesis.templates.phrases import CallRequest, phrases_of
+from rods.synthesis.templates.phrases import phrases_of
+from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.task import Task

@@ -23,8 +23,9 @@ from rods.infra.pycall import PyCall, parse_python_calls
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result
-from rods.synthesis.templates.phrases import CallRequest, phrases_of
-from rods.synthesis.templates.phrases import noun as noun_of
+from rods.synthesis.templates.phrases import phrases_of
+from rods.synthesis.templates.wording import CallRequest
+from rods.synthesis.templates.wording import noun as noun_of
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live
 from rods.synthesis.writers.llm.prompting import summary

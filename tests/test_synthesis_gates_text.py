@@ -11,7 +11,8 @@ from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.text import nothing_contradicts, nothing_leaks, units_agree
 from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
-from rods.synthesis.templates.phrases import CallRequest, phrases_of
+from rods.synthesis.templates.phrases import phrases_of
+from rods.synthesis.templates.wording import CallRequest
 from rods.task import Task, Turn
 from rods.types import ToolCall
 from sweeps import slow

@@ -17,15 +17,9 @@ from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains, Table
 from rods.synthesis.structure.trace import all_tools, owners
 from rods.synthesis.templates import phrases as phrasing
-from rods.synthesis.templates.phrases import (
-    NO_PHRASES,
-    CallRequest,
-    from_description,
-    literal,
-    noun,
-    phrases_of,
-)
+from rods.synthesis.templates.phrases import NO_PHRASES, phrases_of
 from rods.synthesis.templates.vocabulary import Vocabulary
+from rods.synthesis.templates.wording import CallRequest, from_description, literal, noun
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.fresh import Texts, draws
 from rods.synthesis.writers.graph.ground import Grounder

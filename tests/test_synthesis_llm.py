@@ -18,7 +18,7 @@ from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import all_tools
-from rods.synthesis.templates.phrases import CallRequest
+from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writers import make_writer
 from rods.synthesis.writers.graph.augment import Open, PlannedTurn, TurnTexts
 from rods.synthesis.writers.graph.walk import Base

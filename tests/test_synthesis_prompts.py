@@ -8,7 +8,8 @@ from typing import Any
 
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.templates.phrases import CallRequest, Producer, phrases_of
+from rods.synthesis.templates.phrases import phrases_of
+from rods.synthesis.templates.wording import CallRequest, Producer
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.critique import judge
 from rods.synthesis.writers.llm.execute import planned_of

@@ -12,8 +12,15 @@ from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import TraceStep, all_tools, read_result
 from rods.synthesis.templates.clarity import clear_producer, place_of
-from rods.synthesis.templates.phrases import CallRequest, Phrases, Producer, Wording, phrases_of
-from rods.synthesis.templates.wording import SLOT, from_description, verb_of
+from rods.synthesis.templates.phrases import Phrases, phrases_of
+from rods.synthesis.templates.wording import (
+    SLOT,
+    CallRequest,
+    Producer,
+    Wording,
+    from_description,
+    verb_of,
+)
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
 from synthesis_cases import ENVIRONMENT, keeper, named, sides, walked, with_turn, writer

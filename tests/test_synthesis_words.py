@@ -16,8 +16,9 @@ from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import TraceStep, leaves
 from rods.synthesis.templates.clarity import clear_producer
-from rods.synthesis.templates.phrases import CallRequest, Producer, phrases_of
+from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.templates.vocabulary import Vocabulary
+from rods.synthesis.templates.wording import CallRequest, Producer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.entities import collect
 from rods.synthesis.writers.resample.sketch import Sketch

@@ -74,15 +74,7 @@ class Limits:
     def exceeded(
         self, usage: Usage, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
     ) -> StopReason | None:
-        """The first budget that does not allow this much more, or None.
-
-        Args:
-            usage: what was used so far.
-            turns: turns that are to begin.
-            calls: calls that are to be executed.
-            tokens: tokens that are to be sampled at least.
-            context: tokens that are to be added to the context at least.
-        """
+        """The first budget that does not allow this much more (at least), or None."""
         if usage.seconds >= self.seconds or usage.turn_seconds >= self.turn_seconds:
             return StopReason.SECONDS
         if turns and usage.turns + turns > self.turns:

@@ -21,14 +21,7 @@ from rods.infra.files import parquet_rows, pyarrow, replacing
 from rods.task import call_from_json, call_to_json
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
-from rods.types import (
-    FinishReason,
-    Json,
-    Message,
-    ParseVerdict,
-    StopReason,
-    ToolResult,
-)
+from rods.types import FinishReason, Json, Message, ParseVerdict, StopReason, ToolResult
 
 VERSION = 2
 """Version of both formats. Version 1 is read too: there, one policy version sampled all spans."""

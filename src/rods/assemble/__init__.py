@@ -44,10 +44,7 @@ from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
-from rods.trainers.loading import (
-    load_model,
-    load_tokenizer,
-)
+from rods.trainers.loading import load_model, load_tokenizer
 from rods.trainers.local import LocalTrainer
 from rods.trainers.memory.settled import settle
 

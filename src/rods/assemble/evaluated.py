@@ -28,11 +28,7 @@ from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
-from rods.trainers.loading import (
-    load_model,
-    load_stops,
-    load_tokenizer,
-)
+from rods.trainers.loading import load_model, load_stops, load_tokenizer
 from rods.trainers.prepare import load_adapters
 from rods.trajectory import Group
 

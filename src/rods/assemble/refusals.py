@@ -76,11 +76,6 @@ def _require_growth(config: RunConfig) -> None:
 def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
     """Refuse a pool on which the settings would train in vain, or fail at the first group.
 
-    Args:
-        config: settings.
-        environment: that of the run.
-        tasks: originals of the training side.
-
     Raises:
         ConfigError: no task is what credit or the writer asks for, or calls that only compute are
             to be given up.
@@ -105,11 +100,6 @@ def require_interruptible(config: RunConfig, environment: Environment) -> None:
 
 def require_variants(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
     """Refuse a pool of which the writer could not vary one task.
-
-    Args:
-        config: settings.
-        environment: that of the run.
-        tasks: originals of the training side.
 
     Raises:
         ConfigError: no task is of the kind that `synthesis.writer` varies.

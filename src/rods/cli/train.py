@@ -9,13 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import (
-    out,
-    overrides,
-    say,
-    writer_overrides,
-    writers_of,
-)
+from rods.cli.common import out, overrides, say, writer_overrides, writers_of
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
 from rods.errors import ConfigError, PolicyError
 

@@ -15,15 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rods.errors import TaskError
-from rods.types import (
-    Message,
-    ParseVerdict,
-    Role,
-    ToolCall,
-    ToolResult,
-    ToolSpec,
-    Value,
-)
+from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,9 +57,6 @@ class InlineForm:
     def read(self, text: str) -> Parsed | None:
         """The call at the end of what was written since the last insertion.
 
-        Args:
-            text: it ends with (or just after) one of `stops`.
-
         Returns:
             One call, or `MALFORMED` where there is none; None: the program has only begun.
         """
@@ -83,10 +80,6 @@ class InlineForm:
 
         Encode every piece by itself, because a rollout inserts so; the end-of-turn token follows
         the last one.
-
-        Args:
-            question: with its answer and its programs (or queries); none: the direct answer.
-            outputs: what each printed or found.
 
         Returns:
             Pieces in order; True: the policy writes it, False: the environment inserts it.

@@ -15,14 +15,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import (
-    Dialect,
-    Parsed,
-    check_calls,
-    malformed,
-    signature,
-    too_long,
-)
+from rods.dialects.base import Dialect, Parsed, check_calls, malformed, signature, too_long
 from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value

@@ -134,11 +134,6 @@ class _Shown(Protocol):
 def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
     """What would help after a failed call, or nothing: of the call itself, of what the world knows,
     of where its values are. A tool that is not offered was not run: its name alone is looked at.
-
-    Args:
-        world: that gave the result, in the same turn.
-        call: what failed.
-        result: what it gave.
     """
     offered = {spec.name: spec for spec in world.offered()}
     found = call_hint(call, offered)
@@ -214,11 +209,6 @@ def value_hint(call: ToolCall, said: str, state: Mapping[str, object]) -> str:
     Only names are looked at: keys, and what stands under `id`, `name`, `..._id` or `..._name`, or
     as a text in a list. A value that is there is only told of where the error speaks of it, and
     tokens and passwords are compared with nothing.
-
-    Args:
-        call: what failed.
-        said: its error.
-        state: public attributes by class.
     """
     given = {name: value for name, value in call.arguments.items() if not _SECRET.search(name)}
     texts = [(name, text) for name, text in _texts(given) if 0 < len(text) <= MOST_CHARS]

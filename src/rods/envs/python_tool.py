@@ -20,12 +20,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from rods.envs.questions.environment import QuestionEnvironment
-from rods.envs.questions.families import (
-    FAMILIES,
-    question_of,
-    question_task,
-    question_tasks,
-)
+from rods.envs.questions.families import FAMILIES, question_of, question_task, question_tasks
 from rods.envs.questions.question import Question
 from rods.envs.questions.world import QuestionWorld
 from rods.errors import ConfigError

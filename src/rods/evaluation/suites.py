@@ -124,18 +124,10 @@ async def play_suite(
     progress: Callable[[int, int], None] = lambda done, total: None,
     kept: Kept | None = None,
 ) -> list[Group]:
-    """Play each task greedily, so many times.
+    """Play each task greedily, so many times, by the suite's rules before the settings.
 
-    Args:
-        rules: the suite.
-        tasks: of it.
-        policy: what is sampled.
-        dialect: how the policy writes calls, before the suite's rules.
-        template: how messages become ids.
-        rollout: settings of play, before the suite's rules.
-        repeats: trajectories of each task.
-        progress: told after every trajectory how many there are, and of how many.
-        kept: gets every trajectory as it ends; what it has already is not played again.
+    `progress` is told after every trajectory how many there are, and of how many; `kept` gets each
+    as it ends, and what it has already is not played again.
 
     Raises:
         EnvError: too many trajectories failed for reasons of infrastructure.
@@ -180,11 +172,6 @@ def _group(task: Task, played: Sequence[Trajectory]) -> Group:
 
 def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[Group]:
     """Saved trajectories by their tasks, in the order of the tasks; a task may have none.
-
-    Args:
-        rules: the suite that they are of.
-        tasks: those that are wanted.
-        path: a Parquet file, or a folder of them.
 
     Raises:
         StoreError: there is no such file, it is damaged, or a trajectory's task is not the suite's.

@@ -104,10 +104,6 @@ class _Case(NamedTuple):
 def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
     """Compare increments with whole renderings of several conversations.
 
-    Args:
-        tokenizer: a `transformers` tokenizer.
-        dialect: the dialect in which the model writes calls.
-
     Raises:
         PolicyError: there is no chat template, or it cannot be joined by increments at all.
     """

@@ -132,15 +132,7 @@ def make_conversations(
     numbers: Iterable[int],
     habits: Habits = ORACLE,
 ) -> Iterator[Conversation]:
-    """The conversations of these variants; those that do not fit the budgets are left out.
-
-    Args:
-        generator: of the variants.
-        template: of the policy.
-        settings: budgets.
-        numbers: which variants.
-        habits: shares of the worse ways.
-    """
+    """The conversations of these variants; those that do not fit the budgets are left out."""
     dialect = structured(DIALECT)
     for number in numbers:
         task = generator.variant(number)

@@ -44,13 +44,6 @@ def agent_texts(
 
     A call that needs the result of an earlier one in the same turn waits for it in a step of its
     own.
-
-    Args:
-        task: whose ground truth is played, as far as it goes.
-        played: results of the ground truth, by turn.
-        dialect: how calls are written.
-        habits: shares of the worse ways.
-        rng: decides at each choice.
     """
     texts: list[str] = []
     known = ""

@@ -10,32 +10,17 @@ makes no question (`demonstrations.py` does).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from transformers import PreTrainedTokenizerFast
 
 from rods.policies.conversations import Conversation
 from rods.policies.demonstrations import ProgramPlan, demonstrations
-from rods.policies.pretrain import PretrainSettings
+from rods.policies.pretrain import SMALL
 from rods.policies.responses import encoded, tokenizer_of
 from rods.rollout.template import ChatTemplate
 
-SETTINGS = PretrainSettings(
-    hidden=128,
-    layers=4,
-    heads=4,
-    kv_heads=2,
-    ffn=256,
-    vocab=512,
-    context=2048,
-    tokens=4_200_000,
-    batch_tokens=2_048,
-    window=256,
-    lr=3e-3,
-    matrix_lr=0.015,
-    context_weight=0.0,
-    smoothing=0.0,
-    habit_tokens=0,
-)
+SETTINGS = replace(SMALL, vocab=512, tokens=4_200_000, context_weight=0.0)
 """Without label smoothing: at temperature 1 it would spoil one digit in fifty."""
 DATA = (
     "Generated questions (add, multiply, expression, remainder, shopping, travel; difficulties 1 "

@@ -93,6 +93,21 @@ class PretrainSettings:
         )
 
 
+SMALL = PretrainSettings(
+    hidden=128,
+    ffn=256,
+    vocab=1024,
+    context=2048,
+    batch_tokens=2_048,
+    window=256,
+    lr=3e-3,
+    matrix_lr=0.015,
+    smoothing=0.0,
+    habit_tokens=0,
+)
+"""Of the policies of 0.7 million parameters."""
+
+
 def build_model(
     settings: PretrainSettings, tokenizer: PreTrainedTokenizerFast, seed: int
 ) -> Qwen3ForCausalLM:

@@ -44,13 +44,7 @@ NUMBERS = 100
 def tasks_apart(
     apart: Sequence[Task], seed: int, names: tuple[str, ...] = REPOSITORIES
 ) -> list[Task]:
-    """Tasks whose bugs are none of those: whatever could stand in a place, not slips alone.
-
-    Args:
-        apart: tasks that a policy is to be asked about later.
-        seed: of the planting.
-        names: of which repositories.
-    """
+    """Tasks whose bugs are none of those: whatever could stand in a place, not slips alone."""
     kept = {bug_of(task) for task in apart}
     return [t for t in plant(ALL, DIFFICULTIES, seed, names, wide=True) if bug_of(t) not in kept]
 

@@ -11,33 +11,18 @@ profile of `skyrl_v0` asks about, on either side.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from transformers import PreTrainedTokenizerFast
 
 from rods.config import load_config
 from rods.envs.repo.plant import plant
-from rods.policies.pretrain import PretrainSettings
+from rods.policies.pretrain import SMALL
 from rods.policies.repairs import tasks_apart, texts_of
 from rods.policies.tokenizer import common_words, train_tokenizer
 from rods.task import Task
 
-SETTINGS = PretrainSettings(
-    hidden=128,
-    layers=4,
-    heads=4,
-    kv_heads=2,
-    ffn=256,
-    vocab=1024,
-    context=2048,
-    tokens=6_000_000,
-    batch_tokens=2_048,
-    window=256,
-    lr=3e-3,
-    matrix_lr=0.015,
-    context_weight=0.1,
-    smoothing=0.0,
-    habit_tokens=160_000,
-)
+SETTINGS = replace(SMALL, tokens=6_000_000, habit_tokens=160_000)
 """With a little loss on what is read: it is how the policy gets to know the code."""
 EARLY = 0.6
 """Share that hands in without a repair in the second part: most, so it does greedily."""

@@ -11,33 +11,18 @@ what it is asked about later; it can only search and copy.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from transformers import PreTrainedTokenizerFast
 
 from rods.policies.conversations import Conversation
 from rods.policies.demonstrations import Demonstration
-from rods.policies.pretrain import PretrainSettings
+from rods.policies.pretrain import SMALL
 from rods.policies.responses import encoded, tokenizer_of
 from rods.policies.searches import OtherWorld, SearchPlan, World, search_demonstrations
 from rods.rollout.template import ChatTemplate
 
-SETTINGS = PretrainSettings(
-    hidden=128,
-    layers=4,
-    heads=4,
-    kv_heads=2,
-    ffn=256,
-    vocab=1024,
-    context=2048,
-    tokens=2_800_000,
-    batch_tokens=2_048,
-    window=256,
-    lr=3e-3,
-    matrix_lr=0.015,
-    context_weight=0.05,
-    smoothing=0.0,
-    habit_tokens=0,
-)
+SETTINGS = replace(SMALL, tokens=2_800_000, context_weight=0.05)
 """With a little loss on questions and texts: their names, said again and again, teach copying."""
 PLAN = SearchPlan(hops=(1, 2))
 RESULTS = 1

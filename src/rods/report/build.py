@@ -9,7 +9,6 @@ text is data.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +34,8 @@ from rods.report.heldout import (
     unpaired,
 )
 from rods.report.panels import (
-    boundary_band,
     boundary_without_variance,
-    first_visits,
+    landing_of,
     mechanism_figures,
     pool_figures,
     synthesis_figure,
@@ -60,10 +58,7 @@ class Tile:
     detail: str = ""
 
 
-def build_report(
-    run: Path | RunData,
-    out: Path | None = None,
-) -> Path:
+def build_report(run: Path | RunData, out: Path | None = None) -> Path:
     """Write the report of a run and return its path.
 
     Args:
@@ -188,51 +183,23 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
             label = f"{way} progress, {SETS.get(row.set, row.set).lower()}"
             found.append(_change_tile(label, cell))
     if len(run.steps) >= 4 and (shares := run.quarters("zero_variance")):
-        found.append(
-            Tile(
-                f"{shares[0]:.0%} → {shares[1]:.0%}",
-                "groups without variance",
-                "first and last quarter of the steps",
-            )
-        )
-    visits = first_visits(run)
-    if visits:
-        low, high = boundary_band(run)
-        inside = sum(low <= j.rbar <= high for j in visits) / len(visits)
-        median = statistics.median(j.rbar for j in visits)
-        found.append(
-            Tile(
-                f"{median:.2f}",
-                "mean reward of new variants, median",
-                f"{inside:.0%} of {len(visits)} on the boundary",
-            )
-        )
+        change = f"{shares[0]:.0%} → {shares[1]:.0%}"
+        found.append(Tile(change, "groups without variance", "first and last quarter of the steps"))
+    if landing := landing_of(run):
+        count = len(landing.values)
+        inside = f"{landing.inside / count:.0%} of {count} on the boundary"
+        found.append(Tile(f"{landing.median:.2f}", "mean reward of new variants, median", inside))
     on, without = boundary_without_variance(run)
     if on:
-        found.append(
-            Tile(
-                f"{without / on:.0%}",
-                "boundary tasks without variance",
-                f"{without} of {on} judgements",
-            )
-        )
+        share, of = f"{without / on:.0%}", f"{without} of {on} judgements"
+        found.append(Tile(share, "boundary tasks without variance", of))
     made = run.made
     if made.tried:
-        found.append(
-            Tile(
-                f"{made.accepted / made.tried:.0%}",
-                "synthesis yield",
-                f"{made.accepted} accepted of {made.tried} tried",
-            )
-        )
+        share, of = f"{made.accepted / made.tried:.0%}", f"{made.accepted} accepted of {made.tried}"
+        found.append(Tile(share, "synthesis yield", f"{of} tried"))
     if run.epochs:
-        found.append(
-            Tile(
-                f"{run.injected} / {run.retired}",
-                "variants injected / retired",
-                f"over {len(run.epochs)} epochs",
-            )
-        )
+        count, over = f"{run.injected} / {run.retired}", f"over {len(run.epochs)} epochs"
+        found.append(Tile(count, "variants injected / retired", over))
     return found
 
 

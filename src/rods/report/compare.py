@@ -10,7 +10,6 @@ that both runs evaluated; without common tasks there is no difference, and the r
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +33,7 @@ from rods.report.heldout import (
     measured,
     result_rows,
 )
-from rods.report.panels import first_visits
+from rods.report.panels import landing_of
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData, load_run
 from rods.report.svg import Series, line_chart
@@ -246,8 +245,8 @@ def _late(run: RunData, key: str) -> str:
 
 
 def _landing(run: RunData) -> str:
-    values = [j.rbar for j in first_visits(run)]
-    return f"{statistics.median(values):.2f}" if values else "-"
+    landing = landing_of(run)
+    return f"{landing.median:.2f}" if landing else "-"
 
 
 def _differing(runs: Sequence[RunData]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -90,13 +90,7 @@ class Link(NamedTuple):
 
 
 def graph_svg(task: Task, arguments: Sequence[Argument], profile: Profile) -> str:
-    """Draw a task; state edges appear where the profile has them.
-
-    Args:
-        task: The task of the profile.
-        arguments: Its arguments with their sources; they stand in the boxes.
-        profile: Its profile.
-    """
+    """Draw a task, its arguments in the boxes; state edges appear where the profile has them."""
     cards = [Box(f"turn {i}", _message(i, turn.user, not turn.ground_truth), MARGIN, CARD)
              for i, turn in enumerate(task.turns)]  # fmt: skip
     by_call: defaultdict[int, list[Argument]] = defaultdict(list)

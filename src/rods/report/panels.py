@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple, TypeAlias
 
 from rods.report.curves import Figure
 from rods.report.frame import Axes
@@ -30,6 +31,8 @@ RETIRED: Mapping[str, str] = {
 }
 SMALL = Axes(width=370, height=270)
 """Size of a chart that stands in a row of three."""
+Layer: TypeAlias = tuple[str, Sequence[float], str]
+"""A name, its values and its colour class."""
 NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
 
@@ -65,27 +68,20 @@ def pool_figures(run: RunData) -> list[Figure]:
         (words(r), [float(e.retired.get(r, 0)) for e in run.epochs], RETIRED.get(r, "s-2"))
         for r in reasons
     ]
+    left = f"{run.retired} generated tasks left the pool."
+    came = f"{run.injected} variants entered the pool at epoch starts. Deferred ones wait for room."
     return [
-        Figure(
-            "Active tasks",
-            "Tasks that can be drawn in an epoch.",
-            stacked_area(xs, active, axes),
-            [(n, c) for n, _, c in active],
-        ),
-        Figure(
-            "Injected variants",
-            f"{run.injected} variants entered the pool at epoch starts. "
-            "Deferred ones wait for room.",
-            stacked_area(xs, moved, axes),
-            [(n, c) for n, _, c in moved],
-        ),
-        Figure(
-            "Retired variants, by reason",
-            f"{run.retired} generated tasks left the pool.",
-            stacked_area(xs, gone, axes) if gone else None,
-            [(n, c) for n, _, c in gone],
-        ),
+        _stacked("Active tasks", "Tasks that can be drawn in an epoch.", xs, active, axes),
+        _stacked("Injected variants", came, xs, moved, axes),
+        _stacked("Retired variants, by reason", left, xs, gone, axes),
     ]
+
+
+def _stacked(
+    title: str, caption: str, xs: Sequence[float], layers: Sequence[Layer], axes: Axes
+) -> Figure:
+    chart = stacked_area(xs, layers, axes) if layers else None
+    return Figure(title, caption, chart, [(name, css) for name, _, css in layers])
 
 
 def mechanism_figures(run: RunData) -> list[Figure]:
@@ -102,13 +98,29 @@ def first_visits(run: RunData) -> list[Judged]:
     return list(seen.values())
 
 
+class Landing(NamedTuple):
+    """The mean rewards of new variants."""
+
+    values: Sequence[float]
+    median: float
+    inside: int
+    """How many of them lie on the boundary."""
+
+
+def landing_of(run: RunData) -> Landing | None:
+    """Where new variants land; None where none was visited."""
+    values = [j.rbar for j in first_visits(run)]
+    low, high = boundary_band(run)
+    inside = sum(low <= value <= high for value in values)
+    return Landing(values, statistics.median(values), inside) if values else None
+
+
 def _landing(run: RunData) -> Figure:
     title, band, visits = "Where new variants land", boundary_band(run), first_visits(run)
-    if not visits:
+    landing = landing_of(run)
+    if landing is None:
         return Figure(title, "No variant was visited in this run.", None)
-    values = [j.rbar for j in visits]
-    inside = sum(band[0] <= v <= band[1] for v in values)
-    median = statistics.median(values)
+    values, median, inside = landing
     groups = [
         (CATEGORIES.get(c, words(c)), [j.rbar for j in visits if j.category == c], css)
         for c, css in zip(
@@ -172,7 +184,7 @@ def _regions(run: RunData) -> Figure:
     size = max(1, len(rows) // 40 + (len(rows) % 40 > 0))
     chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
     xs = [float(statistics.mean(r.step for r in chunk)) for chunk in chunks]
-    layers: list[tuple[str, list[float], str]] = []
+    layers: list[Layer] = []
     for region in REGIONS:
         shares = [
             sum(r.regions.get(region, 0) for r in c) / sum(sum(r.regions.values()) for r in c)
@@ -181,8 +193,8 @@ def _regions(run: RunData) -> Figure:
         layers.append((region, shares, f"s-{region}"))
     each = "each step" if size == 1 else f"each {size} steps"
     caption = f"Share of judged tasks in each region, for {each}."
-    chart = stacked_area(xs, layers, replace(SMALL, x_label="step", y_range=(0.0, 1.0)))
-    return Figure(title, caption, chart, [(n, c) for n, _, c in layers])
+    axes = replace(SMALL, x_label="step", y_range=(0.0, 1.0))
+    return _stacked(title, caption, xs, layers, axes)
 
 
 def synthesis_figure(run: RunData) -> Figure:

@@ -5,7 +5,6 @@ Console(stderr=True).print(summary(load_run(path), report=path / "report.html"))
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,16 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rods.evaluation.stats import Difference, Interval
-from rods.report.heldout import (
-    METRICS,
-    SETS,
-    WRITERS_NOTE,
-    Cell,
-    ResultRow,
-    measured,
-    result_rows,
-)
-from rods.report.panels import boundary_band, first_visits, words
+from rods.report.heldout import METRICS, SETS, WRITERS_NOTE, Cell, ResultRow, measured, result_rows
+from rods.report.panels import landing_of, words
 from rods.report.run_data import Evaluation, RunData, load_run
 
 
@@ -139,13 +130,11 @@ def summary_lines(run: RunData) -> list[str]:
             f"{run.injected} injected, {gone.total()} retired"
             f"{f' ({reasons})' if reasons else ''} over {len(run.epochs)} epochs."
         )
-    if visits := first_visits(run):
-        low, high = boundary_band(run)
-        inside = sum(low <= j.rbar <= high for j in visits)
+    if landing := landing_of(run):
+        count = len(landing.values)
         lines.append(
-            f"{len(visits)} new variants were judged: their mean reward has the median "
-            f"{statistics.median(j.rbar for j in visits):.2f}, {inside / len(visits):.0%} on the "
-            "boundary."
+            f"{count} new variants were judged: their mean reward has the median "
+            f"{landing.median:.2f}, {landing.inside / count:.0%} on the boundary."
         )
     if run.made.tried:
         lines.append(

@@ -183,13 +183,7 @@ class Player:
     async def member(
         self, task: Task, member: int, visit: int = 0, layer: Layer | None = None
     ) -> Trajectory:
-        """One trajectory of a group; the others may be played elsewhere.
-
-        Args:
-            task: what is played.
-            member: index within the group.
-            visit: see `group`.
-            layer: see `group`.
+        """One trajectory of a `group`; the others may be played elsewhere.
 
         Raises:
             EnvError: too many of the last trajectories are invalid.

@@ -190,14 +190,7 @@ class Schedule(Generic[S]):
     """Keeps groups coming, and makes updates of them."""
 
     def __init__(self, source: Source[S], player: Player, plan: Plan, step: int = 0) -> None:
-        """Begin nothing yet.
-
-        Args:
-            source: tasks and scores.
-            player: plays a group.
-            plan: sizes and bounds.
-            step: updates that were made before.
-        """
+        """Begin nothing yet; `step` updates were made before."""
         self._source, self._player, self._plan = source, player, plan
         self._handed, self._formed = step, step
         """Updates whose weights the engine has; number of the batch that is being formed."""
@@ -233,14 +226,7 @@ class Schedule(Generic[S]):
         return batch
 
     async def update(self, work: Callable[[], R], hand_over: Callable[[], Awaitable[None]]) -> R:
-        """Make an update and give the engine its weights.
-
-        Where groups are played meanwhile, it runs in a thread of its own.
-
-        Args:
-            work: the update.
-            hand_over: gives the weights to the engine.
-        """
+        """Make an update, `work`, and give the engine its weights."""
         self._train.enter()
         try:
             result = await self._threaded(work) if self.beside else work()

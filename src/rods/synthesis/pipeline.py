@@ -122,15 +122,7 @@ class Pipeline:
         held_out: Sequence[Task],
         cache: Path | None = None,
     ) -> Pipeline:
-        """What the settings mean.
-
-        Args:
-            settings: which writer, how near, how often.
-            environment: opens the worlds; `close` closes it.
-            training: originals of the training side: they may give words and turns.
-            held_out: tasks that no variant may overlap.
-            cache: file of a chat server's answers, for writers that ask one.
-        """
+        """What the settings mean; `close` closes the environment too."""
         share = settings.resample.share
         writer = make_writer(settings.writer, training, environment, share, settings, cache)
         keeper = Gatekeeper(environment, training, held_out, settings.max_distance)

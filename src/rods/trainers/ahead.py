@@ -50,12 +50,7 @@ class Ahead:
     """Plays what a host will train on next while it trains."""
 
     def __init__(self, run: HostedRun, plan: Plan, step: int) -> None:
-        """Play nothing yet.
-
-        Args:
-            run: opened and begun.
-            plan: sizes and bounds.
-            step: updates that were made before.
+        """Play nothing yet; `step` updates were made before.
 
         Raises:
             ConfigError: the engine cannot play while an update runs, and the plan wants it.

@@ -46,13 +46,7 @@ class Critic:
         model_settings: ModelSettings,
         seed: int,
     ) -> None:
-        """Begin as a copy of the policy that expects 0 everywhere.
-
-        Args:
-            policy: the start model, without adapters.
-            settings: critic, batches and gradient clipping.
-            model_settings: precision and LoRA rank.
-            seed: decides the start of LoRA adapters.
+        """Begin as a copy of the policy, the start model without adapters; it expects 0 everywhere.
 
         Raises:
             PrerequisiteError: LoRA was asked for and peft is not installed.

@@ -168,10 +168,6 @@ class HostedRun:
     def deal(self, n: int, version: int) -> list[Dealt]:
         """The next tasks; fewer than `n` only at the end of all stages.
 
-        Args:
-            n: groups of a batch.
-            version: policy version that will play them.
-
         Raises:
             TrainError: all stages are played.
         """

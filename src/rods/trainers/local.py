@@ -137,10 +137,6 @@ class LocalTrainer:
         on-policy. The old log-probabilities are those of sampling, unless `correction` asks for the
         trainer's own; only with several optimiser steps do these cost a further pass.
 
-        Args:
-            groups: trajectories of one step.
-            scores: one row a group, one score a trajectory.
-
         Raises:
             TrainError: shapes differ, or a loss or gradient is not finite. The optimiser step that
                 failed changes nothing.

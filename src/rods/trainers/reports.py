@@ -180,18 +180,9 @@ def make_report(
     warming: str | None = None,
     cap: float = 2.0,
 ) -> UpdateReport:
-    """The report of the update that `batch` and `sums` tell of.
+    """The report of the update that `batch` and `sums` tell of, after `step` others.
 
-    Args:
-        step: updates asked for before it.
-        version: that of the weights after it.
-        batch: what it was made with.
-        sums: what was added up while it ran.
-        lr: the policy's learning rate.
-        seconds: what it took.
-        critic: what it did to the critic, if there is one.
-        warming: why the critic alone was trained; None: it was not so.
-        cap: `train.correction.cap`.
+    `warming` says why the critic alone was trained; None: it was not so.
     """
     gap_mean, gap_p99, gap_clipped = sums.gap(cap)
     return UpdateReport(

@@ -27,13 +27,7 @@ DEPTH, MOST = 20, 500
 
 
 def file_hint(call: ToolCall, api: Any, offered: Mapping[str, ToolSpec]) -> str:
-    """What would help after a failed call of the file system; nothing where that is not known.
-
-    Args:
-        call: of an offered function.
-        api: the live object.
-        offered: tools of this turn.
-    """
+    """What would help after a failed call of the file system; nothing where that is not known."""
     tree = _Tree(api, offered)
     given = {name: call.arguments.get(name) for name in (*_NAMES, "destination")}
     names = {key: value for key, value in given.items() if isinstance(value, str)}

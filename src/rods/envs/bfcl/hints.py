@@ -97,14 +97,7 @@ _ERRORS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 def hint_of(call: ToolCall, said: str, apis: Apis, offered: Mapping[str, ToolSpec]) -> str:
-    """What would help after a failed call; nothing where that is not known.
-
-    Args:
-        call: of an offered function.
-        said: the result as the agent reads it.
-        apis: the world's objects after the call.
-        offered: tools of this turn.
-    """
+    """What would help after a failed call; nothing where that is not known."""
     function = apis.prototype.functions.get(call.name)
     api = None if function is None else apis.peek(function.owner)
     if function is None or api is None:

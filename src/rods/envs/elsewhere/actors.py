@@ -24,14 +24,7 @@ _log = logging.getLogger(__name__)
 def on(
     cluster: Cluster, name: str, arguments: Mapping[str, Json], cpus: float
 ) -> Callable[[], Worker]:
-    """Starts actors.
-
-    Args:
-        cluster: where.
-        name: of the environment that they make.
-        arguments: of its factory.
-        cpus: set aside for each.
-    """
+    """Starts actors that make the environment of that name, each with `cpus` set aside."""
     return partial(_Actor, cluster, name, arguments, cpus)
 
 

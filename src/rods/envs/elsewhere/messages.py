@@ -155,13 +155,7 @@ class RemoteEndingWorld(RemoteWorld):
 
 
 def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> RemoteWorld:
-    """The world of what `Hosted.open` said.
-
-    Args:
-        opened: what it said.
-        send: brings an action there.
-        end: closes the world there.
-    """
+    """The world of what `Hosted.open` said."""
     ends = RemoteEndingWorld if opened.get("ends") else RemoteWorld
     kind = RemoteQuestionWorld if opened["judges"] else ends
     return kind(send, end, bool(opened.get("hints")))

@@ -122,10 +122,6 @@ def task_environments(
 ) -> dict[str, type[TaskEnvironment]]:
     """A class for each set of tools, by the name in the rows' column `environment`.
 
-    Args:
-        environment: opens the worlds.
-        tasks: all that will be played.
-
     Raises:
         TaskError: a task withholds tools, tasks of one name have different tools, or a tool is
             called as what TRL calls.

@@ -196,12 +196,7 @@ class ProcessEnvironment(Environment):
 
 
 def local(name: str, arguments: Mapping[str, Json]) -> Callable[[], Worker]:
-    """Starts processes on this machine.
-
-    Args:
-        name: of the environment that they make.
-        arguments: of its factory.
-    """
+    """Starts processes on this machine that make the environment of that name."""
     return partial(_Process, name, arguments)
 
 
@@ -247,12 +242,7 @@ class Player:
     """What a process does: it plays one world after the other."""
 
     def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
-        """Make the environment, and warm it up.
-
-        Args:
-            name: of the environment.
-            arguments: of its factory.
-        """
+        """Make the environment, and warm it up."""
         self._environment = make_environment(name, arguments)
         self._environment.warm_up()
         self._hosted: Hosted | None = None

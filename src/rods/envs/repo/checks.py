@@ -80,14 +80,7 @@ def failing(checks: Sequence[Check], got: Sequence[str] | None) -> set[int]:
 
 
 def outcomes(shell: Shell, jobs: Sequence[Job], seconds: float = SECONDS) -> list[Any]:
-    """What the calls of each job give, as texts; None for a job that did not end well.
-
-    Nothing here is to be trusted but as the outcome of the code that was run.
-
-    Args:
-        shell: where they run.
-        jobs: what.
-        seconds: of processor time, for each job.
+    """What the calls of each job give, as texts; None for a job that did not end well in time.
 
     Raises:
         EnvError: the workplace was lost.

@@ -33,10 +33,6 @@ _STATUS = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)", re.MUL
 def load_rows(path: Path, env: str) -> list[Task]:
     """Tasks of a file of rows (JSON, JSON lines or Parquet), or of task rows of ours.
 
-    Args:
-        path: of the file.
-        env: name of the environment.
-
     Raises:
         TaskError: the file or a row of it cannot be read; the message names both.
         PrerequisiteError: a Parquet file, and pyarrow is missing.

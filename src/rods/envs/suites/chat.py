@@ -50,11 +50,7 @@ class Speaker:
     def says(
         self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Json] | None = None
     ) -> str:
-        """The answer to a conversation of `role` and `content`.
-
-        Args:
-            messages: the conversation.
-            schema: JSON schema that the answer shall follow.
+        """The answer to a conversation of `role` and `content`, in the form of a JSON schema.
 
         Raises:
             EnvError: there is no answer.

@@ -77,10 +77,6 @@ class Tool:
 def tools_of(kind: type[Any], hidden: Collection[str] = ()) -> dict[str, Tool]:
     """The public methods of a class, in the order of their definition (base classes first).
 
-    Args:
-        kind: The class.
-        hidden: Public methods that are not tools.
-
     Raises:
         ConfigError: there is none, or one has no hints, hints that no schema can say, or `*args`.
     """

@@ -37,14 +37,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 from rods.reward import Score
-from rods.rewards.calls.single import (
-    READ,
-    Form,
-    SingleStepReward,
-    as_json,
-    response_of,
-    wanted_of,
-)
+from rods.rewards.calls.single import READ, Form, SingleStepReward, as_json, response_of, wanted_of
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict

@@ -112,12 +112,6 @@ def _same(a: Path, b: Path) -> bool:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], schema: Any = None) -> None:
-    """Write rows as Parquet.
-
-    Args:
-        path: the file.
-        rows: of it.
-        schema: of pyarrow; None: that of the rows.
-    """
+    """Write rows as Parquet."""
     arrow, parquet = pyarrow()
     parquet.write_table(arrow.Table.from_pylist(list(rows), schema), path)

@@ -9,47 +9,22 @@ benchmark's own tasks are not perfect. Never runs a call that cannot be superflu
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
-from rods.env import TurnVerdict
 from rods.synthesis.gates.case import Case, Facts, SourceTurn
 from rods.synthesis.structure.sources import Shown
+from rods.synthesis.structure.trace import trace
 from rods.task import MISS_PARAM
-
-
-class Ablated(NamedTuple):
-    """A ground truth played without some calls."""
-
-    results: dict[int, str]
-    """Step to what it gave."""
-    verdicts: tuple[TurnVerdict, ...]
-
-
-def without(facts: Facts, left_out: Collection[int]) -> Ablated:
-    """Play a task's ground truth without these steps, judged against the whole one."""
-    world = facts.environment.open(facts.task)
-    results: dict[int, str] = {}
-    verdicts: list[TurnVerdict] = []
-    number = 0
-    try:
-        for index, turn in enumerate(facts.task.turns):
-            world.begin_turn(index)
-            for call in turn.ground_truth:
-                if number not in left_out:
-                    results[number] = world.call(call).content
-                number += 1
-            verdicts.append(world.end_turn())
-    finally:
-        world.close()
-    return Ablated(results, tuple(verdicts))
 
 
 def changes(facts: Facts, left_out: Collection[int]) -> bool:
     """Whether a state or another call's result differs without these steps."""
-    played = without(facts, left_out)
+    played = trace(facts.environment, facts.task, left_out)
     if not all(verdict.state for verdict in played.verdicts):
         return True
-    return any(facts.steps[n].result.content != text for n, text in played.results.items())
+    kept = (step for number, step in enumerate(facts.steps) if number not in left_out)
+    return any(
+        a.result.content != b.result.content for a, b in zip(kept, played.steps, strict=True)
+    )
 
 
 def superfluous(facts: Facts) -> list[int]:
@@ -180,6 +155,6 @@ def idle(facts: Facts) -> dict[str, str]:
             found[name] = f"turn {last}: {name} is withheld, but no turn without calls shows it"
         elif not any(facts.steps[n].turn == back for n in steps):
             found[name] = f"turn {back}: {name} is given back and not called"
-        elif without(facts, steps).verdicts[back].solved:
+        elif trace(facts.environment, facts.task, steps).verdicts[back].solved:
             found[name] = f"turn {back}: the turn is solved without {name}"
     return found

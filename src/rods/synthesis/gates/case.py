@@ -22,8 +22,9 @@ from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import Trace, TraceStep, all_tools, leaves, trace
-from rods.synthesis.templates.phrases import Phrases, literal, phrases_of
+from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import Reading, read
+from rods.synthesis.templates.wording import literal
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
 

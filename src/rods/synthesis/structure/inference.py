@@ -64,12 +64,7 @@ class _Fields(NamedTuple):
 
 
 def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
-    """The domains of an environment: its file's, else what can be inferred from the pool.
-
-    Args:
-        environment: Opens the worlds of the pool.
-        pool: Tasks of the training side.
-    """
+    """The domains of an environment: its file's, else what can be inferred from the pool."""
     known = domains_of(environment)
     if known is not NO_DOMAINS:
         return known
@@ -86,13 +81,7 @@ def infer(
     keys: Mapping[str, set[str]],
     values: Mapping[str, set[str]],
 ) -> Domains:
-    """Kinds of parameters and fields.
-
-    Args:
-        tools: All tools by name.
-        keys: Keys of the mappings of initial states, by field.
-        values: Texts of the fields of initial states, by field.
-    """
+    """Kinds of parameters and fields; keys and texts of initial states are given by field."""
     parameters: dict[str, str] = {}
     configuration: dict[str, str] = {}
     mappings: dict[str, str] = {}

@@ -107,14 +107,9 @@ def profile(
     *,
     state: bool = False,
 ) -> Profile:
-    """Phi of a task.
+    """Phi of a task; steps and arguments are worked out unless they are known already.
 
-    Args:
-        environment: Opens the task's world.
-        task: A task whose ground truth replays.
-        steps: Its trace, where it is known already.
-        arguments: Its arguments with their sources, where they are known already.
-        state: Find the state edges too, by a run for each call.
+    Its ground truth must replay. `state` finds the state edges too, by a run for each call.
     """
     steps = trace(environment, task).steps if steps is None else steps
     if arguments is None:
@@ -164,8 +159,8 @@ def distance(a: Profile, b: Profile) -> float:
     w = Weights()
     return (
         w.turns * _relative(a.turns, b.turns)
-        + w.calls * _aligned(a.calls, b.calls)
-        + w.classes * _aligned(a.classes, b.classes)
+        + w.calls * aligned(a.calls, b.calls)
+        + w.classes * aligned(a.classes, b.classes)
         + w.edges * _multiset(a.topology, b.topology)
         + w.depth * _relative(a.depth, b.depth)
         + w.sources * _shares(a.arguments, b.arguments)
@@ -176,7 +171,7 @@ def _relative(a: int, b: int) -> float:
     return abs(a - b) / max(a, b, 1)
 
 
-def _aligned(a: Sequence[int], b: Sequence[int]) -> float:
+def aligned(a: Sequence[int], b: Sequence[int]) -> float:
     """Difference of two sequences turn by turn, as a share of the larger total."""
     length = max(len(a), len(b))
     left = [*a, *([0] * (length - len(a)))]

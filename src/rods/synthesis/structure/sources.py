@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 
 from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
 from rods.task import Task
-from rods.types import ToolSpec
+from rods.types import ToolCall, ToolSpec
 
 NUMBER = re.compile(
     r"(?<![\w.])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w|\.\d)|(?<![\w.])\d+(?:\.\d+)?(?!\w|\.\d)"
@@ -70,6 +70,12 @@ class Argument:
 def numbers_in(text: str) -> set[float]:
     """The numbers that stand alone in a text."""
     return {float(found.replace(",", "")) for found in NUMBER.findall(text)}
+
+
+def numbers_taken(calls: Iterable[ToolCall]) -> set[float]:
+    """The numbers among the arguments of calls."""
+    values = (leaf.value for call in calls for leaf in leaves(call))
+    return {float(v) for v in values if isinstance(v, int | float) and not isinstance(v, bool)}
 
 
 @lru_cache(maxsize=1 << 14, typed=True)
@@ -216,13 +222,7 @@ def _says(value: Scalar, lower: str, numbers: set[float]) -> bool:
 def sources(
     task: Task, steps: Sequence[TraceStep], specs: Mapping[str, ToolSpec]
 ) -> tuple[Argument, ...]:
-    """Classify every scalar argument of the ground truth by its most direct source.
-
-    Args:
-        task: The task whose ground truth was executed.
-        steps: Its trace.
-        specs: Descriptions of the functions, for enumerations, defaults and examples.
-    """
+    """Classify every scalar argument of the ground truth by its most direct source."""
     shown = Shown()
     configured = {normal(leaf.value) for leaf in leaves(dict(task.world))} | {
         normal(key) for key in _keys(dict(task.world))
@@ -284,16 +284,12 @@ def _source(
     return _Found(Source.DERIVED)
 
 
-def _documented(spec: ToolSpec | None, name: str) -> str:
-    if spec is None:
-        return ""
-    return _schema_text(spec, name)
-
-
 _SCHEMA_TEXTS: dict[tuple[str, str], tuple[ToolSpec, str]] = {}
 
 
-def _schema_text(spec: ToolSpec, name: str) -> str:
+def _documented(spec: ToolSpec | None, name: str) -> str:
+    if spec is None:
+        return ""
     known = _SCHEMA_TEXTS.get((spec.name, name))
     if known is not None and known[0] is spec:
         return known[1]

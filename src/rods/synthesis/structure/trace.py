@@ -12,8 +12,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -110,8 +111,8 @@ class Trace(NamedTuple):
     """The world's judge compared it with a second fresh world, turn by turn."""
 
 
-def trace(environment: Environment, task: Task) -> Trace:
-    """Execute the whole ground truth in a fresh world and have it judged.
+def trace(environment: Environment, task: Task, left_out: Collection[int] = ()) -> Trace:
+    """Execute the ground truth in a fresh world, without some calls, and have it judged.
 
     Raises:
         TaskError: the world cannot be made. A failing call is not an error: its result says so.
@@ -119,12 +120,14 @@ def trace(environment: Environment, task: Task) -> Trace:
     world = environment.open(task)
     steps: list[TraceStep] = []
     verdicts: list[TurnVerdict] = []
+    numbers = itertools.count()
     try:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             for call in turn.ground_truth:
-                result = world.call(call)
-                steps.append(TraceStep(index, call, result, *read_result(result.content)))
+                if next(numbers) not in left_out:
+                    result = world.call(call)
+                    steps.append(TraceStep(index, call, result, *read_result(result.content)))
             verdicts.append(world.end_turn())
     finally:
         world.close()

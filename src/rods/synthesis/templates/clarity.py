@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
-from rods.synthesis.templates.phrases import Phrases, Producer
+from rods.synthesis.templates.phrases import Phrases
+from rods.synthesis.templates.wording import Producer
 from rods.types import ToolCall
 
 PLACES = ("first", "second", "third")

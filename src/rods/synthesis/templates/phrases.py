@@ -29,23 +29,8 @@ from rods.synthesis.templates.wording import (
     literal,
     noun,
     thing,
-    ways,
 )
 from rods.types import ToolCall
-
-__all__ = [
-    "CallRequest",
-    "Phrases",
-    "Producer",
-    "Wording",
-    "frame_words",
-    "from_description",
-    "literal",
-    "noun",
-    "phrases_of",
-    "thing",
-    "ways",
-]
 
 OPENER = 0.35
 """How often the first turn begins by setting the scene."""

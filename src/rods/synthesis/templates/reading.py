@@ -18,14 +18,8 @@ from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import Scalar, TraceStep
 from rods.synthesis.templates.clarity import clear_producer, place_of
-from rods.synthesis.templates.phrases import (
-    Phrases,
-    Producer,
-    Wording,
-    frame_words,
-    from_description,
-    ways,
-)
+from rods.synthesis.templates.phrases import Phrases, frame_words
+from rods.synthesis.templates.wording import Producer, Wording, from_description, ways
 from rods.types import ToolCall, ToolSpec, Value
 
 _WORD = re.compile(r"[a-z']+")
@@ -205,14 +199,7 @@ def _producers(steps: Iterable[TraceStep], value: Value) -> list[Producer]:
 def _clause(
     text: str, filled: Mapping[str, str], wording: Wording, *, open_too: bool
 ) -> re.Match[str] | None:
-    """The clause that says a call so; None without one.
-
-    Args:
-        text: the message, or what is left of it.
-        filled: a pattern for each argument of the call.
-        wording: of its tool.
-        open_too: whether an argument may be left out.
-    """
+    """The clause that says a call so, some argument left out where `open_too`; None without one."""
     lower = text.lower()
     says = set(wording.clauses_for(filled))
     if open_too:

@@ -70,14 +70,10 @@ class Vocabulary:
 
     @classmethod
     def from_tasks(cls, tasks: Iterable[Task], keep: Set[str] = frozenset()) -> Vocabulary:
-        """Take the nouns of these tasks' user texts (training side only).
+        """Take the nouns of these tasks' user texts (training side only) but those to `keep`.
 
         A word counts as a noun where an article or a possessive stands before it, and a full stop,
         a comma or a preposition behind it, in two texts at least.
-
-        Args:
-            tasks: of the training side.
-            keep: words that are not names for anything new.
         """
         texts = {turn.user for task in tasks for turn in task.turns}
         found = Counter(word for text in texts for word in set(_NOUN.findall(text)))
@@ -129,13 +125,9 @@ class Vocabulary:
         return rng.choice(self._lists.extensions)
 
     def courteous(self, text: str, rng: random.Random, share: float, *, first: bool) -> str:
-        """Open and close a text politely, each with chance `share`.
+        """Open and close a text politely, each with chance `share`; a blank text stays blank.
 
-        Args:
-            text: What is said; a blank text stays blank.
-            rng: The random state.
-            share: Chance of an opening, and of a closing.
-            first: A greeting opens the first turn, a connector any other.
+        A greeting opens the first turn, a connector any other.
         """
         if not text.strip():
             return text

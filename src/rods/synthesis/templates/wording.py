@@ -153,14 +153,7 @@ def _a(what: str) -> str:
 def ways(
     wording: Wording, name: str, value: Value, producers: Iterable[Producer] = ()
 ) -> list[str]:
-    """Every text that may stand for an argument: its value, a reference, a value left open.
-
-    Args:
-        wording: of the tool.
-        name: the argument.
-        value: its value.
-        producers: calls whose results show the value.
-    """
+    """Every text that may stand for an argument: its value, a reference, a value left open."""
     found = [*wording.texts(name, value), *wording.asides(name, value), *wording.opened(name)]
     if wording.described:
         found += wording.references(name, None)
@@ -206,11 +199,8 @@ def from_description(spec: ToolSpec, referred: Set[str] = frozenset()) -> Wordin
     """Templates made of a tool's own description, for tools that nobody wrote any for.
 
     A value takes its place where the description names its thing: `Lend a book to a member` becomes
-    `lend book {book_id} to member {member_id}`. What is not named there follows at the end.
-
-    Args:
-        spec: the tool.
-        referred: arguments whose values are not said: what stands for them is a phrase of its own.
+    `lend book {book_id} to member {member_id}`. What is not named there follows at the end. What
+    stands for a value that is `referred` to is a phrase of its own.
     """
     base = _order(spec)
     properties, required = spec.properties, spec.required

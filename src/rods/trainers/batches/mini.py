@@ -35,16 +35,7 @@ def loss_weights(samples: Sequence[Sample], aggregation: str, longest: int = 0) 
 def minibatches(
     samples: Sequence[Sample], size: int, rng: np.random.Generator
 ) -> list[list[Sample]]:
-    """Mini-batches of about `size` samples, as equal as whole groups allow.
-
-    A group (neighbours with the same task) is never split, so its peers push against each other in
-    the same optimiser step.
-
-    Args:
-        samples: in the order of groups.
-        size: samples wanted in each; their number is rounded to what comes nearest.
-        rng: shuffles the groups.
-    """
+    """Mini-batches of about `size` samples, as equal as whole groups allow, in a random order."""
     groups = [list(group) for _, group in groupby(samples, lambda s: s.task_id)]
     count = min(len(groups), max(1, int(len(samples) / size + 0.5)))
     parts: list[list[Sample]] = [[] for _ in range(count)]

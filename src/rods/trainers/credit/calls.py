@@ -91,13 +91,7 @@ def call_credit(
 
 
 def step_returns(task: Task, trajectory: Trajectory, gamma: float) -> dict[int, StepReturn]:
-    """The return of each step that tried to call, by its place in `steps`, where calls are wanted.
-
-    Args:
-        task: says which calls each turn wants.
-        trajectory: of that task.
-        gamma: see `call_credit`.
-    """
+    """The return of each step that tried to call, by its place in `steps`; calls are wanted."""
     found: dict[int, StepReturn] = {}
     for turn, wanted in enumerate(task.turns):
         if not wanted.ground_truth:

@@ -41,10 +41,6 @@ def call_rewards(made: Sequence[ToolCall], wanted: Sequence[ToolCall]) -> list[f
     A wanted call is stood for once, so that a second call of the same earns nothing. Of all
     matchings the one with the largest sum counts; of equal ones that which gives the first call
     most, then the second, and so on.
-
-    Args:
-        made: in order.
-        wanted: in any order.
     """
     pairs = [(i, j, agreement(m, w)) for i, m in enumerate(made) for j, w in enumerate(wanted)]
     whole = math.lcm(*(share.denominator for _, _, share in pairs))

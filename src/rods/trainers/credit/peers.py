@@ -29,9 +29,7 @@ def compared(
 ) -> dict[Peers, dict[int, float]]:
     """The advantage of each member among its peers; 0 where they are equal, or where it has none.
 
-    Args:
-        kind: see `advantages`; a set of peers is a group there.
-        values: by peers and member.
+    A set of peers is a group there (`advantages`).
     """
     rows = advantages(kind, [list(members.values()) for members in values.values()])
     return {

@@ -27,10 +27,7 @@ def turn_credit(
 ) -> list[list[Floats | None]]:
     """The advantage of each sampled token of each member; None for an invalid member.
 
-    Args:
-        kind: see `advantages`; every set of peers is a group there.
-        groups: K trajectories each.
-        scores: one row a group, with `turns`.
+    Every set of peers is a group there (`advantages`); scores have `turns`.
 
     Raises:
         TrainError: a valid score does not say what each of the task's turns earned.

@@ -68,12 +68,6 @@ def advice(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> list[s
 def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> MemoryPlan:
     """The plan, if the device suffices.
 
-    Args:
-        shape: sizes of the model.
-        config: settings of the run.
-        on_gpu: whether it computes on a GPU.
-        memory: bytes of the device.
-
     Raises:
         ConfigError: it does not; the message says what would.
     """
@@ -109,12 +103,6 @@ class Room(NamedTuple):
 
 def require_room(shape: Shape, config: RunConfig, device: Device, room: Room) -> None:
     """Refuse a run whose checkpoints or whose offloaded states have no room here.
-
-    Args:
-        shape: sizes of the model.
-        config: settings of the run.
-        device: what it computes on.
-        room: what is free.
 
     Raises:
         ConfigError: they have none; the message says which settings need less.

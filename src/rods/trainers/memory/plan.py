@@ -102,13 +102,7 @@ class MemoryPlan:
 
 
 def plan_of(shape: Shape, config: RunConfig, on_gpu: bool) -> MemoryPlan:
-    """Work it out.
-
-    Args:
-        shape: sizes of the model.
-        config: settings of the run.
-        on_gpu: whether it computes on a GPU, which `auto` means bfloat16 on.
-    """
+    """Work it out."""
     half = config.model.dtype == "bfloat16" or (config.model.dtype == "auto" and on_gpu)
     size = 2 if half else 4
     numbers = "bfloat16" if half else "float32"
@@ -245,10 +239,6 @@ def _passes(shape: Shape, config: RunConfig, size: int) -> list[Item]:
 
 def layer_bytes(shape: Shape, size: int) -> int:
     """Bytes that one decoder layer saves of one token for its backward pass.
-
-    Args:
-        shape: sizes of the model.
-        size: bytes of a number, 4 or 2.
 
     Adapters change it little: they read what frozen layers no longer keep.
     """

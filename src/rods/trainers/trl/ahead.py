@@ -27,21 +27,10 @@ from rods.policy import Engine
 from rods.trainers.ahead import Ahead
 from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.hosted import HostedRun
-from rods.trainers.trl.ahead_args import (
-    MODULE,
-    async_grpo_args,
-    require_kernel,
-    require_same,
-)
+from rods.trainers.trl.ahead_args import MODULE, async_grpo_args, require_kernel, require_same
 from rods.trainers.trl.ahead_rows import Played, samples_of
 from rods.trainers.trl.args import Parts
-from rods.trainers.trl.shared import (
-    InCheckpoints,
-    engine_of,
-    require_ours,
-    start_of,
-    trl_module,
-)
+from rods.trainers.trl.shared import InCheckpoints, engine_of, require_ours, start_of, trl_module
 
 __all__ = ["CurriculumAsyncGRPOTrainer", "async_grpo_args"]
 

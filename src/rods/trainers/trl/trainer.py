@@ -23,13 +23,7 @@ from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.hosted import Dealt, HostedRun
 from rods.trainers.samples import HostRow, host_row
 from rods.trainers.trl.args import require_same
-from rods.trainers.trl.shared import (
-    InCheckpoints,
-    engine_of,
-    require_ours,
-    start_of,
-    trl_module,
-)
+from rods.trainers.trl.shared import InCheckpoints, engine_of, require_ours, start_of, trl_module
 from rods.trajectory import Group
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.templates.phrases import CallRequest
+from rods.synthesis.templates.wording import CallRequest
 from rods.task import Task, Turn
 
 FUNCTION, VALUE = "function", "value"
@@ -91,13 +91,7 @@ def with_gap(
 def missing_function(
     turn: PlannedTurn, earlier: Sequence[PlannedTurn], rng: random.Random
 ) -> PlannedTurn | Rejection:
-    """Withhold a function of this turn that was not called before.
-
-    Args:
-        turn: executed calls.
-        earlier: the turns before.
-        rng: the only source of chance.
-    """
+    """Withhold a function of this turn that was not called before."""
     before = {request.call.name for other in earlier for request in other.requests}
     free = [request.call.name for request in turn.requests if request.call.name not in before]
     if not free:
@@ -114,11 +108,7 @@ def missing_value(
 ) -> PlannedTurn | Rejection:
     """Leave one required value open that nothing before it tells, in this turn or earlier.
 
-    Args:
-        turn: executed calls.
-        earlier: the turns before, whose values and results may be known.
-        may_blur: whether (tool, argument) can be left open in words.
-        rng: the only source of chance.
+    `may_blur` says of a tool and its argument whether words can leave it open.
     """
     texts = [str(request.call) for other in earlier for request in other.requests]
     known = "\n".join([*texts, *(text for other in earlier for text in other.results)]).lower()
@@ -142,12 +132,7 @@ def missing_value(
 
 
 def assemble(planned: Sequence[PlannedTurn], texts: Sequence[TurnTexts]) -> tuple[Turn, ...]:
-    """The turns of a task.
-
-    Args:
-        planned: what is called.
-        texts: the message of each planned turn.
-    """
+    """The turns of a task."""
     turns: list[Turn] = []
     for turn, words in zip(planned, texts, strict=True):
         calls = tuple(request.call for request in turn.requests)

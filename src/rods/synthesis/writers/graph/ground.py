@@ -52,14 +52,7 @@ class Grounder:
         graph: ApiGraph,
         materials: Materials,
     ) -> None:
-        """Prepare.
-
-        Args:
-            domains: kinds of the environment.
-            specs: all tools of the world.
-            graph: what training tasks call tools with, and where they take it from.
-            materials: words and texts of the training side.
-        """
+        """Prepare."""
         self._domains = domains
         self._specs = specs
         self._exemplars = graph.exemplars

@@ -29,7 +29,8 @@ from rods.synthesis.structure.trace import (
     trace,
 )
 from rods.synthesis.templates.clarity import clear_producer
-from rods.synthesis.templates.phrases import CallRequest, Phrases, Producer
+from rods.synthesis.templates.phrases import Phrases
+from rods.synthesis.templates.wording import CallRequest, Producer
 from rods.synthesis.writers.graph.augment import PlannedTurn, gap_of, with_gap
 from rods.synthesis.writers.graph.ground import Grounder
 from rods.synthesis.writers.graph.live import Live
@@ -148,14 +149,7 @@ class Walk:
         rng: random.Random,
         blocked: frozenset[str] = frozenset(),
     ):
-        """Begin.
-
-        Args:
-            planner: what the pool gives.
-            base: the structure to fill.
-            rng: the only source of chance.
-            blocked: tools that are not planned.
-        """
+        """Begin to fill a structure; `blocked` tools are not planned."""
         self._planner, self._base, self._rng, self._blocked = planner, base, rng, blocked
         self._grounder = Grounder(planner.domains, base.specs, planner.graph, planner.materials)
         stage = dataclasses.replace(base.task, turns=(Turn(""),))

@@ -101,10 +101,7 @@ class GraphWriter(Writer):
     ) -> tuple[Task, list[PlannedTurn]] | Rejection:
         """A renamed seed and executed calls near its profile, not worded yet.
 
-        Args:
-            seed: the task to be varied.
-            rng: the only source of chance.
-            history: earlier failures; tools that they blame are not planned.
+        Tools that the history blames are not planned.
         """
         renamed = self.rename(seed, rng)
         if isinstance(renamed, Rejection):

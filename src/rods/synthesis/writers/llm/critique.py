@@ -58,12 +58,7 @@ def judge(
 ) -> JudgeAnswer | Rejection:
     """Ask the judge, who sees what the calls gave and the world at the start.
 
-    Args:
-        chat: the judge's model.
-        environment: opens the variant's world.
-        variant: passed every gate.
-        seed: of the sampling.
-        problem: why it was refined; empty the first time.
+    The variant passed every gate; `problem` says why it was refined, empty the first time.
 
     Returns:
         A judgement; a rejection of class `query_verify_no_tag` where none can be read.

@@ -17,7 +17,7 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result, trace
 from rods.synthesis.structure.typed import mistyped
-from rods.synthesis.templates.phrases import CallRequest
+from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writers.graph.augment import Open, PlannedTurn
 from rods.synthesis.writers.graph.walk import Base, Readable
 from rods.synthesis.writers.llm.plan import CallPlan, Chat
@@ -34,15 +34,7 @@ ARGUMENTS = schema({"arguments": {"type": "object"}})
 def execute(
     chat: Chat, base: Base, world: Readable, plan: CallPlan, seed: int
 ) -> list[PlannedTurn] | Rejection:
-    """Fill in and execute every call of a plan.
-
-    Args:
-        chat: the writer model.
-        base: tools and their classes.
-        world: fresh, in a turn that offers everything.
-        plan: functions by turn.
-        seed: of the sampling.
-    """
+    """Fill in and execute every call of a plan, in a fresh world that offers everything."""
     steps: list[TraceStep] = []
     for index, functions in enumerate(plan.turns):
         for name in functions:

@@ -49,11 +49,7 @@ HINTS: Mapping[str, str] = {
 def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
     """A failure with what the critic makes of it: a patch, a blocked function, or a hint.
 
-    Args:
-        chat: the critic's model.
-        base: the world that was planned for.
-        failure: of any class; those that no patch may answer come back as they are.
-        seed: of the sampling.
+    One that no patch may answer comes back as it is.
     """
     if failure.reason not in MEANINGS:
         return failure

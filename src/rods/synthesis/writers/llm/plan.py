@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
-from rods.synthesis.structure.profile import Weights
+from rods.synthesis.structure.profile import Weights, aligned
 from rods.synthesis.writers.graph.walk import Base
 from rods.synthesis.writers.llm.prompting import render, schema, shortened, summary
 from rods.types import Json
@@ -181,17 +181,10 @@ def nearest(plan: CallPlan, base: Base) -> float:
     """The smallest profile distance that calls and classes of a plan allow, in [0, 1]."""
     weights = Weights()
     shape = [turn.ground_truth for turn in base.task.turns if turn.ground_truth]
-    calls = [(len(a), len(b)) for a, b in zip(plan.turns, shape, strict=False)]
-    classes = [
-        (len({base.owners.get(n, "") for n in a}), len({base.owners.get(c.name, "") for c in b}))
-        for a, b in zip(plan.turns, shape, strict=False)
-    ]
-    return weights.calls * _aligned(calls) + weights.classes * _aligned(classes)
-
-
-def _aligned(pairs: Sequence[tuple[int, int]]) -> float:
-    total = max(sum(a for a, _ in pairs), sum(b for _, b in pairs), 1)
-    return min(1.0, sum(abs(a - b) for a, b in pairs) / total)
+    calls = aligned([len(turn) for turn in plan.turns], [len(turn) for turn in shape])
+    mine = [len({base.owners.get(name, "") for name in turn}) for turn in plan.turns]
+    theirs = [len({base.owners.get(call.name, "") for call in turn}) for turn in shape]
+    return weights.calls * calls + weights.classes * aligned(mine, theirs)
 
 
 def _shape(base: Base) -> list[Mapping[str, object]]:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from rods.synthesis.structure.sources import normal
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, read_result
 from rods.synthesis.templates.clarity import fields_with, place_of, values_of
-from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
+from rods.synthesis.templates.phrases import Phrases
+from rods.synthesis.templates.wording import CallRequest, noun
 from rods.synthesis.writers.graph.augment import PlannedTurn
 from rods.synthesis.writers.llm.prompting import POINTED_CHARS, shortened, summary
 from rods.types import ToolCall, ToolResult, Value
@@ -51,11 +52,6 @@ def pointer(steps: Sequence[TraceStep], number: int, name: str) -> Pointer | Non
 
     Clear is the latest result that shows the value under a name, if it shows no other value under
     it (or the value has a place in a list) and nothing after it takes or shows another one.
-
-    Args:
-        steps: all executed calls.
-        number: the call that takes the value.
-        name: its argument.
     """
     value = steps[number].call.arguments[name]
     if isinstance(value, bool | list | dict | ToolCall) or value in (None, ""):
@@ -107,12 +103,7 @@ def pointers(
 ) -> list[dict[str, Pointer]]:
     """For each call of a planned turn: arguments that may be pointed at.
 
-    What a planner chose to refer to is pointed at in its own words too.
-
-    Args:
-        planned: all turns, executed.
-        index: the turn that is to be worded.
-        phrases: templates, for the references of a planner without a model.
+    Where there are templates, the references are those of a planner without a model.
     """
     steps = executed(planned)
     first = sum(len(turn.requests) for turn in planned[:index])

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.sources import numbers_in
+from rods.synthesis.structure.sources import numbers_in, numbers_taken
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import CallRequest, Phrases, noun
+from rods.synthesis.templates.phrases import Phrases
+from rods.synthesis.templates.wording import CallRequest, noun
 from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts
 from rods.synthesis.writers.llm.plan import Chat
 from rods.synthesis.writers.llm.pointing import Pointer, pointers
@@ -129,12 +130,7 @@ def faults(turn: PlannedTurn, words: TurnTexts, before: Sequence[TurnTexts]) -> 
         for value in _unsaid(value, heard)
     ]
     found += [f"it names {name}" for name in leaked(words.text + " " + words.answer, turn)]
-    allowed = {
-        float(leaf.value)
-        for request in turn.requests
-        for leaf in leaves(request.call)
-        if isinstance(leaf.value, int | float) and not isinstance(leaf.value, bool)
-    }
+    allowed = numbers_taken(request.call for request in turn.requests)
     values = " ".join(str(request.call) for request in turn.requests)
     allowed |= numbers_in(" ".join(s.text + " " + s.answer for s in before))
     allowed |= {float(n) for n in re.findall(r"\d+(?:\.\d+)?", values)}

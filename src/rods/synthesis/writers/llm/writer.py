@@ -48,15 +48,7 @@ class LlmWriter(Writer):
         settings: LlmWriterSettings,
         max_distance: float = 0.25,
     ):
-        """Prepare.
-
-        Args:
-            pool: originals of the training side.
-            environment: opens their worlds; they can be read (`walk.Readable`).
-            chat: the server; asked from several threads at once.
-            settings: planner, ablations, and how many proposals may be under way at once.
-            max_distance: of a plan's profile from the seed's.
-        """
+        """Prepare."""
         self.worlds = WorldLock()
         """Held while worlds are at work; released while the server is awaited."""
         self.parallel = settings.concurrency

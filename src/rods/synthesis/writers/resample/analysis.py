@@ -57,14 +57,7 @@ class Knowledge:
 def analyse(
     task: Task, steps: Sequence[TraceStep], arguments: Sequence[Argument], domains: Domains
 ) -> Knowledge:
-    """Find links, computed numbers and pinned values of a task.
-
-    Args:
-        task: Any task whose ground truth replays.
-        steps: Its trace.
-        arguments: Its arguments with their sources.
-        domains: Kinds and tables of its environment.
-    """
+    """Find links, computed numbers and pinned values of a task."""
     links: dict[int, dict[Place, Sequence[Link]]] = {}
     frozen: set[float] = set()
     pinned: set[str] = set()

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from rods.synthesis.templates.vocabulary import Vocabulary, phrases
+from rods.synthesis.templates.vocabulary import Vocabulary, in_case, phrases
 from rods.synthesis.writers.resample.entities import RUNS
 from rods.synthesis.writers.resample.numbers import assign_numbers
 from rods.synthesis.writers.resample.sketch import New, Sketch
@@ -172,7 +172,7 @@ def _name_run(state: _State, run: str) -> str:
             if short
             else _word(state, "word", lower)
         )
-    return run if lower in state.sketch.found.referring else _cased(state.words[lower], run)
+    return run if lower in state.sketch.found.referring else in_case(state.words[lower], run)
 
 
 def _extension(state: _State, extension: str) -> str:
@@ -183,12 +183,6 @@ def _extension(state: _State, extension: str) -> str:
         new = extension.lower() if fixed else state.materials.vocabulary.extension(state.rng)
         state.words[key] = new
     return state.words[key]
-
-
-def _cased(new: str, model: str) -> str:
-    if len(model) > 1 and model.isupper():
-        return new.upper()
-    return new[:1].upper() + new[1:] if model[:1].isupper() else new
 
 
 def _ident(state: _State, key: str) -> str:
@@ -203,9 +197,9 @@ def _ident(state: _State, key: str) -> str:
         elif index == 0 and len(run) <= 3 and run.isupper() and len(key) > len(run):
             parts.append(run)  # issuer or type: the US of US482913, the USR of USR003
         elif run.lower() in state.words:
-            parts.append(_cased(state.words[run.lower()], run))
+            parts.append(in_case(state.words[run.lower()], run))
         elif len(run) >= 4 and wordy:
-            parts.append(_cased(vocabulary.word(rng), run))
+            parts.append(in_case(vocabulary.word(rng), run))
         else:
             parts.append(vocabulary.like(run, rng))
     return "".join(parts)
@@ -220,12 +214,12 @@ def _user(state: _State, key: str) -> str:
         elif not run[0].isalpha():
             parts.append(run)
         elif run.lower() in state.words:
-            parts.append(_cased(state.words[run.lower()], run))
+            parts.append(in_case(state.words[run.lower()], run))
         elif len(run) <= 2:
             parts.append(vocabulary.like(run, rng))
         else:
             name = vocabulary.first_name(rng) if rng.random() < 0.5 else vocabulary.word(rng)
-            parts.append(_cased(name.lower(), run))
+            parts.append(in_case(name.lower(), run))
     return "".join(parts)
 
 

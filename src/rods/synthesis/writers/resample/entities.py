@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.sources import NUMBER
-from rods.synthesis.structure.trace import Scalar, leaves
+from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.templates.vocabulary import word_lists
 from rods.synthesis.writers.resample.usage import is_name, says
 from rods.task import LONG_CONTEXT, Task
@@ -320,19 +319,3 @@ def written(task: Task, domains: Domains) -> dict[str, str]:
 def collect(task: Task, domains: Domains) -> Entities:
     """Read everything that may be renamed in a task."""
     return _Collector(task, domains).run()
-
-
-def argument_numbers(task: Task) -> set[float]:
-    """All numbers among the arguments."""
-    return {
-        float(leaf.value)
-        for turn in task.turns
-        for call in turn.ground_truth
-        for leaf in leaves(call)
-        if isinstance(leaf.value, int | float) and not isinstance(leaf.value, bool)
-    }
-
-
-def standing_numbers(text: str) -> list[tuple[int, int, float]]:
-    """Numbers that stand alone in a text: start, end, value."""
-    return [(m.start(), m.end(), float(m.group().replace(",", ""))) for m in NUMBER.finditer(text)]

@@ -29,12 +29,6 @@ def rebind(
 ) -> Task | Rejection:
     """Execute a draft call by call; arguments that follow results get the new results.
 
-    Args:
-        environment: Opens the draft's world.
-        draft: A rendered sketch: same calls as the analysed task, other values.
-        knowledge: Analysis of the task that the draft was rendered from.
-        numbers: New values of that task's numbers, where they changed.
-
     Returns:
         The draft with its final calls and texts, or a rejection that names turn and call where a
         call fails that did not fail in the seed.

@@ -55,13 +55,7 @@ class Recombination(NamedTuple):
 
 
 def facts(task: Task, arguments: Sequence[Argument], owners: Mapping[str, str]) -> PairFacts:
-    """Group the turns of a task into units and find what they need.
-
-    Args:
-        task: Any task that replays.
-        arguments: Its arguments with their sources.
-        owners: Class of each function.
-    """
+    """Group the turns of a task into units and find what they need."""
     step_turns = [index for index, turn in enumerate(task.turns) for _ in turn.ground_truth]
     needs: dict[int, set[int]] = {}
     for argument in arguments:

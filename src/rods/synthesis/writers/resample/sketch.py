@@ -18,8 +18,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
 from rods.synthesis.structure import dates
+from rods.synthesis.structure.ablation import flattened
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.sources import NUMBER
+from rods.synthesis.structure.sources import NUMBER, numbers_taken
 from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.templates.vocabulary import in_case, phrases
 from rods.synthesis.writers.resample import entities
@@ -71,8 +72,9 @@ class Sketch:
         self.found = entities.collect(task, domains)
         for number, kind in (extra or {}).items():
             self.found.numbers.setdefault(number, set()).add(kind)
-        self.said_numbers = Counter(v for *_, v in entities.standing_numbers(self.found.prose))
-        self.argued_numbers = entities.argument_numbers(task)
+        said = NUMBER.findall(self.found.prose)
+        self.said_numbers = Counter(float(number.replace(",", "")) for number in said)
+        self.argued_numbers = numbers_taken(flattened(task))
         self.slots: list[Slot] = []
         self._index: dict[Slot, int] = {}
         self._values: dict[tuple[str, str], tuple[Piece, ...]] = {}

@@ -36,14 +36,7 @@ _QUOTES = ("'", '"', "`", "\u2018", "\u2019", "\u201c", "\u201d")
 
 
 def is_name(word: str, prose: str) -> bool:
-    """Whether every place of a word in these texts is that of a name or a noun.
-
-    A word that nobody says is one: nothing can read wrongly.
-
-    Args:
-        word: in lower case.
-        prose: what people say.
-    """
+    """Whether every place of a word (in lower case) in these texts is that of a name or a noun."""
     return all(_nominal(*around) for around in _places(word, prose))
 
 
