@@ -80,7 +80,7 @@ def test_one_core_needs_no_measurement():
 
 
 def test_a_number_that_is_set_stays(monkeypatch):
-    monkeypatch.setattr(threads, "_kernel_seconds", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(threads, "kernel_seconds", lambda *_: pytest.fail("measured"))
     set_threads(3)
     retune()
     assert torch.get_num_threads() == 3
@@ -88,7 +88,7 @@ def test_a_number_that_is_set_stays(monkeypatch):
 
 def test_no_more_than_the_process_may_use(monkeypatch):
     seen = []
-    monkeypatch.setattr(threads, "_kernel_seconds", lambda _, n: seen.append(n) or 1 / n)
+    monkeypatch.setattr(threads, "kernel_seconds", lambda _, n: seen.append(n) or 1 / n)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -100,7 +100,7 @@ def test_no_more_than_the_process_may_use(monkeypatch):
 
 
 def test_a_gpu_leaves_nothing_to_measure(monkeypatch):
-    monkeypatch.setattr(threads, "_kernel_seconds", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(threads, "kernel_seconds", lambda *_: pytest.fail("measured"))
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr(threads, "most_threads", lambda: 3)
     set_threads(0)
@@ -130,7 +130,7 @@ def test_each_kind_of_work_keeps_its_own_number(monkeypatch):
         asked.append(rows)
         return 1 / number if rows == UPDATE else 1.0
 
-    monkeypatch.setattr(threads, "_kernel_seconds", seconds)
+    monkeypatch.setattr(threads, "kernel_seconds", seconds)
     monkeypatch.setattr(threads, "most_threads", lambda: 2)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     set_threads(0)
@@ -146,7 +146,7 @@ def test_each_kind_of_work_keeps_its_own_number(monkeypatch):
 @pytest.mark.parametrize("rows", [DECODE, UPDATE])
 def test_the_kernel_takes_milliseconds(rows):
     started = time.process_time()
-    assert threads._kernel_seconds(rows, 1) > 0
+    assert threads.kernel_seconds(rows, 1) > 0
     assert time.process_time() - started < 0.1
 
 

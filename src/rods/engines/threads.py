@@ -107,7 +107,7 @@ def retune(rows: int = DECODE) -> None:
     if _tuners is None:
         return
     if rows not in _tuners:
-        _tuners[rows] = Tuner(most_threads(), partial(_kernel_seconds, rows))
+        _tuners[rows] = Tuner(most_threads(), partial(kernel_seconds, rows))
     _tuners[rows].tick()
 
 
@@ -119,8 +119,8 @@ def most_threads() -> int:
     return min(cores, int(asked)) if asked.isdecimal() and int(asked) else cores
 
 
-def _kernel_seconds(rows: int, threads: int) -> float:
-    """Seconds of a few layers of a small decoder over so many rows."""
+def kernel_seconds(rows: int, threads: int) -> float:
+    """Seconds of a few layers of a small decoder over so many rows; sets the number of threads."""
     torch.set_num_threads(threads)
     with torch.inference_mode():
         hidden, weight = torch.ones(rows, 256), torch.full((1024, 256), 1e-3)
