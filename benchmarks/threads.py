@@ -1,4 +1,4 @@
-"""What threads gain on products of a decode step and of an update, alone and beside another process.
+"""What threads gain on products of a decode step and of an update, alone and beside a process.
 
 Milliseconds of the kernels by which `rods.engines.threads` chooses, medians of `--repeats`.
 
