@@ -283,15 +283,16 @@ class Replica:
     def _heard(self, message: Message) -> None:
         match message:
             case Done():
-                self._asked.popleft().set_result(None)
+                if not (answer := self._asked.popleft()).done():  # else nobody waits any more
+                    answer.set_result(None)
             case Generated(session=session) | Failed(session=session):
-                answer = self._generations.get(session)
-                if answer is None or answer.done():
+                made = self._generations.get(session)
+                if made is None or made.done():
                     return  # its session was closed meanwhile
                 if isinstance(message, Failed):
-                    answer.set_exception(PolicyError(message.message))
+                    made.set_exception(PolicyError(message.message))
                 else:
-                    answer.set_result(message)
+                    made.set_result(message)
             case _:
                 raise AssertionError(f"a replica does not say {type(message).__name__}")
 
