@@ -103,7 +103,8 @@ def test_samples_are_those_of_the_embedded_engine_also_after_new_weights_and_mov
         before = await play_all(engine)
         alike(before, await play_all(reference))
         assert len(moves) == SESSIONS and {row[3] for made in before for row in made} == {0}
-        assert all(replica.open == 0 for replica in engine._replicas)  # pyright: ignore
+        for replica in engine._replicas:  # pyright: ignore[reportPrivateUsage]
+            assert replica.open == 0 and not replica.prompts
         with torch.no_grad():
             for tensor in model.parameters():
                 tensor.mul_(1.02)

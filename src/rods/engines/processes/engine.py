@@ -256,7 +256,7 @@ class Replica:
     def leave(self, session: int, shared: tuple[int, ...]) -> None:
         """Close it; a generation in flight is cancelled."""
         self.open -= 1
-        self.prompts[shared] -= 1
+        self.prompts -= Counter({shared: 1})  # which keeps no zeros
         if answer := self._generations.pop(session, None):
             answer.cancel()
         self.tell(Close(session))
