@@ -58,6 +58,22 @@ def test_every_format_is_read_back(tmp_path: Path) -> None:
         assert rows(ENVIRONMENT.load(tmp_path / name)) == rows(whole)
 
 
+@pytest.mark.parametrize(
+    ("name", "form", "wanted"),
+    [
+        ("x.jsonl", "verl", r"Parquet\. Let the name end in \.parquet"),
+        ("x.json", "envtuning", r"Parquet\. Let the name end in \.parquet"),
+        ("x.parquet", "jsonl", r"JSON lines\. Let the name end in \.jsonl"),
+    ],
+)
+def test_an_ending_that_says_another_form_is_refused(
+    name: str, form: str, wanted: str, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError, match=wanted):
+        export([named("multi_turn_base_3")], tmp_path / name, form, ENVIRONMENT)
+    assert not list(tmp_path.iterdir())
+
+
 def test_originals_come_back_with_their_names(tmp_path: Path) -> None:
     originals = [t for t in load_tasks() if t.provenance.origin.endswith(("_7", "_49"))]
     export(originals, tmp_path / "b", "bfcl", ENVIRONMENT)

@@ -204,6 +204,15 @@ def test_there_must_be_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_with_checkpoints_is_not_begun_anew(tmp_path: Path) -> None:
+    """Their numbers would be mixed with those of the new training."""
+    (tmp_path / "checkpoint-9").mkdir()
+    words = [sys.executable, *command(tmp_path)]
+    made = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=300)
+    assert made.returncode == 2 and "Add --resume to go on from the last one" in made.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-9"]
+
+
 def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
     trained: Trained, tmp_path: Path
 ) -> None:
@@ -324,6 +333,14 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
         args = grpo_args(run.config, str(tmp_path))
         with pytest.raises(ConfigError, match="CurriculumGRPOTrainer got reward_funcs"):
             CurriculumGRPOTrainer(run, args, reward_funcs=[len])
+
+
+def test_an_argument_that_trl_has_not_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    from rods.trainers.trl import grpo_args
+
+    named = r"GRPOConfig has no argument 'loging_steps'\. Did you mean 'logging_steps'\?"
+    with pytest.raises(ConfigError, match=named):
+        grpo_args(small(), str(tmp_path), loging_steps=5)
 
 
 def test_trackers_and_their_project_are_trl_s(tmp_path: Path) -> None:

@@ -440,3 +440,10 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
         args = async_grpo_args(run.config, str(tmp_path))
         with pytest.raises(ConfigError, match="CurriculumAsyncGRPOTrainer got rollout_worker"):
             CurriculumAsyncGRPOTrainer(run, args, rollout_worker=object())
+
+
+def test_an_argument_that_trl_has_not_is_refused(tmp_path: Path) -> None:
+    from rods.trainers.trl.ahead import async_grpo_args
+
+    with pytest.raises(ConfigError, match="AsyncGRPOConfig has no argument 'num_iterations'"):
+        async_grpo_args(ahead(), str(tmp_path), num_iterations=2)

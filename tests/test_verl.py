@@ -493,6 +493,21 @@ def test_full_recipes_compose_to_what_verl_accepts(nodes: int, tmp_path: Path) -
     assert cfg.algorithm.adv_estimator == "rods"
 
 
+@pytest.mark.parametrize("nodes", [1, 4])
+@pytest.mark.parametrize("recipe", ["rods", "otc_ppo"])
+def test_megatron_s_names_are_found(recipe: str, nodes: int, tmp_path: Path) -> None:
+    from rods.trainers.verl.config import compose
+
+    megatron = "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4"
+    config = rods.load_config(recipe, "full", [f"model.name={BUNDLED['tiny']}"])
+    cfg = compose(config, str(tmp_path), ["model_engine=megatron", megatron], nodes, 8)
+    actor = cfg.actor_rollout_ref.actor
+    assert actor.strategy == cfg.critic.strategy == "megatron"
+    assert actor.megatron.tensor_model_parallel_size == 4
+    assert (actor.optim.lr, actor.optim.lr_decay_style) == (config.train.lr, config.train.schedule)
+    assert actor.optim.clip_grad == config.train.local.grad_clip
+
+
 REFUSED = {"toolrl": "train.kl_in", "zerotir": "train.filtering"}
 
 

@@ -9,6 +9,7 @@ from rods.errors import ConfigError, TrainError
 from rods.trainers.verl.checks import require_known
 from rods.trainers.verl.config import given_to
 from rods.trainers.verl.flight import ATTEMPTS, Flight
+from rods.trainers.verl.megatron import for_engine
 from rods.trainers.verl.modes import MODE, of_schedule
 from verbs import rods as verb
 
@@ -80,3 +81,35 @@ def test_settings_are_refused_before_verl_is_asked(
 ) -> None:
     assert verb("verl", "--synthesis.writer=grap", monkeypatch=monkeypatch) == 2
     assert "graph" in capsys.readouterr().err
+
+
+MEGATRON = ["trainer.logger=[console]", "model_engine=megatron"]
+
+
+def test_megatron_calls_things_otherwise() -> None:
+    config = rods.load_config("rods", "full", ["model.lora_rank=8", "model.dtype=bfloat16"])
+    given = given_to(config, "out", 4, 8)
+    assert for_engine(given, ["trainer.logger=[console]"]) == given
+    named = for_engine(given, MEGATRON)
+    actor = "actor_rollout_ref.actor"
+    assert named[f"{actor}.optim.lr_decay_style"] == "constant"
+    assert named["actor_rollout_ref.model.lora.rank"] == 8
+    assert named["actor_rollout_ref.model.lora.alpha"] == 16
+    gone = given.keys() - named.keys()
+    assert {f"{actor}.strategy", f"{actor}.grad_clip", f"{actor}.optim.lr_scheduler_type"} <= gone
+    assert not any("fsdp" in key for key in named)
+
+
+@pytest.mark.parametrize(
+    ("asked", "dtype", "said"),
+    [
+        (["model_engine=veomni"], "auto", "model_engine=veomni: the adapter knows dp"),
+        (MEGATRON, "float32", "it has no float32"),
+    ],
+)
+def test_what_the_adapter_knows_no_names_for_is_refused(
+    asked: list[str], dtype: str, said: str
+) -> None:
+    config = rods.load_config("rods", "full", [f"model.dtype={dtype}"])
+    with pytest.raises(ConfigError, match=said):
+        for_engine(given_to(config, "out", 1, 8), asked)

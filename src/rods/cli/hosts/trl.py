@@ -64,6 +64,11 @@ def trl(
         return
     if resume and not _saved(folder):
         raise StoreError(f"{folder}: there is no checkpoint to go on from. Leave out --resume.")
+    if not resume and _saved(folder):
+        raise StoreError(
+            f"{folder}: a training has checkpoints there. Add --resume to go on from the last one, "
+            "or choose another --out."
+        )
     with hosted(config, drift) as run:
         try:
             trainer(run, args).train(resume_from_checkpoint=resume or None)

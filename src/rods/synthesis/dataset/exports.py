@@ -51,7 +51,8 @@ def export(
         split: What verl rows call themselves.
 
     Raises:
-        StoreError: the path exists with other content, or cannot be written.
+        StoreError: the path exists with other content, cannot be written, or its ending says JSON
+            lines where the format is Parquet, or Parquet where it is not.
         TaskError: the format cannot say one of the tasks.
         ConfigError: there is no such dialect.
         PrerequisiteError: pyarrow is not installed.
@@ -74,6 +75,7 @@ def export(
         else:
             known = ", ".join(formats(environment))
             raise StoreError(f"there is no format {form!r}; known: {known}.")
+        _require_ending(part, path)
         if not path.exists():
             part.replace(path)
         elif not _same(part, path):
@@ -84,6 +86,17 @@ def export(
         raise StoreError(f"{path}: cannot be written: {error}.") from error
     finally:
         _remove(part)
+
+
+def _require_ending(part: Path, path: Path) -> None:
+    """Whoever reads it goes by the ending; raises `StoreError` where it says another form."""
+    if part.is_dir() or path.suffix not in (".parquet", ".json", ".jsonl"):
+        return
+    with part.open("rb") as file:
+        table = file.read(4) == b"PAR1"
+    if table != (path.suffix == ".parquet"):
+        form, ending = ("Parquet", ".parquet") if table else ("JSON lines", ".jsonl")
+        raise StoreError(f"{path}: this format is {form}. Let the name end in {ending}.")
 
 
 def _write_either(path: Path, ending: str, rows: Sequence[Mapping[str, Any]]) -> None:

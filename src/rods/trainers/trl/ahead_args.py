@@ -14,7 +14,7 @@ from typing import Any
 
 from rods.config import RunConfig
 from rods.errors import ConfigError, PrerequisiteError
-from rods.trainers.trl.args import Parts, agree, common_args, refuse, sampled
+from rods.trainers.trl.args import Parts, agree, common_args, made, refuse, sampled
 from rods.trainers.trl.shared import trl_module
 
 MODULE = "trl.experimental.async_grpo"
@@ -30,8 +30,8 @@ def async_grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         others: arguments of `AsyncGRPOConfig`, which win.
 
     Raises:
-        ConfigError: TRL has no such thing as a setting asks for, nothing says how long to train,
-            or an update cannot be parted evenly.
+        ConfigError: TRL has no such thing as a setting or an argument asks for, nothing says how
+            long to train, or an update cannot be parted evenly.
     """
     require_known(config)
     parts = Parts.of(config, others.get("per_device_train_batch_size", config.rollout.k))
@@ -42,7 +42,7 @@ def async_grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         # Forward passes of so many samples each, none of which is too long for TRL.
         "token_budget": 0,
     }
-    return trl_module(MODULE).AsyncGRPOConfig(**{**given, **others})
+    return made(trl_module(MODULE).AsyncGRPOConfig, {**given, **others})
 
 
 def require_known(config: RunConfig) -> None:

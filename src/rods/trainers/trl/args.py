@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from rods.config import RunConfig
 from rods.errors import ConfigError
+from rods.infra.dotted import nearest
 from rods.settings.unread import unread_by_hosts
 from rods.trainers.loading import pick_device, uses_bfloat16
 
@@ -43,8 +44,8 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         others: arguments of `GRPOConfig`, which win.
 
     Raises:
-        ConfigError: TRL has no such thing as a setting asks for, nothing says how long to train,
-            or the processes cannot share a batch evenly.
+        ConfigError: TRL has no such thing as a setting or an argument asks for, nothing says how
+            long to train, or the processes cannot share a batch evenly.
     """
     require_known(config)
     train, rollout = config.train, config.rollout
@@ -63,7 +64,16 @@ def grpo_args(config: RunConfig, output_dir: str, **others: Any) -> Any:
         "disable_dropout": True,
         "shuffle_dataset": False,
     }
-    return importlib.import_module("trl").GRPOConfig(**{**given, **others})
+    return made(importlib.import_module("trl").GRPOConfig, {**given, **others})
+
+
+def made(kind: Any, arguments: Mapping[str, Any]) -> Any:
+    """Arguments of one of TRL's trainers; raises `ConfigError` where TRL has no such one."""
+    known = [field.name for field in fields(kind) if field.init]
+    for name in arguments:
+        if name not in known:
+            raise ConfigError(f"{kind.__name__} has no argument {name!r}.{nearest(name, known)}")
+    return kind(**arguments)
 
 
 class Parts(NamedTuple):

@@ -20,6 +20,7 @@ from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 from rods.trainers.loading import BUNDLED
 from rods.trainers.verl.checks import require_accepted, require_known, require_same
+from rods.trainers.verl.megatron import for_engine
 from rods.trainers.verl.modes import of_schedule
 from rods.trainers.verl.rows import AGENT, ESTIMATOR
 
@@ -67,7 +68,8 @@ def compose(
     except ImportError as error:
         raise PrerequisiteError(f"`rods verl` needs verl: {install_line('verl')}.") from error
     errors: Any = importlib.import_module("hydra.errors")
-    given = [f"{k}={_word(v)}" for k, v in given_to(config, folder, nodes, gpus).items()]
+    table = for_engine(given_to(config, folder, nodes, gpus), asked)
+    given = [f"{k}={_word(v)}" for k, v in table.items()]
     defaults = str(Path(verl.__file__).parent / "trainer" / "config")
     try:
         with hydra.initialize_config_dir(defaults, version_base=None):
@@ -80,7 +82,7 @@ def compose(
     settings = config.model_dump_json().replace("$", "\\u0024")
     cfg.rods = {**ours, "settings": settings, "drift": drift}
     omegaconf.set_struct(cfg, True)
-    require_same(config, given_to(config, folder, nodes, gpus), cfg)
+    require_same(config, table, cfg)
     require_accepted(cfg, errors.HydraException)
     return cfg
 
