@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 import sys
 import threading
 import time
@@ -278,3 +279,21 @@ def test_without_a_cluster_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "ray", Absent())
     with pytest.raises(ConfigError, match=r"ray\.address = 'auto': no Ray .* `ray start --head`"):
         Cluster.at("auto")
+
+
+def test_an_address_where_nothing_answers_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself would try for minutes."""
+
+    class Patient:
+        def is_initialized(self) -> bool:
+            return False
+
+        def init(self, *_: object, **__: object) -> None:
+            raise AssertionError("Ray was asked")
+
+    monkeypatch.setitem(sys.modules, "ray", Patient())
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"127.0.0.1:{found.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=rf"'{address}': no Ray was found there"):
+            Cluster.at(address)

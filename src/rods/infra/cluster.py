@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,13 @@ from rods.infra.install import install_line
 
 class ActorLost(RodsError):
     """An actor died, or gave no answer in time and was ended; its machine may be gone."""
+
+
+def _require_listening(address: str) -> None:
+    """Raises `OSError` where nothing answers at HOST:PORT: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and "://" not in host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 class Cluster:
@@ -49,12 +57,14 @@ class Cluster:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         if not ray.is_initialized():
             try:
+                _require_listening(address)
                 ray.init(address, logging_level=logging.WARNING, include_dashboard=None)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except (OSError, RuntimeError, ValueError) as error:
                 raise ConfigError(
                     f"ray.address = {address!r}: no Ray was found there ({error}). Start one with "
                     "`ray start --head` (and `ray start --address HOST:PORT` on the other "
-                    "machines), or try it on this machine alone with ray.address = 'local'."
+                    "machines), or try it on this machine alone with ray.address = 'local'. One "
+                    "that asks for a token wants RAY_AUTH_MODE=token here."
                 ) from error
         return cls(ray)
 
