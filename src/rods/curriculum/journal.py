@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 from rods.infra.database import Database, Kept, Row
 
-LAYOUT = 2
+LAYOUT = 3
 """Version of the tables below."""
 
 SCHEMA = (
@@ -24,14 +24,13 @@ SCHEMA = (
     """CREATE TABLE tasks(seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body TEXT,
         category TEXT NOT NULL, generated INTEGER NOT NULL, status TEXT NOT NULL,
         reason TEXT NOT NULL DEFAULT '', made INTEGER, request TEXT, distance REAL,
-        entered INTEGER, visits INTEGER NOT NULL DEFAULT 0, judged INTEGER, phi REAL)""",
+        entered INTEGER)""",
     "CREATE INDEX tasks_status ON tasks(generated, status, seq)",
     """CREATE TABLE visits(task_id TEXT, epoch INTEGER, step INTEGER, version INTEGER, rbar REAL,
         variance REAL, low REAL, high REAL, n_valid INTEGER, k INTEGER, region TEXT,
         PRIMARY KEY(task_id, epoch)) WITHOUT ROWID""",
     """CREATE TABLE draws(epoch INTEGER, position INTEGER, task_id TEXT NOT NULL,
         status TEXT NOT NULL, PRIMARY KEY(epoch, position), UNIQUE(epoch, task_id))""",
-    "CREATE INDEX draws_status ON draws(epoch, status)",
     """CREATE TABLE epochs(epoch INTEGER PRIMARY KEY, first_step INTEGER, originals INTEGER,
         active INTEGER, pending INTEGER, injected INTEGER, deferred INTEGER, draws INTEGER,
         mark INTEGER)""",

@@ -316,7 +316,7 @@ def _setup(options: EngineOptions, processes: int) -> Setup:
     return Setup(
         architecture=base_of(options.model).config,
         stop_ids=frozenset(options.template.stop_ids),
-        rows=rollout.in_flight,
+        rows=min(rollout.in_flight, -(-rollout.in_flight // processes) + 2 * UNEVEN),
         max_context=rollout.context_tokens,
         cache_bytes=None if options.cache is None else options.cache // processes,
         decode=options.template.raw_decode,
