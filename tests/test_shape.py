@@ -21,6 +21,7 @@ import rods
 SOURCE = Path(__file__).parents[1] / "src" / "rods"
 FILES = sorted(SOURCE.rglob("*.py"))
 FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, LOOP_LINES, MODULES = 450, 150, 80, 250, 20
+ADAPTER_LINES = 300
 
 ROWS: list[set[str]] = [
     {"errors", "types", "infra", "config", "settings", "registry"},
@@ -254,3 +255,12 @@ def test_import_is_light() -> None:
         "assert 'torch' not in sys.modules, 'synthesis needs none'"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("host", ["trl", "verl"])
+def test_adapters_are_under_300_lines_a_file(host: str) -> None:
+    lines = {
+        path.name: len(path.read_text().splitlines())
+        for path in (SOURCE / "trainers" / host).glob("*.py")
+    }
+    assert lines and {name: n for name, n in lines.items() if n >= ADAPTER_LINES} == {}
