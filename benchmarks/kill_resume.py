@@ -110,10 +110,10 @@ def logged(path: Path, kind: str) -> list[dict[str, Any]]:
 
 
 def pool(path: Path) -> list[tuple[Any, ...]]:
-    """Every task of the buffer with its state."""
+    """Every task of the buffer with its state, and every judgement."""
     with sqlite3.connect(path / "buffer.sqlite") as connection:
-        columns = [row[1] for row in connection.execute("PRAGMA table_info(tasks)")]
-        return sorted(connection.execute(f"SELECT {', '.join(columns)} FROM tasks"), key=repr)
+        rows = [connection.execute(f"SELECT * FROM {table}") for table in ("tasks", "visits")]
+        return sorted((row for table in rows for row in table), key=repr)
 
 
 if __name__ == "__main__":

@@ -382,6 +382,12 @@ class Machine(RuleBasedStateMachine):
             "GROUP BY task_id HAVING COUNT(*) >= 3 AND MAX(rbar) = 0"
         )
         assert set(self.buffer.visits.never_solved) == {task_id for (task_id,) in barren}
+        for task_id, generated, status, judged in rows(
+            "SELECT id, generated, status, (SELECT COUNT(*) FROM visits WHERE task_id = id) "
+            "FROM tasks"
+        ):
+            assert self.buffer.visits.count(task_id) == judged
+            assert self.buffer.pool.status(task_id) == (status if generated else None)
         for epoch, first_step in rows("SELECT epoch, first_step FROM epochs"):
             assert self.buffer.first_step(epoch) == first_step
 

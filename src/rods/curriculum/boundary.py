@@ -108,23 +108,25 @@ def judge_values(
     Raises:
         RewardError: a value lies outside [0, 1].
     """
-    wrong = [v for v in values if v is not None and not -EDGE <= v <= 1 + EDGE]
+    given = [v for v in values if v is not None]
+    wrong = [v for v in given if not -EDGE <= v <= 1 + EDGE]
     if wrong:
         raise RewardError(
             f"task {task.id}: the boundary needs rewards in [0, 1], got {wrong[0]}. Use such a "
             "reward in stages without `expand`, or set boundary.signal = 'binary'."
         )
-    valid = [min(1.0, max(0.0, v)) for v in values if v is not None]
-    if not valid or len(valid) < settings.min_valid * len(values) - EDGE:
+    valid = [0.0 if v < 0.0 else 1.0 if v > 1.0 else v for v in given]
+    n = len(valid)
+    if not n or n < settings.min_valid * len(values) - EDGE:
         return None
-    rbar = statistics.fmean(valid)
+    rbar = math.fsum(valid) / n
     return Judgement(
         task_id=task.id,
         category=task.category,
         rbar=rbar,
-        variance=statistics.fmean([(v - rbar) ** 2 for v in valid]),
-        interval=wilson(rbar, len(valid)),
-        n_valid=len(valid),
+        variance=math.fsum([(v - rbar) ** 2 for v in valid]) / n,
+        interval=wilson(rbar, n),
+        n_valid=n,
         k=len(values),
         region=region_of(rbar, settings),
         policy_version=version,

@@ -49,11 +49,11 @@ class Draws:
 
     def lay_out(self, epoch: int, task_ids: Iterable[str]) -> None:
         """All tasks of an epoch, in the order in which they will be drawn."""
-        self._db.run_many(
-            "INSERT INTO draws VALUES (?, ?, ?, 'due')",
-            [(epoch, position, task_id) for position, task_id in enumerate(task_ids)],
-        )
-        self._look()
+        first = next((e for e in self._epochs if self.open(e)), epoch)
+        rows = [(epoch, position, task_id) for position, task_id in enumerate(task_ids)]
+        self._db.run_many("INSERT INTO draws VALUES (?, ?, ?, 'due')", rows)
+        self._open = range(first, epoch + 1)
+        self._tallies[epoch] = Counter(due=len(rows))
 
     def _look(self) -> None:
         sql = "SELECT MIN(epoch), MAX(epoch) FROM draws WHERE status IN ('due', 'leased')"

@@ -408,7 +408,6 @@ class OnlineCurriculum:
     def log_row(self, judgement: Judgement) -> dict[str, Json]:
         """A judgement that was observed, as a row of the step's record."""
         task = self.buffer.pool.task(judgement.task_id)
-        _, _, visits = self.buffer.pool.standing(judgement.task_id)
         low, high = judgement.interval
         return {
             "task_id": judgement.task_id,
@@ -422,7 +421,7 @@ class OnlineCurriculum:
             "k": judgement.k,
             "region": judgement.region,
             "policy_version": judgement.policy_version,
-            "first_visit": visits == 1,
+            "first_visit": self.buffer.visits.count(judgement.task_id) == 1,
         }
 
 

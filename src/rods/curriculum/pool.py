@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from rods.curriculum.journal import Journal
 from rods.errors import StoreError, TaskError
@@ -38,8 +38,15 @@ class Pool:
         """`journal`: is told of what comes and goes."""
         self._db, self._journal = db, journal
         self._tasks: dict[str, Task] = {}
+        self._originals: set[str] = set()
+        self._variants = Kept(db, self._read_variants)
+        """Status of each variant, read once and kept up: a step asks for each of its tasks."""
         self._by_status = Kept(db, self._read_by_status)
         """Tasks by `generated`, status and reason, counted once and kept up."""
+
+    def _read_variants(self) -> dict[str, str]:
+        rows = self._db.rows("SELECT id, status FROM tasks WHERE generated = 1")
+        return {str(task_id): str(status) for task_id, status in rows}
 
     def _read_by_status(self) -> Counter[tuple[bool, str, str]]:
         rows = self._db.rows(
@@ -80,6 +87,7 @@ class Pool:
                 [(t.id, t.category) for t in tasks],
             )
             by_status[False, "active", ""] += 0 if known else len(tasks)
+        self._originals = set(ids)
         self._tasks.update((t.id, t) for t in tasks)
 
     def offer(self, task: Task, epoch_made: int, request: str, distance: float = 0.0) -> bool:
@@ -97,7 +105,7 @@ class Pool:
             )
         body = json.dumps(task.to_json(), ensure_ascii=False)
         row = (task.id, body, task.category, epoch_made, request, distance)
-        by_status = self._by_status.get()
+        by_status, variants = self._by_status.get(), self._variants.get()
         with self._db.atomic():
             added = self._db.run(
                 "INSERT OR IGNORE INTO tasks(id, body, category, generated, status, made, "
@@ -105,6 +113,8 @@ class Pool:
                 row,
             )
         by_status[True, "pending", ""] += added
+        if added:
+            variants[task.id] = "pending"
         return added > 0
 
     def task(self, task_id: str) -> Task:
@@ -155,8 +165,9 @@ class Pool:
         """Active variants that were not judged for so many epochs before this one."""
         return _ids(
             self._db.rows(
-                "SELECT id FROM tasks WHERE generated = 1 AND status = 'active' "
-                "AND ? - 1 - MAX(COALESCE(judged, -1), entered - 1) >= ?",
+                "SELECT id FROM tasks WHERE generated = 1 AND status = 'active' AND ? - 1 - MAX("
+                "COALESCE((SELECT MAX(epoch) FROM visits WHERE task_id = id), -1), entered - 1) "
+                ">= ?",
                 (epoch, epochs),
             )
         )
@@ -173,8 +184,10 @@ class Pool:
         """Active variants of the lowest phi; never judged ones go last, the oldest first."""
         return _ids(
             self._db.rows(
-                "SELECT id FROM tasks WHERE generated = 1 AND status = 'active' "
-                "ORDER BY phi IS NULL, phi, seq LIMIT MAX(0, ?)",
+                "SELECT id, (SELECT rbar * (1 - rbar) FROM visits WHERE task_id = id "
+                "ORDER BY epoch DESC LIMIT 1) AS quarter_phi FROM tasks "
+                "WHERE generated = 1 AND status = 'active' "
+                "ORDER BY quarter_phi IS NULL, quarter_phi, seq LIMIT MAX(0, ?)",
                 (most,),
             )
         )
@@ -192,7 +205,7 @@ class Pool:
 
     def _move(self, task_id: str, status: str, reason: str = "") -> None:
         """A variant stands elsewhere."""
-        by_status = self._by_status.get()
+        by_status, variants = self._by_status.get(), self._variants.get()
         ((before, why),) = self._db.rows(
             "SELECT status, reason FROM tasks WHERE id = ?", (task_id,)
         )
@@ -200,25 +213,18 @@ class Pool:
         self._db.run(sql, (status, reason, task_id))
         by_status[True, str(before), str(why)] -= 1
         by_status[True, status, reason] += 1
+        variants[task_id] = status
 
-    def visited(self, task_id: str, epoch: int, phi: float) -> None:
-        """A task was judged."""
-        self._db.run(
-            "UPDATE tasks SET visits = visits + 1, judged = ?, phi = ? WHERE id = ?",
-            (epoch, phi, task_id),
-        )
-
-    def standing(self, task_id: str) -> tuple[bool, str, int]:
-        """Whether a task is a variant, its status, and how often it was judged.
+    def status(self, task_id: str) -> str | None:
+        """Where a variant stands; None: it is an original task.
 
         Raises:
             TaskError: there is no such task.
         """
-        rows = self._db.rows("SELECT generated, status, visits FROM tasks WHERE id = ?", (task_id,))
-        if not rows:
+        status = self._variants.get().get(task_id)
+        if status is None and task_id not in self._originals:
             raise TaskError(f"task {task_id} was judged but is not in the replay buffer.")
-        generated, status, visits = cast("tuple[int, str, int]", rows[0])
-        return bool(generated), status, visits
+        return status
 
 
 def _ids(rows: Sequence[Row], categories: Collection[Cell] = ()) -> list[str]:

@@ -263,11 +263,10 @@ class ReplayBuffer:
         """
         j = judgement
         with self._db.atomic():
-            generated, status, visits = self.pool.standing(j.task_id)
-            if not self.visits.add(j, epoch, new_original=not (generated or visits)):
+            status = self.pool.status(j.task_id)
+            if not self.visits.add(j, epoch, original=status is None) or status is None:
                 return None
-            self.pool.visited(j.task_id, epoch, j.phi)
-            return self._move(j, epoch, status, first=not visits) if generated else None
+            return self._move(j, epoch, status, first=self.visits.count(j.task_id) == 1)
 
     def _move(self, j: Judgement, epoch: int, status: str, first: bool) -> str | None:
         if status == "active":

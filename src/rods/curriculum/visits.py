@@ -8,10 +8,12 @@ Owns their rows in the replay buffer's file. It never decides what follows from 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import cast
 
 from rods.curriculum.boundary import Judgement, Region
+from rods.curriculum.journal import by_name
 from rods.infra.database import Cell, Database, Kept, Row
 
 SUSPECT = 3
@@ -26,23 +28,25 @@ class Visits:
     def __init__(self, db: Database) -> None:
         """`db`: has the tables of `journal.SCHEMA`."""
         self._db = db
+        self._counts = Kept(db, self._read_counts)
         self._barren = Kept(db, self._read_barren)
         self._suspects = Kept(db, self._read_suspects)
 
-    def add(self, judgement: Judgement, epoch: int, *, new_original: bool = False) -> bool:
+    def add(self, judgement: Judgement, epoch: int, *, original: bool = False) -> bool:
         """Keep a judgement; False: the task was judged in this epoch already.
 
         Args:
             judgement: what a group showed.
             epoch: the one that drew the task.
-            new_original: it is an original task that was never judged before.
+            original: it is an original task.
         """
-        barren, suspects = self._barren.get(), self._suspects.get()
+        counts, barren, suspects = self._counts.get(), self._barren.get(), self._suspects.get()
         sql = f"INSERT OR IGNORE INTO visits({_COLUMNS}, epoch) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
         if not self._db.run(sql, (*_row(judgement), epoch)):
             return False
         task_id, rbar = judgement.task_id, judgement.rbar
-        if new_original:
+        counts[task_id] += 1
+        if original and counts[task_id] == 1:
             barren[task_id] = (0, rbar)
         if task_id in barren:
             visits, best = barren[task_id]
@@ -54,6 +58,14 @@ class Visits:
             else:
                 suspects.discard(task_id)
         return True
+
+    def count(self, task_id: str) -> int:
+        """How often a task was judged."""
+        return self._counts.get()[task_id]
+
+    def _read_counts(self) -> Counter[str]:
+        sql = "SELECT task_id, COUNT(*) FROM visits GROUP BY task_id"
+        return Counter(by_name(self._db.rows(sql)))
 
     def _read_barren(self) -> dict[str, tuple[int, float]]:
         """Visits of each original task that earned nothing yet, and the best mean of its rewards.

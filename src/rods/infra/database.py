@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds to wait for another process's transaction, where two share a file."""
+CACHE = 32 << 10
+"""KiB of pages that a connection keeps in memory at most: a pool of 100,000 tasks fits."""
 
 
 class Database:
@@ -68,6 +70,7 @@ class Database:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA cache_size=-{CACHE}")
         connection.execute("BEGIN IMMEDIATE")
         (found,) = connection.execute("PRAGMA user_version").fetchone()
         (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
