@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 
 from rods.infra.database import Database, Kept, Row
 
-LAYOUT = 3
+LAYOUT = 2
 """Version of the tables below."""
 
 SCHEMA = (
