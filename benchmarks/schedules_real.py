@@ -2,28 +2,36 @@
 
 The same policy plays the same BFCL tasks under each schedule on the clock of the wall; each call of
 a tool sleeps for a log-normal time (50 ms at the median, 2 s at the 99th percentile) in the world's
-own thread. Engine and update share the machine's cores: only waiting for tools can be overlapped.
+own thread. Engine and update share the machine's cores, one thread each: where they do not get one
+each, only waiting for tools can be overlapped. Conversations are cut to their first turns, and each
+update plays the same tasks, so that the synchronous schedule ends. What was measured is appended to
+a file and not measured again: the same command goes on where it was stopped.
 `benchmarks/schedules.py` has the schedules alone, without what Python and the model cost.
 
-    python benchmarks/schedules_real.py --episodes 64 --updates 3
+    python benchmarks/schedules_real.py --episodes 64 256 --out schedules.jsonl
+    python benchmarks/schedules_real.py --episodes 1024 --modes asynchronous pipelined \\
+        --out schedules.jsonl
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import math
+import os
 import random
 import statistics
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rods.assemble.engines import engine_of, template_of
-from rods.config import RunConfig, load_config, with_overrides
+from rods.config import RunConfig, load_config
 from rods.dialects import get_dialect
 from rods.engines.threads import set_threads
 from rods.env import Environment, World
@@ -60,7 +68,7 @@ class SlowEnvironment(Environment):
             random.Random(3),
             threading.Lock(),
         )
-        self.slept = 0.0
+        self.calls, self.slept = 0, 0.0
 
     def open(self, task: Task) -> World:
         return SlowWorld(self, self._inner.open(task))
@@ -68,7 +76,7 @@ class SlowEnvironment(Environment):
     def wait(self) -> None:
         with self._lock:
             seconds = self._rng.lognormvariate(math.log(MEDIAN), SPREAD)
-            self.slept += seconds
+            self.calls, self.slept = self.calls + 1, self.slept + seconds
         time.sleep(seconds)
 
 
@@ -105,8 +113,15 @@ class Source:
         return None
 
 
-async def run(config: RunConfig, mode: str, updates: int) -> tuple[list[float], list[float], float]:
-    """Seconds of each update all told, of the updates alone, and those that tools took in all."""
+def tasks_of(config: RunConfig, turns: int) -> list[Task]:
+    """Those of an update, cut to their first turns."""
+    pool = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
+    chosen = random.Random(0).sample(pool, min(len(pool), config.rollout.tasks_per_step))
+    return [replace(task, turns=task.turns[:turns]) for task in chosen]
+
+
+async def run(config: RunConfig, updates: int, turns: int) -> list[dict[str, float]]:
+    """What each update took, the first one included."""
     model, tokenizer = load_model(config.model)
     template = template_of(model, tokenizer)
     trainer = LocalTrainer(
@@ -115,61 +130,107 @@ async def run(config: RunConfig, mode: str, updates: int) -> tuple[list[float], 
     engine = engine_of(config, trainer.model, template)
     await engine.start()
     await engine.sync(trainer.weights(), 0)
-    tasks = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
-    environment, source = SlowEnvironment(), Source(random.Random(0).sample(tasks, 64))
+    environment, source = SlowEnvironment(), Source(tasks_of(config, turns))
     rollout = config.rollout
     context = RolloutContext(
         environment, engine, get_dialect(config.model.dialect), template, rollout, 0, 1.0,
-        lockstep=Lockstep() if mode == "synchronous" else None,
+        lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
     )  # fmt: skip
     schedule = Schedule[list[Score]](source, Player(context, K, 10**6), plan_of(config))
-    periods: list[float] = []
-    works: list[float] = []
-    for _ in range(1 + updates):
-        started = time.perf_counter()
+    rows: list[dict[str, float]] = []
+    for _ in range(updates):
+        started, busy = time.perf_counter(), time.process_time()
+        calls, slept = environment.calls, environment.slept
         batch = await schedule.batch()
         assert batch is not None
         groups, scores = [p.group for p in batch.played], [p.scores for p in batch.played]
-        works.append((await schedule.update(
+        report = await schedule.update(
             lambda groups=groups, scores=scores: trainer.update(groups, scores),
             lambda: engine.sync(trainer.weights(), trainer.version),
-        )).seconds)  # fmt: skip
-        periods.append(time.perf_counter() - started)
+        )
+        played = [t for group in groups for t in group.trajectories]
+        rows.append({
+            "seconds": time.perf_counter() - started,
+            "update": report.seconds,
+            "processor": time.process_time() - busy,
+            "calls": environment.calls - calls,
+            "slept": environment.slept - slept,
+            "tokens": sum(t.ledger.generated for t in played),
+            "invalid": sum(not t.valid for t in played),
+            "load": os.getloadavg()[0],
+        })  # fmt: skip
+        print(f"{rollout.schedule}: {json.dumps(rows[-1])}", flush=True)
     await schedule.close()
     await engine.close()
-    return periods[1:], works[1:], environment.slept
+    return rows
+
+
+def measured(episodes: int, mode: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One size and schedule."""
+    config = load_config("rods", "quick", [
+        f"rollout.k={K}", f"rollout.tasks_per_step={episodes // K}",
+        f"rollout.concurrency={episodes}", f"rollout.schedule={mode}", "train.lr=1e-9",
+        "rollout.max_invalid=1.0",
+    ])  # fmt: skip
+    first = mode != "synchronous"  # it overlaps nothing: its first update is like any other
+    rows = asyncio.run(run(config, 1 + first * options.updates, options.turns))
+    return {
+        "episodes": episodes, "mode": mode, "turns": options.turns, "warm_up": first, "rows": rows
+    }  # fmt: skip
+
+
+def table(rows: Sequence[dict[str, Any]]) -> None:
+    """Print the means of each size and schedule, and their ratios.
+
+    Means, as a pipeline has one update ready early and the next one late.
+    """
+    seconds: dict[tuple[int, str], float] = {}
+    print("episodes  schedule      s an update  the update  tools  processor  calls  tokens  load")
+    for row in sorted(rows, key=lambda r: (r["episodes"], MODES.index(r["mode"]))):
+        taken = row["rows"][row["warm_up"] :]
+        mean = {k: statistics.fmean(r[k] for r in taken) for k in taken[0]}
+        seconds[row["episodes"], row["mode"]] = mean["seconds"]
+        print(
+            f"{row['episodes']:8}  {row['mode']:13} {mean['seconds']:11.1f} "
+            f"{mean['update']:11.1f} {mean['slept']:6.0f} {mean['processor']:10.1f} "
+            f"{mean['calls']:6.0f} {mean['tokens']:7.0f} {mean['load']:5.1f}"
+        )
+    for (episodes, mode), slow in seconds.items():
+        quick = MODES[MODES.index(mode) + 1] if mode != MODES[-1] else ""
+        if (episodes, quick) in seconds:
+            ratio = slow / seconds[episodes, quick]
+            print(f"{episodes} episodes, {quick}: {ratio:.2f} times {mode}")
 
 
 def main() -> None:
-    """Parse, run, print."""
+    """Parse, run what is missing, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=64)
-    parser.add_argument("--updates", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--modes", nargs="*", default=MODES)
+    parser.add_argument("--episodes", type=int, nargs="*", default=[64])
+    parser.add_argument("--modes", nargs="*", choices=MODES, default=MODES)
+    parser.add_argument(
+        "--updates",
+        type=int,
+        default=2,
+        help="measured, after a first one; of the synchronous schedule the first alone",
+    )
+    parser.add_argument("--turns", type=int, default=8, help="of each conversation")
+    parser.add_argument("--out", type=Path, help="a line for each size and schedule")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    base = load_config("rods", "quick", [
-        f"rollout.k={K}", f"rollout.tasks_per_step={options.episodes // K}",
-        f"rollout.concurrency={2 * options.episodes}", "train.lr=1e-9", "rollout.max_invalid=1.0",
-    ])  # fmt: skip
     set_threads(1)
-    found: dict[str, list[float]] = {mode: [] for mode in options.modes}
-    for _ in range(options.rounds):
+    rows: list[dict[str, Any]] = []
+    if options.out and options.out.exists():
+        rows = [r for r in map(json.loads, options.out.read_text().splitlines())
+                if r["turns"] == options.turns]  # fmt: skip
+    for episodes in options.episodes:
         for mode in options.modes:
-            config = with_overrides(base, [f"rollout.schedule={mode}"])
-            updates = 1 if mode == "synchronous" else options.updates
-            periods, works, slept = asyncio.run(run(config, mode, updates))
-            found[mode] += periods
-            print(
-                f"{mode:13} {options.episodes} episodes: seconds an update "
-                f"{' '.join(f'{p:.1f}' for p in periods)}; the update itself "
-                f"{' '.join(f'{w:.1f}' for w in works)}; tools {slept:.0f} s in all",
-                flush=True,
-            )
-    medians = {mode: statistics.median(p) for mode, p in found.items()}
-    for slow, quick in zip(options.modes, options.modes[1:], strict=False):
-        print(f"{quick}: {medians[slow] / medians[quick]:.2f} times {slow}")
+            if any((r["episodes"], r["mode"]) == (episodes, mode) for r in rows):
+                continue
+            rows.append(measured(episodes, mode, options))
+            if options.out:
+                with options.out.open("a") as out:
+                    out.write(json.dumps(rows[-1]) + "\n")
+    table(rows)
 
 
 if __name__ == "__main__":
