@@ -83,6 +83,22 @@ def test_a_run_starts_its_server_uses_its_routes_and_ends_it(command: str, tmp_p
     assert not made._folder.exists()
 
 
+@pytest.mark.parametrize("sleep", [False, True])
+def test_the_device_is_free_before_a_server_wakes(
+    command: str, monkeypatch: pytest.MonkeyPatch, sleep: bool
+) -> None:
+    made, did = engine(command, sleep=sleep), list[str]()
+
+    async def control(route: str) -> None:
+        did.append(route)
+
+    made._connection = SimpleNamespace(control=control)  # type: ignore[assignment]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: did.append("freed"))
+    asyncio.run(made.wake())
+    assert did == (["freed", "wake_up"] if sleep else [])
+
+
 def test_a_server_ends_with_its_run_however_that_ends(command: str) -> None:
     """The kernel closes the pipe of a run that was killed; test_leash.py kills one."""
     made = engine(command)

@@ -114,8 +114,10 @@ class VllmEngine(OpenAIEngine):
             await self.connection.control("sleep", {"level": 1, "mode": "wait"})
 
     async def wake(self) -> None:
-        """Take it again."""
+        """Take it again, and what updates left reserved of the device before."""
         if self.settings.vllm.sleep:
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
             await self.connection.control("wake_up")
 
     async def close(self) -> None:
