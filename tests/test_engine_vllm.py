@@ -17,7 +17,7 @@ from policy_server import TEMPLATE, Scripted, serving
 from rods.config import parse_config
 from rods.engines.connection import Connection
 from rods.engines.options import EngineOptions
-from rods.engines.vllm import HOST, Transfer, VllmEngine, make_vllm
+from rods.engines.vllm import HOST, LORA, ROUTES, TRANSFER, Transfer, VllmEngine, make_vllm
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.trainers.checkpoint import ModelWeights
 from test_engine_openai import SomeAdapters
@@ -33,11 +33,13 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def engine(command: str, rank: int = 4, device: str = "cuda:0", **settings: Any) -> VllmEngine:
+def engine(
+    command: str, rank: int = 4, device: str = "cuda:0", way: str = "", **settings: Any
+) -> VllmEngine:
     vllm = {"command": command, **settings}
     config = parse_config(
         {
-            "engine": {"name": "vllm", "vllm": vllm},
+            "engine": {"name": "vllm", "weights": way, "vllm": vllm},
             "model": {"lora_rank": rank},
             "rollout": {"context_tokens": 512, "concurrency": 9},
         },
@@ -130,6 +132,16 @@ def test_a_server_that_does_not_start_says_its_last_words(command: str, tmp_path
     made = engine(str(tmp_path / "none"))
     with pytest.raises(PrerequisiteError, match=r"engine\.vllm\.command.*Install vLLM"):
         asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("way", "allowed"), [("lora", LORA), ("transfer", TRANSFER), ("fixed", {})]
+)
+def test_a_server_is_allowed_what_its_way_needs(
+    command: str, way: str, allowed: dict[str, str]
+) -> None:
+    assert engine(command, way=way)._allowed == allowed
+    assert engine(command, way=way, sleep=True)._allowed == allowed | ROUTES
 
 
 def test_what_cannot_be_handed_over_is_said_before_anything_starts(command: str) -> None:

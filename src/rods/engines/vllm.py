@@ -84,7 +84,7 @@ class VllmEngine(OpenAIEngine):
             settings.model_copy(update=update), options.template, config.rollout, options.half
         )
         self._command = _command(options, way, self._port)
-        self._allowed = {**(LORA if way == "lora" else TRANSFER)}
+        self._allowed = {"lora": LORA, "transfer": TRANSFER}.get(way, {}).copy()
         self._allowed |= ROUTES if settings.vllm.sleep else {}
         self._process: asyncio.subprocess.Process | None = None
 
