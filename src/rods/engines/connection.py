@@ -94,6 +94,19 @@ class Connection:
             )
         return rows
 
+    async def workers(self) -> int:
+        """How many processes of a vLLM hold its model.
+
+        Raises:
+            PolicyError: it does not say.
+        """
+        route = "get_world_size"
+        answer = await self._told(self._api.get(f"{self._root}/{route}", cast_to=object), route)
+        found = cast("dict[str, Any]", answer).get("world_size") if isinstance(answer, dict) else 0
+        if not isinstance(found, int) or found < 1:
+            raise PolicyError(f"engine {self.url}: /{route} names no number: {_short(answer)}.")
+        return found
+
     async def complete(self, body: Mapping[str, Any], session: str) -> Mapping[str, Any]:
         """The first choice of a completion, with the server's own fields.
 
