@@ -9,6 +9,7 @@ from fake_tokenizer import FakeTokenizer
 from rods.assemble import total_steps, train
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, StageSettings
+from rods.errors import PolicyError
 from rods.report.live import TrainDisplay
 from rods.store import RunDirectory, new_run_dir
 from rods.task import Task, Turn
@@ -80,3 +81,22 @@ def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):
     monkeypatch.setattr(TrainDisplay, "step", lambda self, _: shown.append(self._buffer()))
     train(RunConfig(), resume=run.path)
     assert shown == ["7 active (3 variants), 5 injected, 0 retired"]
+
+
+@pytest.mark.parametrize("updates", [0, 1])
+def test_an_engine_that_dies_at_a_hand_over_takes_no_updates_along(tmp_path, monkeypatch, updates):
+    run = RunDirectory.create(new_run_dir(tmp_path, "run"), RunConfig(), command=["rods"])
+
+    def dies(*_):
+        with run.checkpoint(0):
+            pass
+        for step in range(updates):
+            run.log({"kind": "step", "step": step + 1})
+        raise PolicyError("engine: it cannot be reached")
+
+    monkeypatch.setattr("rods.assemble.start_run", lambda *_: run)
+    monkeypatch.setattr("rods.assemble.assemble", lambda *_: nullcontext())
+    monkeypatch.setattr("rods.assemble.play", dies)
+    with pytest.raises(PolicyError, match="cannot be reached"):
+        train(RunConfig())
+    assert run.path.exists() == bool(updates)

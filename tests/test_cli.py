@@ -52,11 +52,25 @@ def test_a_model_of_your_own_takes_the_full_setting(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     asked = ["train", "--model", "a/b", "--recipe", "rods", "--dry-run", *words]
-    assert rods(*asked, monkeypatch=monkeypatch) == 0
+    assert rods(*asked, monkeypatch=monkeypatch) == 2, "the settings are printed, but no plan"
     printed = capsys.readouterr()
     shown = json.loads(printed.out)
     assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
     assert "memory was not planned: model 'a/b'" in printed.err
+    assert "A folder with the model's config.json is enough for a plan." in printed.err
+
+
+@pytest.mark.parametrize(("words", "status"), [([], 0), (["--memory", "24"], 2)])
+def test_a_plan_that_was_asked_for_and_cannot_be_made_is_an_error(
+    words: list[str],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    asked = ["train", "--model.name", "a/b", "--dry-run", *words]
+    assert rods(*asked, monkeypatch=monkeypatch) == status
+    assert "memory was not planned: model 'a/b'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

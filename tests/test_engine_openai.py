@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from policy_server import TEMPLATE, Scripted, letters, local, policy_server, rem
 from rods.cli.serve_policy import serve_policy
 from rods.config import parse_config
 from rods.engines import require_trainable
+from rods.engines.connection import Connection
 from rods.engines.hf import HFPolicy
 from rods.engines.openai import OpenAIEngine
 from rods.errors import ConfigError, PolicyError
@@ -407,3 +409,33 @@ def test_training_is_refused_where_nothing_can_be_learned() -> None:
     with pytest.raises(ConfigError, match=r"rollout\.top_p = 0\.9: .*within the nucleus"):
         require(weights="folder", top_p=0.9)  # type: ignore[arg-type]
     require(weights="folder")  # type: ignore[arg-type]
+
+
+def test_a_server_that_hangs_is_asked_once() -> None:
+    asked, gone = list[bytes](), list[bool]()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readline())
+        await reader.read()  # until the client goes away
+        writer.close()
+        await writer.wait_closed()
+        gone.append(True)
+
+    async def go() -> float:
+        server = await asyncio.start_server(hang, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connection = Connection(f"http://127.0.0.1:{port}/v1", seconds=0.3)
+        began = time.monotonic()
+        for ask in (connection.models(), connection.complete({}, "session")):
+            with pytest.raises(PolicyError, match=r"no answer within 0\.3 s\. Raise engine"):
+                await ask
+        seconds = time.monotonic() - began
+        await connection.close()
+        server.close()
+        while len(gone) < len(asked):
+            await asyncio.sleep(0.01)
+        return seconds
+
+    seconds = asyncio.run(go())
+    assert [line.split()[1] for line in asked] == [b"/v1/models", b"/v1/completions"]
+    assert 0.6 <= seconds < 3

@@ -13,11 +13,14 @@ import pytest
 import torch
 
 import fake_vllm
-from policy_server import TEMPLATE, Scripted, serving
+from policy_server import TEMPLATE, Scripted, remote, serving
 from rods.config import parse_config
+from rods.engines import handover as ways
 from rods.engines.connection import Connection
+from rods.engines.handover import Transfer
+from rods.engines.openai import make_openai
 from rods.engines.options import EngineOptions
-from rods.engines.vllm import HOST, Transfer, VllmEngine, make_vllm
+from rods.engines.vllm import HOST, LORA, ROUTES, TRANSFER, VllmEngine, make_vllm
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.trainers.checkpoint import ModelWeights
 from test_engine_openai import SomeAdapters
@@ -33,11 +36,13 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-def engine(command: str, rank: int = 4, device: str = "cuda:0", **settings: Any) -> VllmEngine:
+def engine(
+    command: str, rank: int = 4, device: str = "cuda:0", way: str = "", **settings: Any
+) -> VllmEngine:
     vllm = {"command": command, **settings}
     config = parse_config(
         {
-            "engine": {"name": "vllm", "vllm": vllm},
+            "engine": {"name": "vllm", "weights": way, "vllm": vllm},
             "model": {"lora_rank": rank},
             "rollout": {"context_tokens": 512, "concurrency": 9},
         },
@@ -83,6 +88,22 @@ def test_a_run_starts_its_server_uses_its_routes_and_ends_it(command: str, tmp_p
     assert not made._folder.exists()
 
 
+@pytest.mark.parametrize("sleep", [False, True])
+def test_the_device_is_free_before_a_server_wakes(
+    command: str, monkeypatch: pytest.MonkeyPatch, sleep: bool
+) -> None:
+    made, did = engine(command, sleep=sleep), list[str]()
+
+    async def control(route: str) -> None:
+        did.append(route)
+
+    made._connection = SimpleNamespace(control=control)  # type: ignore[assignment]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: did.append("freed"))
+    asyncio.run(made.wake())
+    assert did == (["freed", "wake_up"] if sleep else [])
+
+
 def test_a_server_ends_with_its_run_however_that_ends(command: str) -> None:
     """The kernel closes the pipe of a run that was killed; test_leash.py kills one."""
     made = engine(command)
@@ -116,6 +137,16 @@ def test_a_server_that_does_not_start_says_its_last_words(command: str, tmp_path
         asyncio.run(go())
 
 
+@pytest.mark.parametrize(
+    ("way", "allowed"), [("lora", LORA), ("transfer", TRANSFER), ("fixed", {})]
+)
+def test_a_server_is_allowed_what_its_way_needs(
+    command: str, way: str, allowed: dict[str, str]
+) -> None:
+    assert engine(command, way=way)._allowed == allowed
+    assert engine(command, way=way, sleep=True)._allowed == allowed | ROUTES
+
+
 def test_what_cannot_be_handed_over_is_said_before_anything_starts(command: str) -> None:
     with pytest.raises(ConfigError, match=r"the trainer has none\. Set model\.lora_rank"):
         engine(command, rank=0, device="cpu")
@@ -123,8 +154,11 @@ def test_what_cannot_be_handed_over_is_said_before_anything_starts(command: str)
         engine(command, rank=600)
 
 
-def test_whole_weights_go_by_vllms_own_interface(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[dict[str, torch.Tensor]] = []
+@pytest.mark.parametrize("apart", [False, True])
+def test_whole_weights_go_by_vllms_own_interface(
+    monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    sent, made = list[dict[str, torch.Tensor]](), list[Any]()
     script = Scripted()
 
     class Sender:
@@ -140,30 +174,33 @@ def test_whole_weights_go_by_vllms_own_interface(monkeypatch: pytest.MonkeyPatch
 
     def trainer_init(init_info: Any, client: str, source: Any) -> Sender:
         assert init_info.rank == 0 and client == "http://somewhere:1"
+        made.append(init_info)
         return Sender(source)
 
     name = "vllm.distributed.weight_transfer"
-    package, base, ipc = ModuleType(name), ModuleType(f"{name}.base"), ModuleType(f"{name}.ipc")
+    way = f"{name}.{'nccl' if apart else 'ipc'}_engine"
+    package, base, engine = ModuleType(name), ModuleType(f"{name}.base"), ModuleType(way)
     package.WeightTransferTrainerFactory = SimpleNamespace(trainer_init=trainer_init)  # type: ignore[attr-defined]
     package.HTTPVLLMWeightSyncClient = str  # type: ignore[attr-defined]
     base.WeightSource = object  # type: ignore[attr-defined]
     base.ParamMeta = lambda name, dtype, shape: SimpleNamespace(  # type: ignore[attr-defined]
         name=name, dtype=dtype, shape=shape
     )
-    ipc.IPCTrainerInitInfo = SimpleNamespace  # type: ignore[attr-defined]
+    setattr(engine, f"{'NCCL' if apart else 'IPC'}TrainerInitInfo", SimpleNamespace)
+    monkeypatch.setattr(ways, "_address_towards", lambda url: HOST)
     model = build("qwen3")
 
     async def go(url: str) -> None:
         connection = Connection(url, 30)
-        transfer = Transfer(connection, "http://somewhere:1/v1", half=True)
+        handover = Transfer(connection, "http://somewhere:1/v1", half=True, apart=apart)
         with pytest.raises(PrerequisiteError, match="needs vLLM 0"):
-            await transfer.send(ModelWeights(model), 1)
+            await handover.send(ModelWeights(model), 1)
         assert [route for route, _ in script.asked] == ["pause", "resume"]
         script.asked.clear()
-        for path, module in ((name, package), (f"{name}.base", base), (f"{name}.ipc_engine", ipc)):
+        for path, module in ((name, package), (f"{name}.base", base), (way, engine)):
             monkeypatch.setitem(sys.modules, path, module)
         for version in (1, 2):
-            await transfer.send(ModelWeights(model), version)
+            await handover.send(ModelWeights(model), version)
         await connection.close()
 
     with serving(script.app()) as url:
@@ -175,3 +212,29 @@ def test_whole_weights_go_by_vllms_own_interface(monkeypatch: pytest.MonkeyPatch
     ]
     assert sent[0].keys() == dict(ModelWeights(model).tensors()).keys()
     assert {t.dtype for t in sent[0].values()} == {torch.bfloat16}
+    (info,) = made
+    if apart:  # the trainer and two workers meet where the trainer is
+        assert (info.world_size, info.master_address) == (3, HOST) and info.master_port > 0
+
+
+def test_a_server_on_other_gpus_is_asked_for_its_workers() -> None:
+    script = Scripted()
+
+    async def go(url: str) -> str:
+        engine = remote(url, weights="nccl")
+        await engine.start()
+        assert script.asked[0][0] == "resume", "a run that was killed may have left a pause"
+        found = await engine.connection.workers()
+        script.workers = None
+        with pytest.raises(PolicyError, match="/get_world_size names no number"):
+            await engine.sync(ModelWeights(build("qwen3")), 0)
+        await engine.close()
+        assert found == 2 and engine.capabilities.weights == "handed"
+        return ways._address_towards(url)
+
+    with serving(script.app()) as url:
+        assert asyncio.run(go(url)) == HOST
+    settings = {"engine": {"name": "openai", "url": "http://x/v1", "weights": "nccl"}}
+    options = EngineOptions(parse_config(settings, "test"), TEMPLATE, None, "cpu", True, None, True)
+    with pytest.raises(ConfigError, match="the trainer has none"):
+        make_openai(options)

@@ -5,22 +5,37 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from rods.config import ModelSettings
+from rods.assemble.engines import template_of
+from rods.config import ModelSettings, parse_config
 from rods.engines.attention import after
 from rods.engines.hf import HFPolicy
+from rods.engines.options import EngineOptions
+from rods.engines.vllm import make_vllm
+from rods.policy import Engine
+from rods.trainers.loading import load_model
+from rods.trainers.local import LocalTrainer
 from rods.trainers.memory.plan import RESERVE, plan_of
 from rods.trainers.memory.shape import shape_of
 from test_engine_fallback import odd
-from test_engine_hf import play_many, worst_difference
+from test_engine_hf import Played, play_many, worst_difference
 from test_memory_plan import paper
 from tiny_models import build
-from trainer_cases import make_groups, make_model, make_scores, make_trainer, same, weights
+from trainer_cases import (
+    make_groups,
+    make_model,
+    make_scores,
+    make_trainer,
+    same,
+    train_settings,
+    weights,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -165,8 +180,10 @@ def test_adapters_reach_the_engine(device: torch.device) -> None:
 
 
 def play_many_small(policy: HFPolicy) -> Any:
-    from test_engine_hf import Played
+    return asyncio.run(play_small(policy))
 
+
+async def play_small(policy: Engine) -> list[Played]:
     async def one(number: int) -> Any:
         session = policy.open(number)
         done = await session.generate([1, 2, 3, number + 4], 12, 1.0)
@@ -174,10 +191,57 @@ def play_many_small(policy: HFPolicy) -> Any:
             [1, 2, 3, number + 4, *done.ids], [*range(4, 4 + len(done.ids))], [*done.logprobs]
         )
 
-    async def go() -> Any:
-        return await asyncio.gather(*(one(i) for i in range(8)))
+    return await asyncio.gather(*(one(i) for i in range(8)))
 
-    return asyncio.run(go())
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_vllm_samples_from_what_it_was_handed(device: torch.device, rank: int) -> None:
+    """All weights by `transfer`, adapters by `lora`; it sleeps while they change."""
+    if device.type != "cuda" or find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed here, or there is no GPU to hand weights over on")
+    gaps = asyncio.run(vllm_gaps(device, rank))
+    assert max(gaps.start, gaps.updated) < 0.6 < gaps.stale, gaps
+
+
+class Gaps(NamedTuple):
+    """Largest differences of what vLLM told from a fresh pass."""
+
+    start: float
+    updated: float
+    stale: float
+    """Of what was sampled after the update, from the model before it."""
+
+
+async def vllm_gaps(device: torch.device, rank: int) -> Gaps:
+    settings = half(device, rank).model_copy(update={"name": "tiny"})
+    model, tokenizer = load_model(settings)
+    template = template_of(model, tokenizer)
+    trainer = LocalTrainer(model, tokenizer, train_settings(lr=3e-2, kl=0.0), settings, 10, 0)
+    values = {
+        "engine": {"name": "vllm", "vllm": {"sleep": True, "memory": 0.2}},
+        "model": settings.model_dump(),
+        "rollout": {"context_tokens": 512, "concurrency": 8},
+    }
+    config = parse_config(values, "test")
+    engine = make_vllm(
+        EngineOptions(config, template, trainer.model, str(device), True, None, share=True)
+    )
+    try:
+        await engine.start()
+        await engine.sync(trainer.weights(), 0)
+        start = worst_difference_on(trainer.model, await play_small(engine), device)
+        before = copy.deepcopy(trainer.model)
+        await engine.sleep()
+        groups = make_groups(lambda input_ids: trainer.model(input_ids.to(device)), prompt=20)
+        assert trainer.update(groups, make_scores(groups)).trained > 0
+        await engine.wake()
+        await engine.sync(trainer.weights(), trainer.version)
+        played = await play_small(engine)
+    finally:
+        await engine.close()
+    assert trainer.version == 1
+    fresh, stale = (worst_difference_on(m, played, device) for m in (trainer.model, before))
+    return Gaps(start, fresh, stale)
 
 
 def test_a_sleeping_cache_is_free(device: torch.device) -> None:

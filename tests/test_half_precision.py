@@ -3,16 +3,17 @@
 import asyncio
 import copy
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from rods.assemble import evaluated
-from rods.config import ModelSettings, RunConfig
+from rods.config import ModelSettings, RunConfig, parse_config
 from rods.engines.kv import RowCache
 from rods.engines.weights import Weights
-from rods.errors import PrerequisiteError, StoreError
+from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.store import RunDirectory
 from rods.trainers.prepare import load_adapters, with_lora
 from sweeps import slow
@@ -125,6 +126,23 @@ def saved_run(tmp_path, rank):
     with run.checkpoint(1) as folder:
         trainer.save(folder / "policy")
     return config, run, trainer
+
+
+@pytest.mark.parametrize("name", ["openai", "vllm"])
+def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
+    config, run, _ = saved_run(tmp_path, 2)
+    engine = {"name": name, "weights": "fixed", "url": "http://x/v1" if name == "openai" else ""}
+    config = parse_config({"model": config.model.model_dump(), "engine": engine}, "test")
+    with pytest.raises(ConfigError, match=r"cannot play those of|would play the model without"):
+        evaluated._evaluated(config, run.path)
+
+
+def test_vllm_serves_a_checkpoint_of_all_weights_as_it_is(tmp_path):
+    config, run, _ = saved_run(tmp_path, 0)
+    engine = {"name": "vllm", "weights": "fixed"}
+    config = parse_config({"model": config.model.model_dump(), "engine": engine}, "test")
+    model, _ = evaluated._evaluated(config, run.path)
+    assert Path(model.name_or_path) == run.latest_checkpoint().path / "policy"
 
 
 @pytest.mark.slow

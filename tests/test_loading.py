@@ -1,5 +1,7 @@
 """Loading models: what works, and one message for each way it can fail."""
 
+import logging
+
 import pytest
 import torch
 from tokenizers import Tokenizer, models
@@ -7,7 +9,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.config import ModelSettings
 from rods.errors import PolicyError
-from rods.trainers.loading import load_model, pick_device, uses_bfloat16
+from rods.trainers.loading import load_model, pick_device, quiet, uses_bfloat16
 
 SIZE = 16
 
@@ -116,3 +118,12 @@ def test_precision_follows_the_device():
     assert not uses_bfloat16(ModelSettings(), cpu) and uses_bfloat16(ModelSettings(), cuda)
     assert not uses_bfloat16(ModelSettings(dtype="float32"), cuda)
     assert uses_bfloat16(ModelSettings(dtype="bfloat16"), cpu)
+
+
+def test_hubs_that_are_not_reached_are_said_once() -> None:
+    """By the error at the end, and not by a line for every try."""
+    hub = logging.getLogger("huggingface_hub.utils._http")
+    before = hub.getEffectiveLevel()
+    with quiet():
+        assert not hub.isEnabledFor(logging.WARNING)
+    assert hub.getEffectiveLevel() == before

@@ -116,6 +116,18 @@ def test_offloaded_states_are_counted_with_the_host() -> None:
     assert any("(host)" in line for line in table(away, 80 * GIB, True))
 
 
+def test_weights_of_a_server_that_sleeps_are_counted_with_the_host() -> None:
+    vllm = ("model.lora_rank=32", "engine.name=vllm")
+    awake, asleep = planned(*vllm), planned(*vllm, "engine.vllm.sleep=true")
+    assert (awake.total("host"), asleep.total("host")) == (0, 2 * asleep.parameters)
+    assert any("sleeps (host)" in line for line in table(asleep, 80 * GIB, True))
+    assert planned(*vllm, "engine.vllm.sleep=true", gpu=False).total("host") == 0
+    both = ('train.local.optimizer_memory="offload"', "engine.name=vllm")
+    with pytest.raises(ConfigError, match=r"optimiser, masters, weights of the server that sleeps"):
+        config = paper(*both, "engine.vllm.sleep=true")
+        require_room(large(), config, Device(True, 80 * GIB, True), Room(40 * GIB, 200 * GIB))
+
+
 def test_on_a_cpu_the_hosts_memory_is_the_devices() -> None:
     plan = planned('train.local.optimizer_memory="offload"', gpu=False)
     assert plan.total("host") == 0 and "optimiser" in gib(plan)

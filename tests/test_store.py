@@ -168,11 +168,23 @@ def test_a_failed_start_gives_its_folder_back(tmp_path, monkeypatch):
     save_log(run, 0)
     run.abandon()
     assert path.exists()
+    run.log({"kind": "eval", "step": 0})
     run.abandon(refused=True)
     assert not path.exists()
     (path / "notes").mkdir(parents=True)
     with pytest.raises(StoreError, match=r"exists already, and is not a run"):
         new_run_dir(tmp_path, "mine")
+
+
+def test_a_run_that_was_updated_is_kept_whatever_refuses_it_then(run):
+    """Its next checkpoint may be some updates away."""
+    save_log(run, 0)
+    run.log({"kind": "step", "step": 1})
+    run.abandon(refused=True)
+    assert [record["step"] for record in run.metrics()] == [0, 1]
+    path = run.path
+    del run
+    assert [r["step"] for r in RunDirectory.resume(path).metrics()] == [0], "it is done again"
 
 
 def test_a_start_beside_another_process_leaves_its_folder(tmp_path, monkeypatch):

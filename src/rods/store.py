@@ -176,11 +176,10 @@ class RunDirectory:
         Does nothing once there is a checkpoint: then the run can be resumed.
 
         Args:
-            refused: the policy was refused before the first update; a checkpoint before that one
-                is of no use then.
+            refused: the policy was refused; before the first update a checkpoint is of no use then.
         """
         checkpoint = self.latest_checkpoint()
-        if checkpoint is None or (refused and checkpoint.step == 0):
+        if checkpoint is None or (refused and checkpoint.step == 0 and not self._updated()):
             shutil.rmtree(self.path, ignore_errors=True)
 
     @classmethod
@@ -326,6 +325,10 @@ class RunDirectory:
             StoreError: a line before the last is damaged.
         """
         return self._log.records()
+
+    def _updated(self) -> bool:
+        """Whether an update was logged; the first checkpoint after it may be some steps away."""
+        return any(record.get("kind") == "step" for record in self.metrics())
 
     def _cut(self) -> None:
         """Forget what was logged after the checkpoint; those steps are done again."""

@@ -117,6 +117,12 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
             f"engine.url {engine.url}: the server's weights are fixed, so it cannot play those of "
             f'{run}. Set engine.weights, or engine.name = "hf".'
         )
+    fixed = (engine.name, engine.weights) == ("vllm", "fixed")
+    if fixed and run is not None and _has_adapters(run):  # it serves a checkpoint of all weights
+        raise ConfigError(
+            f'engine.weights = "fixed": {run} learned adapters, and vLLM would play the model '
+            'without them. Leave engine.weights out, or set it to "lora".'
+        )
     model, tokenizer = load_model(settings) if run is None else _checkpointed(settings, run)
     return model, template_of(model, tokenizer)
 
@@ -140,7 +146,12 @@ def _last(run: Path) -> Path:
 def _checkpointed(settings: ModelSettings, run: Path) -> tuple[Any, Any]:
     """Model and tokenizer of a run's last checkpoint."""
     folder = _last(run) / "policy"
-    if not (folder / ADAPTER).is_file():
+    if not _has_adapters(run):
         return load_model(settings.model_copy(update={"name": str(folder)}))
     model, tokenizer = load_model(settings)
     return load_adapters(model, folder), tokenizer
+
+
+def _has_adapters(run: Path) -> bool:
+    """Whether a run's last checkpoint holds adapters, and not a model."""
+    return (_last(run) / "policy" / ADAPTER).is_file()

@@ -87,18 +87,23 @@ def train(
 
         require_named(config)
         out().print_json(config.model_dump_json())
-        _plan(config, folder, resume)
+        _plan(config, folder, resume, asked_for=bool(model) or memory is not None)
         return
     _run(config, folder, resume, start, drift)
 
 
-def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
-    """Say what the run would hold; raises `ConfigError` where that cannot fit.
+def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) -> None:
+    """Say what the run would hold.
 
     Args:
         config: settings.
         folder: where a new run would go; it need not exist.
         resume: the run that would go on.
+        asked_for: whether the command line names a model, or memory to plan for.
+
+    Raises:
+        ConfigError: that cannot fit.
+        PolicyError: it was asked for, and the model's sizes are not known.
     """
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.advice import Room, require_fit, require_room
@@ -111,7 +116,11 @@ def _plan(config: RunConfig, folder: str, resume: Path | None) -> None:
     try:
         shape = shape_of(load_architecture(config.model))
     except PolicyError as error:
-        say(f"memory was not planned: {error}")
+        how = "A folder with the model's config.json is enough for a plan."
+        said = f"memory was not planned: {str(error).rstrip('.')}. {how}"
+        if asked_for:
+            raise PolicyError(said) from error
+        say(said)
         return
     device = device_of(config, here=False)
     config, said = with_engine(config, shape.parameters, device.on_gpu)

@@ -11,6 +11,7 @@ the words for everything that can go wrong. It knows no sessions and no weights.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -22,9 +23,29 @@ from rods.settings.engine import KEY_VARIABLE
 from rods.synthesis.chat.settings import read_key
 
 RETRIES = 4
-"""Repetitions after a broken connection, HTTP 429 or 5xx."""
+"""Repetitions after a broken connection, HTTP 429 or 5xx; what came too late is not asked again."""
 QUOTE = 300
 """Characters of a server's own words that a message repeats."""
+
+
+class _TooLateError(BaseException):
+    """No answer in time. The package repeats a request after every `Exception`."""
+
+
+class _Client(openai.DefaultAsyncHttpxClient):
+    """Waits for one answer for so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(timeout=None)
+        self._seconds = seconds
+
+    async def send(self, *request: Any, **options: Any) -> Any:
+        """Send one request."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await super().send(*request, **options)
+        except TimeoutError as error:
+            raise _TooLateError from error
 
 
 class Connection:
@@ -53,7 +74,8 @@ class Connection:
             base_url=self.url,
             api_key=self._key or "none",  # else the package would send another service's key
             max_retries=RETRIES,
-            timeout=seconds,
+            timeout=None,  # the client's own
+            http_client=_Client(seconds),
         )
         self._api.organization = self._api.project = None  # nor that service's account
 
@@ -71,6 +93,19 @@ class Connection:
                 "where the API begins (/v1)?"
             )
         return rows
+
+    async def workers(self) -> int:
+        """How many processes of a vLLM hold its model.
+
+        Raises:
+            PolicyError: it does not say.
+        """
+        route = "get_world_size"
+        answer = await self._told(self._api.get(f"{self._root}/{route}", cast_to=object), route)
+        found = cast("dict[str, Any]", answer).get("world_size") if isinstance(answer, dict) else 0
+        if not isinstance(found, int) or found < 1:
+            raise PolicyError(f"engine {self.url}: /{route} names no number: {_short(answer)}.")
+        return found
 
     async def complete(self, body: Mapping[str, Any], session: str) -> Mapping[str, Any]:
         """The first choice of a completion, with the server's own fields.
@@ -128,7 +163,7 @@ class Connection:
         """What a request brings; or what went wrong, and what to do."""
         try:
             return await request
-        except openai.APITimeoutError as error:
+        except _TooLateError as error:
             raise PolicyError(
                 f"engine {self.url}: no answer within {self._seconds:g} s. Raise engine.timeout, "
                 "or lower rollout.concurrency."

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from rods.config import EngineSettings, RolloutSettings
 from rods.engines.connection import Connection, names_of
-from rods.engines.handover import Adapters, Folder, Handover
+from rods.engines.handover import Adapters, Folder, Handover, Transfer
 from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -109,7 +109,7 @@ class OpenAIEngine(Engine):
         self._connection = Connection(settings.url, settings.timeout)
         owner = await self._choose_model()
         self._handover = self.make_handover(self._connection, owner)
-        if isinstance(self._handover, Folder):
+        if isinstance(self._handover, Folder | Transfer):
             await self._handover.go_on()
         await self._probe()
 
@@ -132,6 +132,8 @@ class OpenAIEngine(Engine):
         folder = Path(self.settings.folder)
         if self.settings.weights == "folder":
             return Folder(connection, folder, self.half)
+        if self.settings.weights == "nccl":
+            return Transfer(connection, connection.url, self.half, apart=True)
         if self.settings.weights != "lora":
             return None
         if owner == "sglang":
@@ -311,7 +313,12 @@ def make_openai(options: EngineOptions) -> OpenAIEngine:
     if settings.weights == "transfer":
         raise ConfigError(
             'engine.weights = "transfer" needs engine.name = "vllm", which starts its server so '
-            "that it takes them; here fixed, folder and lora are possible."
+            "that it takes them; here fixed, folder, lora and nccl are possible."
+        )
+    if settings.weights == "nccl" and not options.device.startswith("cuda"):
+        raise ConfigError(
+            'engine.weights = "nccl" hands weights over from GPU to GPU, and the trainer has none. '
+            'Set model.lora_rank and engine.weights = "lora", or "folder".'
         )
     return OpenAIEngine(settings, options.template, options.config.rollout, options.half)
 

@@ -1,8 +1,8 @@
 """vLLM in a process of its own, started and ended by the run.
 
-Owns the command line, the process and vLLM's interface for handing weights over from GPU to GPU.
-Everything else is `openai.py`. vLLM is imported where weights are transferred and nowhere else, so
-for LoRA it may live in another environment (`engine.vllm.command`).
+Owns the command line and the process. Everything else is `openai.py`. vLLM is imported where
+weights are transferred (`handover.py`) and nowhere else, so for LoRA it may live in another
+environment (`engine.vllm.command`).
 
     engine = make_vllm(options)                  # engine.name = "vllm"
     await engine.start()                         # waits until the server answers
@@ -11,32 +11,25 @@ for LoRA it may live in another environment (`engine.vllm.command`).
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import os
 import shutil
 import signal
-import socket
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from rods.engines.connection import Connection
-from rods.engines.handover import Handover
+from rods.engines.handover import VERSIONS, Handover, Transfer, free_port
 from rods.engines.openai import OpenAIEngine
 from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
 from rods.infra.leash import leashed
-from rods.policy import Weights
 
 _LOG = logging.getLogger(__name__)
 
-VERSIONS = "0.29 to 0.33"
-"""Of vLLM whose options and routes these are."""
 HOST, NAME = "127.0.0.1", "policy"
 """Where it listens, and what it calls the model."""
 PATIENCE = 1800.0
@@ -72,7 +65,7 @@ class VllmEngine(OpenAIEngine):
             raise ConfigError(
                 f"model.lora_rank = {rank}: vLLM takes adapters of rank 1 to {RANKS[-1]}."
             )
-        self._port = _free_port()
+        self._port = free_port(HOST)
         self._folder = Path(tempfile.mkdtemp(prefix="rods-vllm-"))
         update = {
             "url": f"http://{HOST}:{self._port}/v1",
@@ -84,7 +77,7 @@ class VllmEngine(OpenAIEngine):
             settings.model_copy(update=update), options.template, config.rollout, options.half
         )
         self._command = _command(options, way, self._port)
-        self._allowed = {**(LORA if way == "lora" else TRANSFER)}
+        self._allowed = {"lora": LORA, "transfer": TRANSFER}.get(way, {}).copy()
         self._allowed |= ROUTES if settings.vllm.sleep else {}
         self._process: asyncio.subprocess.Process | None = None
 
@@ -114,8 +107,10 @@ class VllmEngine(OpenAIEngine):
             await self.connection.control("sleep", {"level": 1, "mode": "wait"})
 
     async def wake(self) -> None:
-        """Take it again."""
+        """Take it again, and what updates left reserved of the device before."""
         if self.settings.vllm.sleep:
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
             await self.connection.control("wake_up")
 
     async def close(self) -> None:
@@ -166,74 +161,6 @@ def _last_words(log: Path) -> str:
     return log.read_bytes()[-2000:].decode(errors="replace").strip()
 
 
-class Transfer:
-    """vLLM's interface: memory of this GPU, shared with the server's process.
-
-    Generations in flight are frozen (`keep`), not aborted; what was cached under the old weights is
-    computed again. Needs vLLM in this environment, too.
-    """
-
-    model = ""
-
-    def __init__(self, connection: Connection, url: str, half: bool) -> None:
-        self._connection, self._url, self._half = connection, url, half
-        self._sender: Any = None
-        self._weights: Weights | None = None
-
-    async def send(self, weights: Weights, version: int) -> None:
-        """Freeze, share, forget the caches, go on."""
-        self._weights = weights
-        await self._connection.control("pause", {"mode": "keep"})
-        try:
-            await asyncio.to_thread(self._send)
-            query = {"reset_running_requests": "true"}
-            await self._connection.control("reset_prefix_cache", query)
-        finally:
-            self._weights = None
-            await self._connection.control("resume")
-
-    async def close(self) -> None:
-        """Nothing is left behind: the server ends with the run."""
-
-    def _send(self) -> None:
-        if self._sender is None:
-            self._sender = self._make_sender()
-        self._sender.send_weights()
-
-    def _make_sender(self) -> Any:
-        try:
-            package = importlib.import_module("vllm.distributed.weight_transfer")
-            base = importlib.import_module("vllm.distributed.weight_transfer.base")
-            ipc = importlib.import_module("vllm.distributed.weight_transfer.ipc_engine")
-        except ImportError as error:
-            raise PrerequisiteError(
-                f'engine.weights = "transfer" needs vLLM {VERSIONS} in this environment, too '
-                f"({error}). Install it, or train LoRA adapters (model.lora_rank)."
-            ) from error
-        handing_over = self
-
-        class Source(base.WeightSource):
-            """The trainer's weights, as vLLM asks for them."""
-
-            def metadata(self) -> list[Any]:
-                return [base.ParamMeta(n, t.dtype, tuple(t.shape)) for n, t in self]
-
-            def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
-                return handing_over.tensors()
-
-        return package.WeightTransferTrainerFactory.trainer_init(
-            init_info=ipc.IPCTrainerInitInfo(rank=0, packed=True),
-            client=package.HTTPVLLMWeightSyncClient(self._url.removesuffix("/v1")),
-            source=Source(),
-        )
-
-    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The weights that are being handed over, in the numbers in which the server computes."""
-        assert self._weights is not None
-        for name, tensor in self._weights.tensors():
-            yield name, tensor.detach().to(torch.bfloat16) if self._half else tensor.detach()
-
-
 def make_vllm(options: EngineOptions) -> VllmEngine:
     """The engine of `engine.name = "vllm"`; raises `ConfigError`."""
     return VllmEngine(options)
@@ -266,9 +193,3 @@ def _command(options: EngineOptions, way: str, port: int) -> list[str]:
     values |= settings.options
     named = [word for name, value in values.items() for word in (f"--{name}", value) if word]
     return [settings.command, "serve", str(options.model.name_or_path), *named, *flags]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])

@@ -44,11 +44,12 @@ class EngineSettings(Settings):
     """`openai`: what the server calls the model; empty: the first one that it lists."""
     timeout: float = Field(default=600.0, gt=0)
     """Seconds that the server may take for one generation, or to take over weights."""
-    weights: Literal["", "fixed", "folder", "lora", "transfer"] = ""
+    weights: Literal["", "fixed", "folder", "lora", "transfer", "nccl"] = ""
     """How a server gets new weights. `fixed`: not at all, so that it evaluates but does not train
     (what `openai` means by none). `folder`: as a file (SGLang, `rods serve-policy`). `lora`:
     adapters as files (vLLM, SGLang; needs `model.lora_rank`). `transfer`: vLLM's own interface,
-    GPU to GPU. Left out, `vllm` takes `lora` under LoRA and `transfer` otherwise."""
+    on one GPU. `nccl`: the same to a vLLM of `openai` on other GPUs, here or on another machine.
+    Left out, `vllm` takes `lora` under LoRA and `transfer` otherwise."""
     folder: str = ""
     """Where weights are put for a server; it must see the same folder. Needed by `folder` and
     `lora`, but not with `vllm`, which runs on this machine."""

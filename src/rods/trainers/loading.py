@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from huggingface_hub.utils import logging as hub_logging
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
@@ -137,14 +138,17 @@ def uses_bfloat16(settings: ModelSettings, device: torch.device) -> bool:
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Silence the progress bars and the warnings of transformers inside the block."""
+    """Silence the progress bars and the warnings of transformers and the hub inside the block."""
     verbosity, bars = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
+    hub = hub_logging.get_verbosity()
     hf_logging.set_verbosity_error()
+    hub_logging.set_verbosity_error()  # a line for every time that a hub was not reached
     hf_logging.disable_progress_bar()
     try:
         yield
     finally:
         hf_logging.set_verbosity(verbosity)
+        hub_logging.set_verbosity(hub)
         if bars:
             hf_logging.enable_progress_bar()
 

@@ -201,6 +201,11 @@ def _beside(shape: Shape, config: RunConfig, size: int, numbers: str, on_gpu: bo
         each, count = size * shape.parameters + RESERVE[False], processes_of(config.rollout)
         why = f"{count} processes x {each:,} bytes: weights, and libraries as below"
         items.append(Item("engine", count * each, why, "always"))
+    if on_gpu and config.engine.name == "vllm" and config.engine.vllm.sleep:
+        why = f"{shape.parameters:,} x {size} bytes, in updates (engine.vllm.sleep)"
+        items.append(
+            Item("weights of the server that sleeps", size * shape.parameters, why, "host")
+        )
     return items
 
 
