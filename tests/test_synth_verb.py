@@ -283,7 +283,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
 
     made_with = ["env.tasks=pool.jsonl", "synthesis.writer=graph", "synthesis.resample.share=0.3"]
     asked = ["seed=7", "rollout.k=4", "boundary.seeds=6", "synthesis.drain_seconds=100"]
-    grow = "stages=[{name='grow', epochs=4, expand=true}]"
+    grow = "stages=[{name='grow', epochs=6, expand=true}]"
     config = load_config("rods", "quick", [*made_with, *asked, grow, "env.train_tasks=0"])
     originals = sides_of(config, ENVIRONMENT)
     (folder / "run").mkdir()
