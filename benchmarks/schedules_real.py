@@ -2,13 +2,16 @@
 
 The same policy plays the same BFCL tasks under each schedule on the clock of the wall; each call of
 a tool sleeps for a log-normal time (50 ms at the median, 2 s at the 99th percentile) in the world's
-own thread. Engine and update share the machine's cores, one thread each: where they do not get one
-each, only waiting for tools can be overlapped. Conversations are cut to their first turns, and each
-update plays the same tasks, so that the synchronous schedule ends. What was measured is appended to
-a file and not measured again: the same command goes on where it was stopped.
-`benchmarks/schedules.py` has the schedules alone, without what Python and the model cost.
+own thread. The engine is the automatic one, on a CPU a process a core; the update has one thread.
+They share the machine's cores, so a pipeline gains only the time in which tools are waited for.
+Conversations are cut to their first turns, and each update plays the same tasks, so that the
+synchronous schedule ends. `--passes` makes the update longer: a pipeline is worth most where it
+takes as long as generation. What was measured is appended to a file and not measured again: the
+same command goes on where it was stopped. `benchmarks/schedules.py` has the schedules alone,
+without what Python and the model cost.
 
     python benchmarks/schedules_real.py --episodes 64 256 --out schedules.jsonl
+    python benchmarks/schedules_real.py --passes 4 --out schedules.jsonl
     python benchmarks/schedules_real.py --episodes 1024 --modes asynchronous pipelined \\
         --out schedules.jsonl
 """
@@ -170,12 +173,13 @@ def measured(episodes: int, mode: str, options: argparse.Namespace) -> dict[str,
     config = load_config("rods", "quick", [
         f"rollout.k={K}", f"rollout.tasks_per_step={episodes // K}",
         f"rollout.concurrency={episodes}", f"rollout.schedule={mode}", "train.lr=1e-9",
-        "rollout.max_invalid=1.0",
+        "rollout.max_invalid=1.0", f"train.epochs={options.passes}",
     ])  # fmt: skip
     first = mode != "synchronous"  # it overlaps nothing: its first update is like any other
     rows = asyncio.run(run(config, 1 + first * options.updates, options.turns))
     return {
-        "episodes": episodes, "mode": mode, "turns": options.turns, "warm_up": first, "rows": rows
+        "episodes": episodes, "mode": mode, "turns": options.turns, "passes": options.passes,
+        "warm_up": first, "rows": rows,
     }  # fmt: skip
 
 
@@ -214,6 +218,9 @@ def main() -> None:
         help="measured, after a first one; of the synchronous schedule the first alone",
     )
     parser.add_argument("--turns", type=int, default=8, help="of each conversation")
+    parser.add_argument(
+        "--passes", type=int, default=1, help="of an update over its batch: the longer it takes"
+    )
     parser.add_argument("--out", type=Path, help="a line for each size and schedule")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -221,7 +228,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     if options.out and options.out.exists():
         rows = [r for r in map(json.loads, options.out.read_text().splitlines())
-                if r["turns"] == options.turns]  # fmt: skip
+                if (r["turns"], r["passes"]) == (options.turns, options.passes)]  # fmt: skip
     for episodes in options.episodes:
         for mode in options.modes:
             if any((r["episodes"], r["mode"]) == (episodes, mode) for r in rows):
