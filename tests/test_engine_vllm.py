@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 from pathlib import Path
@@ -86,6 +87,15 @@ def test_a_run_starts_its_server_uses_its_routes_and_ends_it(command: str, tmp_p
     ]
     assert asked[2][2] == asked[1][2] and asked[2][2].endswith("-3")
     assert not made._folder.exists()
+
+
+def test_an_engine_that_is_never_closed_leaves_no_folder(command: str) -> None:
+    made = engine(command)
+    folder = made._folder
+    assert folder.is_dir()
+    del made
+    gc.collect()
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("sleep", [False, True])

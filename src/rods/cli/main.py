@@ -33,6 +33,7 @@ from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
 from rods.errors import Interrupted, RodsError
+from rods.infra.heap import return_blocks
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
 # another process runs; threads that sleep at once are no quicker together than one alone, because
@@ -41,6 +42,9 @@ from rods.errors import Interrupted, RodsError
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("GOMP_SPINCOUNT", "100000")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
+# oneDNN keeps the kernels that it made for shapes of matrices, a thousand unless told, several
+# hundred MB in all; a decode step and an update have not so many that come again.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
 
 app = typer.Typer(
     name="rods",
@@ -78,6 +82,7 @@ for _name, _verb in _VERBS.items():
 
 def main() -> None:
     """Run the program."""
+    return_blocks()
     try:
         app()
     except Interrupted as stop:

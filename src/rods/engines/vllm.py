@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import tempfile
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -67,6 +68,8 @@ class VllmEngine(OpenAIEngine):
             )
         self._port = free_port(HOST)
         self._folder = Path(tempfile.mkdtemp(prefix="rods-vllm-"))
+        # Whatever ends first: the run (`close`), this object, or the program.
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         update = {
             "url": f"http://{HOST}:{self._port}/v1",
             "model": NAME,
@@ -128,7 +131,7 @@ class VllmEngine(OpenAIEngine):
             except TimeoutError:
                 os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove()
 
     def make_handover(self, connection: Connection, owner: str) -> Handover | None:
         """vLLM's own transfer, or a way that every server has."""
