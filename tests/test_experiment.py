@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 from dataclasses import replace
@@ -196,6 +197,36 @@ def test_tasks_are_averaged_over_seeds_and_paired_by_scenario(grid: Grid, runs: 
     assert cell.against == expected and expected is not None and expected.clusters == 30
     assert found.arms[0].cells[Part("variant"), "greedy_progress"].against is None
     assert found.arms[1].ahead == "2 of 2"
+
+
+def test_what_seeds_differ_by_has_an_interval_of_its_own(grid: Grid, runs: Path) -> None:
+    fixed, rods = Experiment.of(grid, runs).arms
+    assert fixed.by_seed == {} and fixed.over_seeds("greedy_progress") is None
+    first, second = rods.by_seed["greedy_progress"]
+    for seed, found in enumerate((first, second)):
+        after = [pooled([load_run(runs / f"{arm}-{seed}")], "after") for arm in ("fixed", "rods")]
+        means = [
+            statistics.fmean(r.values["greedy_progress"] for r in e.rows if r.set == "variant")
+            for e in after
+        ]
+        assert found == pytest.approx(means[1] - means[0])
+    over = rods.over_seeds("greedy_progress")
+    assert over is not None and over.mean == pytest.approx((first + second) / 2)
+    # Two values: half their distance times the quantile of one degree of freedom.
+    assert over.half_width == pytest.approx(12.706 * abs(first - second) / 2, rel=1e-3)
+    assert "seed by seed" in text_of(Experiment.of(grid, runs))
+
+
+def test_any_arm_may_be_compared_with(tmp_path: Path, grid: Grid, runs: Path) -> None:
+    file = str(tmp_path / "small.toml")
+    turned = load_grid(file, arms=["fixed"], baseline="rods")
+    assert [arm.name for arm in turned.arms] == ["fixed", "rods"] and turned.baseline == "rods"
+    there, back = (Experiment.of(g, runs).arms for g in (grid, turned))
+    assert back[0].by_seed["greedy_progress"] == pytest.approx(
+        [-d for d in there[1].by_seed["greedy_progress"]]
+    )
+    with pytest.raises(ConfigError, match="Did you mean 'rods'"):
+        load_grid(file, baseline="rod")
 
 
 def test_pooled_values_are_means_of_the_tasks_that_all_seeds_have(runs: Path) -> None:

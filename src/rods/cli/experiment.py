@@ -30,6 +30,7 @@ def experiment(
     parallel: Annotated[int, typer.Option(min=1, help="Runs at once, a thread each.")] = 1,
     seeds: Annotated[str, typer.Option(help="Other seeds than the file's: 0,1,2")] = "",
     arms: Annotated[str, typer.Option(help="Only these arms: fixed,rods")] = "",
+    baseline: Annotated[str, typer.Option(help="The arm to compare with. [default: FILE's]")] = "",
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show what is done.")] = False,
 ) -> None:
     """Run every arm with every seed (finished runs are kept, others go on), then compare them.
@@ -40,7 +41,8 @@ def experiment(
     from rods.report.experiment import Experiment
 
     numbers = _numbers(seeds)
-    grid = load_grid(file, numbers, [a for a in arms.split(",") if a], overrides(context.args))
+    chosen = [a for a in arms.split(",") if a]
+    grid = load_grid(file, numbers, chosen, overrides(context.args), baseline)
     where = Path(folder or f"runs/{grid.name}")
     failed = [] if show else _play(grid, where, parallel)
     found = Experiment.of(grid, where)

@@ -97,6 +97,7 @@ def load_grid(
     seeds: Sequence[int] = (),
     arms: Sequence[str] = (),
     overrides: Sequence[str] = (),
+    baseline: str = "",
 ) -> Grid:
     """Read an experiment.
 
@@ -105,6 +106,8 @@ def load_grid(
         seeds: instead of the file's.
         arms: only these; empty: all.
         overrides: settings of every arm, stronger than the file's.
+        baseline: the arm that the others are compared with, instead of the file's; it is taken
+            in beside `arms`.
 
     Raises:
         ConfigError: the file is missing or wrong, or an arm is not known.
@@ -125,14 +128,14 @@ def load_grid(
         raise ConfigError(f"{path}: {'; '.join(faults)}.") from error
     shared = _overrides(found.settings)
     known = {name: _arm(path, name, table, shared, overrides) for name, table in found.arms.items()}
-    baseline = found.baseline or next(iter(known))
+    asked, baseline = baseline, baseline or found.baseline or next(iter(known))
     for name in (baseline, *arms):
         if name not in known:
             raise ConfigError(
                 f"{path}: there is no arm {name!r}.{nearest(name, list(known))} "
                 f"Known: {', '.join(known)}."
             )
-    chosen = [arm for name, arm in known.items() if not arms or name in arms]
+    chosen = [arm for name, arm in known.items() if not arms or name in (*arms, asked)]
     if baseline not in [arm.name for arm in chosen]:
         baseline = chosen[0].name
     grid = Grid(

@@ -2,8 +2,8 @@
 
 Owns how seeds are pooled: every task's value is averaged over an arm's seeds, then tasks are paired
 and clustered by scenario as in every other table. An arm is set against the baseline over the seeds
-that both have finished. How often it is ahead, seed by seed, stands beside it, because the interval
-speaks of other scenarios, not of other seeds.
+that both have finished. That interval speaks of other scenarios, not of other seeds, so the mean of
+the differences by seed stands beside it with an interval of its own.
 
     found = Experiment.of(grid, Path("runs/bfcl"))
     Console().print(found.table())
@@ -24,7 +24,7 @@ from rich.text import Text
 
 from rods.errors import StoreError
 from rods.evaluation.grid import Grid
-from rods.evaluation.stats import Difference, Interval
+from rods.evaluation.stats import Difference, Interval, mean_ci
 from rods.report.build import render, span, write_page
 from rods.report.compare import FAIR, colours_of, overlays
 from rods.report.curves import Figure
@@ -65,9 +65,20 @@ class ArmResult:
     runs: Mapping[int, RunData]
     """By seed."""
     cells: Mapping[tuple[Part, str], ArmCell]
-    ahead: str
-    """In how many of the common seeds its greedy (else sampled) progress on variants (else
-    originals) ends above the baseline's."""
+    by_seed: Mapping[str, tuple[float, ...]]
+    """For each metric of the first set: this arm after training minus the baseline, for each seed
+    that both have; empty for the baseline."""
+
+    @property
+    def ahead(self) -> str:
+        """In how many of the common seeds its greedy (else sampled) progress on variants (else
+        originals) ends above the baseline's; empty for the baseline."""
+        first = next(iter(self.by_seed.values()), ())
+        return f"{sum(d > 0 for d in first)} of {len(first)}" if first else ""
+
+    def over_seeds(self, metric: str) -> Interval | None:
+        """Mean of the differences by seed, with its 95 % t interval; None below two seeds."""
+        return mean_ci(self.by_seed.get(metric, ()))
 
     @property
     def budget(self) -> list[tuple[str, str]]:
@@ -120,7 +131,7 @@ class Experiment:
                 arm.overrides,
                 runs[arm.name],
                 _cells(runs[arm.name], base if arm.name != grid.baseline else {}),
-                _ahead(runs[arm.name], base) if arm.name != grid.baseline else "",
+                _by_seed(runs[arm.name], base) if arm.name != grid.baseline else {},
             )
             for arm in grid.arms
             if runs[arm.name]
@@ -172,9 +183,14 @@ class Experiment:
         known = {metric for arm in self.arms for _, metric in arm.cells}
         return [metric for metric in LEADING if metric in known]
 
+    @property
+    def repeated(self) -> list[ArmResult]:
+        """Arms that share at least two seeds with the baseline."""
+        return [arm for arm in self.arms if any(len(d) > 1 for d in arm.by_seed.values())]
+
     def table(self) -> Group:
         """Results and budgets for a terminal, 80 columns."""
-        parts = [_results(self), _budgets(self)]
+        parts = [_results(self), *([_seeds(self)] if self.repeated else []), _budgets(self)]
         return Group(*parts, _reached(self)) if self.reached else Group(*parts)
 
     def write(self, out: Path) -> Path:
@@ -231,17 +247,17 @@ def _cells(
     return found
 
 
-def _ahead(mine: Mapping[int, RunData], base: Mapping[int, RunData]) -> str:
-    common = sorted(mine.keys() & base.keys())
-    better = counted = 0
-    for seed in common:
+def _by_seed(
+    mine: Mapping[int, RunData], base: Mapping[int, RunData]
+) -> dict[str, tuple[float, ...]]:
+    found: dict[str, list[float]] = {}
+    for seed in sorted(mine.keys() & base.keys()):
         rows = result_rows(base[seed].evaluation("after"), mine[seed].evaluation("after"))
-        cells = [row.cells[metric] for row in rows for metric in measured(rows)]
-        for cell in [cell for cell in cells if cell.before and cell.after][:1]:
-            assert cell.before is not None and cell.after is not None
-            counted += 1
-            better += cell.after.mean > cell.before.mean
-    return f"{better} of {counted}" if counted else "-"
+        for metric in measured(rows):
+            cell = rows[0].cells[metric]
+            if cell.before and cell.after:
+                found.setdefault(metric, []).append(cell.after.mean - cell.before.mean)
+    return {metric: tuple(values) for metric, values in found.items()}
 
 
 def _mean_run(arm: ArmResult) -> RunData:
@@ -332,6 +348,19 @@ def _cell(cell: ArmCell | None, compared: bool) -> Text:
         return Text("-")
     lines = [Text(mean(cell.after)), change(cell.gain)]
     return Text("\n").join([*lines, change(cell.against)] if compared else lines)
+
+
+def _seeds(found: Experiment) -> Table:
+    table = plain_table(
+        f"To {found.baseline} seed by seed: {SETS.get(found.parts[0].set, found.parts[0].set)}",
+        "\N{PLUS-MINUS SIGN}: half of the 95 % t interval over seeds.",
+    )
+    table.add_column("", max_width=24)
+    for metric in found.metrics:
+        table.add_column(heading(metric), justify="right", no_wrap=True)
+    for arm in found.repeated:
+        table.add_row(Text(arm.name), *(change(arm.over_seeds(m)) for m in found.metrics))
+    return table
 
 
 def _budgets(found: Experiment) -> Table:

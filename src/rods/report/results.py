@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rods.evaluation.stats import Difference, Interval
+from rods.evaluation.stats import Interval
 from rods.report.heldout import METRICS, SETS, WRITERS_NOTE, Cell, ResultRow, measured, result_rows
 from rods.report.panels import landing_of, words
 from rods.report.run_data import Evaluation, RunData, load_run
@@ -104,7 +104,7 @@ def mean(found: Interval | None) -> str:
     return "-" if found is None else f"{found.mean:.3f}"
 
 
-def change(found: Difference | None) -> Text:
+def change(found: Interval | None) -> Text:
     """`+0.112 ±0.026`, green or red where the interval excludes zero; a dash without one."""
     if found is None:
         return Text("-", style="dim")
