@@ -37,6 +37,7 @@ POLICY = Path(rods.__file__).parent / "policies" / "tiny"
 SAME = (
     *("--env.train_tasks", "24", "--model.lora_rank", "0", "--train.lr", "1e-4"),
     *("--train.credit", "trajectory", "--train.schedule", "constant"),
+    *("--rollout.tasks_per_step", "8", "--train.minibatch", "16"),
 )
 """Settings of 12213f5 that decide how much a step has to do."""
 BUSY = "import numpy; a = numpy.ones((512, 512), 'f')\nwhile True: a @ a"
