@@ -33,7 +33,6 @@ from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
 from rods.errors import Interrupted, RodsError
-from rods.infra.heap import return_blocks
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
 # another process runs; threads that sleep at once are no quicker together than one alone, because
@@ -82,7 +81,6 @@ for _name, _verb in _VERBS.items():
 
 def main() -> None:
     """Run the program."""
-    return_blocks()
     try:
         app()
     except Interrupted as stop:
