@@ -100,12 +100,14 @@ def pretrain(
     where = pick_device(ModelSettings.model_validate({"device": device}))
     if (folder / "model.safetensors").exists():
         raise StoreError(f"{folder}: a policy is here already. Choose another folder.")
+    # Here, as processes that begin with a wheel that is missing or broken could not say so.
+    lines = _tool_lines(wheel) if kind == TOOLS else []
     with disk(folder, "making"):
         folder.mkdir(parents=True, exist_ok=True)
     set_threads(threads)
     habits = ORACLE if ceiling else OPEN
     if kind == TOOLS:
-        pretraining = _tools(folder, seed, tokens, wheel, habits)
+        pretraining = _tools(folder, seed, tokens, wheel, lines, habits)
     else:
         made = {MATH: _math, SEARCH: _search, REPO: partial(_repo, ceiling)}
         pretraining = made[kind](seed, tokens)
@@ -208,7 +210,9 @@ def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
     )
 
 
-def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> Pretraining:
+def _tools(
+    folder: Path, seed: int, tokens: int, wheel: str, lines: list[str], habits: Habits
+) -> Pretraining:
     from rods.policies.pretrain import PretrainSettings
     from rods.policies.tokenizer import common_words, train_tokenizer
 
@@ -221,7 +225,7 @@ def _tools(folder: Path, seed: int, tokens: int, wheel: str, habits: Habits) -> 
     ) as processes:
         say(f"texts of {CORPUS} variants for the tokenizer")
         texts = [t for part in processes.map(_texts, _shares(range(CORPUS))) for t in part]
-        tokenizer = train_tokenizer(texts + _tool_lines(wheel), common_words(texts), settings.vocab)
+        tokenizer = train_tokenizer(texts + lines, common_words(texts), settings.vocab)
         tokenizer.save_pretrained(folder)
         say(f"conversations of {number} and {more} variants")
 
