@@ -12,6 +12,7 @@ from rods.infra.heap import SIZE, return_blocks
 
 BLOCKS, BYTES = 100, 2 * SIZE
 PROGRAM = f"""
+import os
 import sys
 from pathlib import Path
 from rods.infra.heap import return_blocks
@@ -22,7 +23,7 @@ blocks = [bytearray(b"x" * {BYTES}) for _ in range({BLOCKS})]
 last = bytearray(b"x" * {BYTES})  # above all the others: no end of the heap can be cut off
 blocks.clear()
 pages = Path("/proc/self/statm").read_text().split()[1]
-print(int(pages) * 4096)
+print(int(pages) * os.sysconf("SC_PAGE_SIZE"))
 """
 
 
