@@ -37,7 +37,6 @@ from rods.engines.processes.wire import (
 )
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
-from rods.infra.heap import return_blocks
 from rods.policy import Capabilities, Completion, Engine, Weights
 
 _LOG = logging.getLogger(__name__)
@@ -70,12 +69,7 @@ class Processes(Engine):
         return self._version
 
     async def start(self) -> None:
-        """Start the replicas; each loads its libraries and makes its model.
-
-        What is left to this process are updates, so it gives their memory back at once; in a
-        replica that would slow the prefills.
-        """
-        return_blocks()
+        """Start the replicas; each loads its libraries and makes its model."""
         self._replicas = [*await asyncio.gather(*(self._started() for _ in range(self._count)))]
 
     async def sync(self, weights: Weights, version: int) -> None:
