@@ -288,13 +288,12 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     originals = sides_of(config, ENVIRONMENT)
     (folder / "run").mkdir()
     with worker_of(config, originals, folder / "run") as worker:
-        pool = OnlineCurriculum(config, originals.originals, folder / "pool.sqlite", worker)
+        pool = OnlineCurriculum(config, originals.originals, worker)
         while not pool.done:
             pool.start_epoch()
-            while tasks := [lease.task for lease in pool.leases(4)]:
+            while tasks := [lease.task for lease in pool.lease(4)]:
                 for task in tasks:
                     pool.observe(*group(task, [1.0, 0.0, 1.0, 0.0]))
-        pool.close()
     queue = SynthesisQueue(folder / "run" / "synthesis.sqlite")
     beside = {task.id: queue.variants(task.id, 10**6) for task in originals.originals}
     queue.close()
