@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
 from rods.dialects.base import nested, signature
-from rods.env import AnswerJudge, Ending, HintSource, Partner, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, HintSource, Partner, TurnVerdict, World, called
 from rods.types import ToolCall, ToolResult, ToolSpec
 
 MARK = "\nHint: "
@@ -58,7 +58,7 @@ class HintedWorld:
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; the very result where it succeeded or nothing would help."""
-        result = self._world.call(call)
+        result = called(self._world, call)
         found = hint_of(self._world, call, result) if result.failed else ""
         return ToolResult(f"{result.content}{MARK}{found}", failed=True) if found else result
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from rods.env import AnswerJudge, Environment, TurnVerdict, questions_of
+from rods.env import AnswerJudge, Environment, TurnVerdict, called, questions_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
@@ -190,7 +190,7 @@ def _play(task: Task, environment: Environment) -> _Played:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             offered.append(world.offered())
-            results.append(tuple(world.call(call) for call in turn.ground_truth))
+            results.append(tuple(called(world, call) for call in turn.ground_truth))
             verdicts.append(world.end_turn())
             snapshots.append(world.snapshot())
     finally:
