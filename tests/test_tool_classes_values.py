@@ -24,7 +24,7 @@ import pydantic
 import pytest
 
 from rods.envs.tool_classes import ToolClasses
-from rods.envs.tool_classes.state import StateError, plain
+from rods.envs.tool_classes.state import plain
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
 from rods.task import Provenance, Task, Turn
@@ -228,12 +228,33 @@ def test_sets_of_objects_have_one_order() -> None:
     assert ones[0] == ones[1]
 
 
-def test_a_result_may_be_deep_but_not_endless() -> None:
-    value: Any = 1
-    for _ in range(100):
-        value = [value]
-    assert plain(value, "x") == value
-    for _ in range(100):
-        value = [value]
-    with pytest.raises(StateError, match="more than 150 deep"):
-        plain(value, "x")
+class Notes:
+    def __init__(self) -> None:
+        self.held: Any = None
+
+    def echo(self, content: dict[str, Any]) -> dict[str, Any]:
+        return content
+
+    def keep(self, content: dict[str, Any]) -> None:
+        self.held = content
+
+
+@pytest.mark.parametrize(
+    ("depth", "fits"), [(100, True), (200, False), (600, False), (3000, False)]
+)
+def test_a_deep_value_is_a_failed_call_or_another_state_and_breaks_nothing(
+    depth: int, fits: bool
+) -> None:
+    content: Any = {}
+    for _ in range(depth):
+        content = {"a": content}
+    environment = ToolClasses("notes", [Notes])
+    truth = ToolCall("keep", {"content": {}})
+    origin = Provenance("notes_0", "notes_0")
+    world = environment.open(
+        Task("notes", "base", (Turn("keep", (truth,)),), {"classes": ["Notes"]}, origin)
+    )
+    world.begin_turn(0)
+    assert world.call(ToolCall("echo", {"content": content})).failed is not fits
+    world.call(ToolCall("keep", {"content": content}))
+    assert not world.end_turn().solved

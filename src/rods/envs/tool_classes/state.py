@@ -56,6 +56,10 @@ class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
 
 
+class TooDeepError(StateError):
+    """A value that is nested deeper than values of a tool are; what a policy wrote may be so."""
+
+
 def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
     """An object in the state of a configuration.
 
@@ -202,11 +206,13 @@ def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
     if isinstance(value, _SCALARS):
         _expect_no_more(value, _SCALARS, where)
         return _scalar(value)
-    if id(value) in above or len(above) > _DEPTH:
+    if id(value) in above:
         raise StateError(
-            f"{where}: it holds itself (circular state) or is nested more than {_DEPTH} deep, so "
-            "it can be neither compared nor shown. Refer to other objects by an id instead."
+            f"{where}: it holds itself (circular state), so it can be neither compared nor shown. "
+            "Refer to other objects by an id instead."
         )
+    if len(above) > _DEPTH:
+        raise TooDeepError(f"{where[:80]}: it is nested more than {_DEPTH} deep.")
     return _container(value, where, (*above, id(value)))
 
 
