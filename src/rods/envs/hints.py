@@ -20,7 +20,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from rods.dialects.base import nested, signature
 from rods.env import AnswerJudge, Ending, HintSource, Partner, TurnVerdict, World, called
-from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.types import ToolCall, ToolResult, ToolSpec, allows_null, json_choices, json_type
 
 MARK = "\nHint: "
 """Between what the world said and the hint."""
@@ -187,16 +187,16 @@ def _argument_hint(call: ToolCall, spec: ToolSpec) -> str:
 
 def _value_fault(name: str, value: object, schema: Mapping[str, object], required: bool) -> str:
     """Why a value cannot be right by its schema, or nothing."""
-    if isinstance(value, ToolCall) or (value is None and not required):
+    if isinstance(value, ToolCall) or (value is None and (allows_null(schema) or not required)):
         return ""
-    kind, choices = schema.get("type"), schema.get("enum")
-    kinds = _TYPES.get(kind) if isinstance(kind, str) else None
+    kind, choices = json_type(schema), json_choices(schema)
+    kinds = _TYPES.get(kind)
     if kinds is not None:
         right = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
         if not right:
             return f"{name} must be of type {kind}"
-    if isinstance(choices, list) and value not in choices:
-        return f"{name} must be one of {quoted(cast('list[object]', choices))}"
+    if choices and value not in choices:
+        return f"{name} must be one of {quoted(choices)}"
     return ""
 
 
