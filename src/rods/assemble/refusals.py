@@ -36,6 +36,7 @@ def require_named(config: RunConfig) -> None:
             'are written inside one response and get no hints. Take curriculum = "static".'
         )
     ENVIRONMENTS.address(config.env.name)
+    _require_importable(config)
     for stage in config.stages:
         reward = get_reward(stage.reward)
         if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:
@@ -48,6 +49,24 @@ def require_named(config: RunConfig) -> None:
         writer_factory(config.synthesis.writer)
         _require_growth(config)
     packages_of(config.track.names)
+
+
+def _require_importable(config: RunConfig) -> None:
+    """Raises `ConfigError` where another process needs what a notebook or a script holds."""
+    environment = config.env.arguments.get("environment", config.env.name)
+    worker = "the synthesis worker" if config.curriculum == "rods" and grows(config) else ""
+    worlds = config.rollout.worlds.processes or config.ray.worlds
+    for key, name, other in (
+        ("env.name", environment, worker or ("each process of worlds" if worlds else "")),
+        ("synthesis.writer", config.synthesis.writer, worker),
+    ):
+        module, _, attribute = str(name).partition(":")
+        if module == "__main__" and other:
+            leave = ", or train with --curriculum static" if other == worker else ""
+            raise ConfigError(
+                f"{key} = {name!r}: a notebook or a script is known to this process alone, and "
+                f"{other} is another one. Write it into a file and name FILE.py:{attribute}{leave}."
+            )
 
 
 def _require_growth(config: RunConfig) -> None:
