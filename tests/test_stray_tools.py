@@ -16,12 +16,15 @@ from typing import Any
 import pytest
 
 from oracle import OraclePolicy
-from rods.env import Environment
+from rods.env import Environment, called
+from rods.envs import make_environment
 from rods.envs.elsewhere.messages import Hosted
 from rods.envs.elsewhere.played import PlayedTask
 from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.envs.elsewhere.remote import RemoteEnvironment
 from rods.envs.hints import hinted
+from rods.envs.search.environment import SearchEnvironment
+from rods.envs.suites.host import Host, RaisedError
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
@@ -228,6 +231,67 @@ def test_what_else_ends_the_program_is_a_failure_of_the_environment(blocking: bo
     owner.close(None)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", STRAYS)
+def test_code_of_a_suites_folder_ends_no_process(kind: str, tmp_path: Path) -> None:
+    place = Path(__file__).parent
+    (tmp_path / "odd.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(place)!r})\nfrom test_stray_tools import Desk\n"
+    )
+    host = Host(tmp_path, "odd")
+    try:
+        one = host.new("odd", "Desk")
+        with pytest.raises(RaisedError, match=STRAYS[kind]):
+            host.do(one, "end", {"kind": kind})
+        assert host.do(one, "add", {"amount": 2}).value == 2
+    finally:
+        host.close()
+
+
+class StrayRetriever:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def search(self, query: str, k: int) -> list[Any]:
+        stray(self.kind)
+        return []
+
+
+@pytest.mark.parametrize("kind", STRAYS)
+def test_a_retriever_of_ones_own_is_a_tool_too(kind: str) -> None:
+    environment = SearchEnvironment(index=StrayRetriever(kind))
+    world = environment.open(environment.tasks(0.5)[0])
+    world.begin_turn(0)
+    result = called(world, ToolCall("search", {"query": "x"}))
+    assert result.failed and STRAYS[kind] in result.content
+
+
+PROGRAMS = [
+    "import sys; sys.exit(3)",
+    "raise KeyboardInterrupt",
+    "raise GeneratorExit",
+    "import asyncio; raise asyncio.CancelledError",
+    "def f(): f()\nf()",
+    "import argparse; argparse.ArgumentParser().parse_args(['--x'])",
+    "import os; os._exit(1)",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [False, True], ids=["program", "session"])
+def test_programs_that_end_themselves_end_nothing_else(keep: bool) -> None:
+    environment = make_environment("python_tool", {"keep_variables": keep})
+    world = environment.open(environment.tasks(0.5)[0])
+    world.begin_turn(0)
+    try:
+        for program in PROGRAMS:
+            assert called(world, ToolCall("code_interpreter", {"code": program})).failed, program
+        assert world.call(ToolCall("code_interpreter", {"code": "print(2)"})).content == "2\n"
+    finally:
+        world.close()
+        environment.close()
+
+
 def press(then: str = "") -> None:
     """What Ctrl-C does, while a tool runs that may answer it in its own way."""
     try:
@@ -283,6 +347,8 @@ PROGRAM = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from rods.env import called
+from rods.envs.search.environment import SearchEnvironment
+from rods.envs.suites.host import Host, RaisedError
 from rods.envs.tool_classes import ToolClasses
 from rods.task import Task, Turn
 from rods.types import ToolCall
