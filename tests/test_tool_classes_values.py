@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import array
 import collections
+import copy
 import dataclasses
 import datetime
 import decimal
@@ -221,6 +222,13 @@ class Purse:
 def test_a_class_without_public_state_is_named(caplog: pytest.LogCaptureFixture) -> None:
     ToolClasses("purse", [Purse])
     assert "class Purse: all its attributes begin with an underscore" in caplog.text
+
+
+def test_objects_of_two_classes_are_never_equal() -> None:
+    one, other = plain(Dog(1), "x"), plain(Cat(1), "x")
+    assert one != other and one not in [other]
+    assert one == {"age": 1} == other, "a mere dictionary has no class"
+    assert copy.deepcopy(one) == one and copy.deepcopy(one) != other
 
 
 def test_sets_of_objects_have_one_order() -> None:

@@ -192,6 +192,10 @@ class Record(dict[str, Any]):
         same = not isinstance(other, Record) or other.kind == self.kind
         return same and dict.__eq__(self, other)
 
+    def __ne__(self, other: object) -> bool:
+        """The opposite, which `dict` would decide by itself."""
+        return not self == other
+
 
 def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
     """A value as JSON could say it: objects become dictionaries, sets sorted lists.
