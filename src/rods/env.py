@@ -19,16 +19,21 @@ from __future__ import annotations
 
 import inspect
 import random
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import ConfigError
+from rods.infra.interrupt import unless_ctrl_c
 from rods.registry import load, require
 from rods.split import Split, split
 from rods.task import Task, read_tasks
 from rods.types import ToolCall, ToolResult, ToolSpec
+
+STRAY = (SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError, RecursionError)
+"""Exceptions that a tool may raise by what it was called with, and that would end more than it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,21 @@ class World(Protocol):
     def close(self) -> None:
         """Release what the world holds. May be called more than once."""
         ...
+
+
+def called(world: World, call: ToolCall) -> ToolResult:
+    """What a call gives; one that would have ended the rollout or the program failed.
+
+    Raises:
+        EnvError: the world broke.
+        KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    try:
+        return world.call(call)
+    except STRAY as error:
+        unless_ctrl_c(error)
+        shown = f"Error: {type(error).__name__}: {error}".removesuffix(": ")
+        return ToolResult(shown, failed=True)
 
 
 Layer: TypeAlias = Callable[[World], World]

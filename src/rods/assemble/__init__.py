@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from rods.assemble.engines import engine_within, template_of
-from rods.assemble.refusals import grows, require_named, require_tasks
+from rods.assemble.refusals import grows, require_known_tools, require_named, require_tasks
 from rods.assemble.tasks import Sides, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start
@@ -115,6 +115,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     environment = environment_of(config)
     sides = sides_of(config, environment)
     require_tasks(config, environment, sides.originals)
+    require_known_tools(config, environment, sides.originals)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
     config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)

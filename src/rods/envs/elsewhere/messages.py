@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, World
+from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, World, called
 from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_from_json, call_to_json
@@ -67,7 +67,7 @@ class Hosted:
             world.begin_turn(self._turn)
             return {"offered": [dataclasses.asdict(spec) for spec in world.offered()]}
         if kind == "call":
-            result = world.call(call_from_json(action["call"]))
+            result = called(world, call_from_json(action["call"]))
             shown: Observation = {"content": result.content, "failed": result.failed}
             return shown | ({"ended": world.ended()} if isinstance(world, Ending) else {})
         if kind == "hint":
@@ -161,7 +161,7 @@ def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> Re
     return kind(send, end, bool(opened.get("hints")))
 
 
-def failed(error: Exception) -> Observation:
+def failed(error: BaseException) -> Observation:
     """An error as an answer, so that nobody asks again for what would fail again."""
     return {"error": f"{type(error).__name__}: {error}", "task": isinstance(error, TaskError)}
 

@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from rods.dialects.base import Dialect, nested
-from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict
+from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, called
 from rods.errors import TaskError
 from rods.rollout.episode import MORE_TOOLS
 from rods.task import Task
@@ -62,7 +62,7 @@ class PlayedTask:
         """Execute one call; a world may end its turn by it."""
         if self.over:
             return ToolResult(OVER, failed=True)
-        result = self._world.call(call)
+        result = called(self._world, call)
         ended = self._world.ended() if isinstance(self._world, Ending) else ""
         if ended:
             self.end(answered=False, ended=ended)
