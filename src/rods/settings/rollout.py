@@ -27,7 +27,7 @@ class ModelSettings(Settings):
     lora_rank: int = Field(default=0, ge=0, le=1024)
     """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
     threads: int = Field(default=0, ge=0)
-    """CPU threads of torch; 0: as a measurement says that is repeated every few seconds. The number
+    """CPU threads of torch; 0: as a measurement at the start says. The number
     changes the last digits of sums: runs that are to repeat bit by bit set it."""
 
 

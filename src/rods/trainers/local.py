@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.engines.threads import UPDATE, retune
+from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.trainers.batches.micro import Microbatch, pack
@@ -245,7 +245,7 @@ class LocalTrainer:
         """One optimiser step over one mini-batch."""
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
-            retune(UPDATE)
+            use_threads(UPDATE)
             terms = self._terms(micro, fresh=not sums.steps)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
