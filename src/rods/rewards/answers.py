@@ -22,8 +22,9 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from rods.errors import RewardError
 from rods.reward import Score
-from rods.rewards.sameness import is_value, math_verdict, same_text, same_value
-from rods.rewards.verifier import Verdict, require_math_verify
+from rods.rewards.numbers import is_value
+from rods.rewards.sameness import math_verdict, same_text, same_value
+from rods.rewards.verifier import LONGEST, Verdict, require_math_verify
 from rods.task import Task
 
 Form = Literal["boxed", "tag", "phrase"]
@@ -47,6 +48,11 @@ GYM = "reasoning_gym:"
 """How the families of that package are named."""
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+_BARE_BOX = re.compile(
+    r"\\(?:boxed|fbox)[ \t]*([+-]?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?(?:\\?%)?|\.\d+"
+    r"|\\[dt]?frac(?:\{[^{}]*\}){2}|\\(?:sqrt|text|mathrm)\{[^{}]*\}|(?<=[ \t])[A-Za-z](?![A-Za-z])))"
+)
+"""Without braces, which TeX allows: `\\boxed 5`."""
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
 _TAG = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _PHRASE = re.compile(r"\banswer\s*(?:is|:|=)\s*:?[ \t]*", re.IGNORECASE)
@@ -56,11 +62,17 @@ _PHRASE = re.compile(r"\banswer\s*(?:is|:|=)\s*:?[ \t]*", re.IGNORECASE)
 
 
 def last_boxed(text: str) -> str | None:
-    """What the last complete `\\boxed{}` holds, inner braces included; None if there is none."""
+    """What the last complete `\\boxed{}` holds, inner braces included; None if there is none.
+
+    `\\boxed 5` is read, too, where it comes last.
+    """
     boxes = [match.end() for match in _BOX.finditer(text)]
     closes = _pairs(text) if boxes else {}
-    at = next((start for start in reversed(boxes) if start in closes), None)
-    return None if at is None else text[at + 1 : closes[at]].strip()
+    at = next((start for start in reversed(boxes) if start in closes), -1)
+    bare = [match for match in _BARE_BOX.finditer(text) if match.start() > at]
+    if bare:
+        return bare[-1][1].rstrip(",")
+    return None if at < 0 else text[at + 1 : closes[at]].strip()
 
 
 def _pairs(text: str) -> dict[int, int]:
@@ -228,13 +240,13 @@ def judge_answer(task: Task, text: str, forms: Sequence[Form] | None = None) -> 
     return Judged(None, "wrong") if answer is None else compare(task, answer)
 
 
-def compare(task: Task, answer: str, algebra: Algebra = math_verdict) -> Judged:
+def compare(task: Task, answer: str, algebra: Algebra | None = None) -> Judged:
     """Compare a final answer with the task's references.
 
     Args:
         task: a question task.
         answer: what stands where the answer must stand.
-        algebra: who is asked about mathematics.
+        algebra: who is asked about mathematics; None: `math_verdict`, which knows the question.
 
     Raises:
         RewardError: the task has no reference answer, or its judge cannot compare with it.
@@ -250,13 +262,26 @@ def compare(task: Task, answer: str, algebra: Algebra = math_verdict) -> Judged:
                 "as a value. Write world['judge'] = 'exact' or 'text'."
             )
         if judge == "algebra":
-            now = algebra(answer, reference)
+            now = _mathematics(task, answer, reference, algebra)
         else:
             now = "right" if _SAME[judge](answer, reference) else "wrong"
         if now == "right":
             return Judged(answer, now)
         verdict = now if verdict == "wrong" else verdict
     return Judged(answer, verdict)
+
+
+READ = 10 * LONGEST
+"""Characters of an answer to mathematics that is looked at; a longer one can only be the very text
+of the reference. Scorers that shorten a text are asked about more than math-verify is."""
+
+
+def _mathematics(task: Task, answer: str, reference: str, algebra: Algebra | None) -> Verdict:
+    if len(answer) > READ:
+        return "right" if answer.strip() == reference.strip() else "length"
+    if algebra is not None:
+        return algebra(answer, reference)
+    return math_verdict(answer, reference, "\n".join(turn.user for turn in task.turns))
 
 
 _SAME: Mapping[str, Callable[[str, str], bool]] = {

@@ -1,0 +1,94 @@
+r"""Answers that were not worked out: copied from the question, or with the work still in them.
+
+Owns what math-verify would call equal and a question does not ask for. Never compares values.
+
+    copied(r"\sqrt{8}", r"Simplify $\sqrt{8}$.")                # True
+    holds_work(r"\sin 60^\circ", r"\frac{\sqrt{3}}{2}")         # True: a sine is left
+    holds_work(r"\frac{2\pi}{4}", r"\frac{\pi}{2}")             # False
+"""
+
+from __future__ import annotations
+
+import re
+
+from rods.rewards.numbers import spelt, tidy
+
+# -- work that is left ---------------------------------------------------------------------------
+
+_ALWAYS = (
+    r"\\sum|\\prod|\\i*int(?![a-z])|\\oint|\\lim|\\partial|\\frac\{d[a-z]?\}\{d[a-z]\}|\bd/d[a-z]\b",
+    r"\\det|\\begin\{vmatrix|\|\\begin|\bdet\(",
+    r"\\(?:gcd|lcm|max|min|b?mod|pmod|operatorname\{(?:gcd|lcm)\}?)|\b(?:gcd|lcm|max|min)\(|mod",
+)
+"""What nothing but a reference that has it may leave to be done."""
+_OF_CONSTANTS = (
+    r"\\(?:ln|log|lg)|\b(?:ln|log)\(",
+    r"\\(?:sin|cos|tan|cot|sec|csc)(?!h|\^\{?-1)|\b(?:sin|cos|tan)\(",
+    r"\\arc(?:sin|cos|tan)|\\(?:sin|cos|tan)\^\{?-1|\b(?:arc|a)(?:sin|cos|tan)\(",
+    r"\\[dt]?binom|\\choose|!|\\fact",
+    r"\\lfloor|\\lceil|\\lvert|\\rfloor|\b(?:floor|ceil)\(",
+)
+"""The same, where the reference has no variable; trigonometry of x has equal forms."""
+_RELATIONS = r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|in|cup|cap|pm|mp|approx|equiv|to)(?![A-Za-z])"
+_LISTED = re.compile(r"[,;\[]|\\\{|\\begin")
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-df-hj-zA-Z](?![A-Za-z])")
+
+
+def holds_work(answer: str, reference: str) -> bool:
+    """Whether an answer leaves operations to be done that the reference has not.
+
+    Nor may it state a relation or several values where the reference is one value.
+    """
+    mine, theirs = tidy(answer), tidy(reference)
+    kinds = list(_ALWAYS)
+    if not _VARIABLE.search(re.sub(r"\\[A-Za-z]+", " ", theirs)):
+        kinds += _OF_CONSTANTS
+    if not re.search(_RELATIONS, theirs) and not _LISTED.search(theirs):
+        kinds += [_RELATIONS]
+        if ";" in mine:
+            return True
+    if mine.count("\\begin") > theirs.count("\\begin"):
+        return True
+    return any(re.search(kind, mine) and not re.search(kind, theirs) for kind in kinds)
+
+
+# -- copies --------------------------------------------------------------------------------------
+
+_SAME_SIGN = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
+_SAME_FORM = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+_GROUPING = re.compile(r"[(){}&]")
+_NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")
+_PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
+_MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
+_EDGES = re.compile(
+    r"\$+|\\[()\[\]]|\s+(?=[A-Za-z]{2,})|(?<![\\A-Za-z])(?P<word>[A-Za-z]{2,})[,:]?\s+"
+)
+
+
+def copied(answer: str, question: str) -> bool:
+    """Whether an answer is an expression of the question, in any order of its terms."""
+    mine = _key(tidy(answer))
+    if len(mine) < 3 or not re.search(r"[-+*/^!\\]|sqrt|\d[a-z]", mine):
+        return False
+    if re.search(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])", _key(spelt(_apart(question)))):
+        return True
+    pieces = sorted(_PIECE.findall(mine))
+    shown = (side for match in _MATH.finditer(question) for side in _sides(match))
+    return any(sorted(_PIECE.findall(_key(side))) == pieces for side in shown)
+
+
+def _apart(question: str) -> str:
+    """A question whose words and formulas do not run together without their blanks."""
+    return _EDGES.sub(lambda match: (match["word"] or "") + "\x00", question)
+
+
+def _sides(match: re.Match[str]) -> list[str]:
+    return re.split(r"[=;]", spelt(match[match.lastindex or 0]))
+
+
+def _key(text: str) -> str:
+    """An expression without what changes nothing: grouping, +0, *1, and the sign of a product."""
+    for old, new in _SAME_SIGN:
+        text = text.replace(old, new)
+    text = _SAME_FORM.sub(r"\1/\2", text)
+    return _NEUTRAL.sub("", _GROUPING.sub("", text)).rstrip(".,?!;:")
