@@ -42,6 +42,8 @@ Judge = Literal["algebra", "value", "exact", "text"]
 Algebra: TypeAlias = Callable[[str, str], Verdict]
 """What says whether an answer and a reference are the same mathematics."""
 
+TAIL = 1 << 20
+"""Characters at the end of a text in which its answer stands; no budget of tokens gives more."""
 LENIENT = "lenient"
 """In a task's world: true where an answer may stand anywhere (`env.questions.lenient`)."""
 GYM = "reasoning_gym:"
@@ -50,7 +52,8 @@ GYM = "reasoning_gym:"
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _BARE_BOX = re.compile(
     r"\\(?:boxed|fbox)[ \t]*([+-]?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?(?:\\?%)?|\.\d+"
-    r"|\\[dt]?frac(?:\{[^{}]*\}){2}|\\(?:sqrt|text|mathrm)\{[^{}]*\}|(?<=[ \t])[A-Za-z](?![A-Za-z])))"
+    r"|\\[dt]?frac(?:\{[^{}]*\}){2}|\\(?:sqrt|text|mathrm)\{[^{}]*\}"
+    r"|(?<=[ \t])[A-Za-z]))(?=[\s$;:!?)*]|[.,](?!\d)|\\[)\]]|\Z)"
 )
 """Without braces, which TeX allows: `\\boxed 5`."""
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
@@ -66,6 +69,7 @@ def last_boxed(text: str) -> str | None:
 
     `\\boxed 5` is read, too, where it comes last.
     """
+    text = text[-TAIL:]
     boxes = [match.end() for match in _BOX.finditer(text)]
     closes = _pairs(text) if boxes else {}
     at = next((start for start in reversed(boxes) if start in closes), -1)
@@ -89,7 +93,7 @@ def _pairs(text: str) -> dict[int, int]:
 
 def last_tagged(text: str) -> str | None:
     """What the last complete `<answer>` pair holds."""
-    found = _TAG.findall(text)
+    found = _TAG.findall(text[-TAIL:])
     return str(found[-1]).strip() if found else None
 
 

@@ -16,7 +16,7 @@ from rods.rewards.numbers import spelt, tidy
 # -- work that is left ---------------------------------------------------------------------------
 
 _ALWAYS = (
-    r"\\sum|\\prod|\\i*int(?![a-z])|\\oint|\\lim|\\partial|\\frac\{d[a-z]?\}\{d[a-z]\}|\bd/d[a-z]\b",
+    r"\\sum|\\prod|\\i*int(?![a-z])|\\oint|\\lim|\\partial|\\frac\{d[a-z]?\}\{d\s*[a-z]\}|\bd/d[a-z]\b",
     r"\\det|\\begin\{vmatrix|\|\\begin|\bdet\(",
     r"\\(?:gcd|lcm|max|min|b?mod|pmod|operatorname\{(?:gcd|lcm)\}?)|\b(?:gcd|lcm|max|min)\(|mod",
 )
@@ -29,6 +29,7 @@ _OF_CONSTANTS = (
     r"\\lfloor|\\lceil|\\lvert|\\rfloor|\b(?:floor|ceil)\(",
 )
 """The same, where the reference has no variable; trigonometry of x has equal forms."""
+_TABLES = r"\\begin"
 _RELATIONS = r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|in|cup|cap|pm|mp|approx|equiv|to)(?![A-Za-z])"
 _LISTED = re.compile(r"[,;\[]|\\\{|\\begin")
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-df-hj-zA-Z](?![A-Za-z])")
@@ -39,24 +40,25 @@ def holds_work(answer: str, reference: str) -> bool:
 
     Nor may it state a relation or several values where the reference is one value.
     """
-    mine, theirs = tidy(answer), tidy(reference)
-    kinds = list(_ALWAYS)
-    if not _VARIABLE.search(re.sub(r"\\[A-Za-z]+", " ", theirs)):
+    kinds = [*_ALWAYS, _TABLES]
+    if not _VARIABLE.search(re.sub(r"\\[A-Za-z]+", " ", reference)):
         kinds += _OF_CONSTANTS
-    if not re.search(_RELATIONS, theirs) and not _LISTED.search(theirs):
-        kinds += [_RELATIONS]
-        if ";" in mine:
+    if not re.search(_RELATIONS, reference) and not _LISTED.search(tidy(reference)):
+        if ";" in tidy(answer):
             return True
-    if mine.count("\\begin") > theirs.count("\\begin"):
-        return True
-    return any(re.search(kind, mine) and not re.search(kind, theirs) for kind in kinds)
+        kinds.append(_RELATIONS)
+    return any(_more(kind, answer, reference) for kind in kinds)
+
+
+def _more(kind: str, answer: str, reference: str) -> bool:
+    """Whether a kind of operation stands in the answer alone; tables are counted."""
+    mine, theirs = (len(re.findall(kind, text)) for text in (answer, reference))
+    return mine > theirs if kind is _TABLES else mine > 0 == theirs
 
 
 # -- copies --------------------------------------------------------------------------------------
 
-_SAME_SIGN = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
-_SAME_FORM = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
-_GROUPING = re.compile(r"[(){}&]")
+_SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
 _NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")
 _PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
@@ -67,10 +69,13 @@ _EDGES = re.compile(
 
 def copied(answer: str, question: str) -> bool:
     """Whether an answer is an expression of the question, in any order of its terms."""
-    mine = _key(tidy(answer))
-    if len(mine) < 3 or not re.search(r"[-+*/^!\\]|sqrt|\d[a-z]", mine):
+    plain = tidy(answer)
+    mine = _key(plain)
+    if len(plain) < 3 or not re.search(r"[-+*/^!\\(]|\d[a-z]", plain):
         return False
-    if re.search(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])", _key(spelt(_apart(question)))):
+    if re.search(
+        rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])", _key(spelt(_apart(question)))
+    ):
         return True
     pieces = sorted(_PIECE.findall(mine))
     shown = (side for match in _MATH.finditer(question) for side in _sides(match))
@@ -88,7 +93,9 @@ def _sides(match: re.Match[str]) -> list[str]:
 
 def _key(text: str) -> str:
     """An expression without what changes nothing: grouping, +0, *1, and the sign of a product."""
-    for old, new in _SAME_SIGN:
+    for old, new in _SIGNS:
         text = text.replace(old, new)
-    text = _SAME_FORM.sub(r"\1/\2", text)
-    return _NEUTRAL.sub("", _GROUPING.sub("", text)).rstrip(".,?!;:")
+    for _ in range(2):  # before and behind brackets
+        text = _NEUTRAL.sub("", text)
+        text = re.sub("[(){}&]", "", text)
+    return re.sub(r"[*/]|\\frac", "", text).rstrip(".,?!;:")

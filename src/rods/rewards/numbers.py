@@ -12,9 +12,10 @@ that holds nothing but the number. So `0,100`, `1, 100` and `(1,100)` are lists.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -34,6 +35,8 @@ class Number:
     percent: bool = False
     exact: bool = True
     """False: a decimal with a point, so it may have been rounded."""
+    reduced: bool = True
+    """False: a fraction that is not in lowest terms."""
     unit: str = ""
 
     @property
@@ -52,7 +55,7 @@ class Number:
 _SIGNS = str.maketrans(
     {
         **{"\u2212": "-", "\u00b0": "", "\u00b7": "\\cdot ", "\u00d7": "\\times ", "\u00f7": "/"},
-        **{"\u2248": "\\approx ", "\u03c0": "\\pi ", "\u221e": "\\infty "},
+        **{"\u2248": "\\approx ", "\u03c0": "\\pi ", "\u221e": "\\infty ", "\u221a": "\\sqrt "},
         **dict.fromkeys("\u20ac\u00a3\u00a5\u20b9", ""),
         **{"\u00bd": "&1/2", "\u00bc": "&1/4", "\u00be": "&3/4"},
         **{"\u2153": "&1/3", "\u2154": "&2/3"},
@@ -63,17 +66,18 @@ _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(old), new)
     for old, new in (
         (r"\\\$", ""),
-        (r"(?<=\d)(?:\{,\}|,\\!|\\[,;:!])(?=\d{3}(?!\d))", ""),  # thousands that LaTeX spaces
+        (r"(?<=\d)(?:\{,\}|,\\!\s*|\\[,;:!])(?=\d{3}(?!\d))", ""),  # thousands that LaTeX spaces
         (r"\{,\}", ","),
-        (r"\\(?:text|math)(?:bf|it|rm|sf|tt)?\s*\{([^{}]*)\}", r" \1 "),
-        (r"\\mbox\s*\{([^{}]*)\}", r" \1 "),
+        (r"\\(?:text|math)(?:bf|it|rm|sf|tt|normal)?\s*\{([^{}]*)\}", r" \1 "),
+        (r"\\(?:mbox|boldsymbol|underline)\s*\{([^{}]*)\}|\{\\bf\s([^{}]*)\}", r" \1\2 "),
+        (r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}", r"\\frac{\1}{\2}"),
         (r"\\[dtc]?frac\s*(\d)\s*(?=\d)", r"\\frac{\1}"),
         (r"\\[dtc]frac", r"\\frac"),
         (r"\\div(?![A-Za-z])|\bdivided by\b", "/"),
         (rf"(?<=\d){_SPACE}+(?=\d+\s*/\s*\d|\\frac)", "&"),  # a mixed number: 1 1/2
         (r"(?<=\d)\s*\\?%", "%"),
         (r"(?<=\d)\s*percent\b", "%"),
-        (r"(?<=\d)\^\{?(?:th|st|nd|rd)\}?", ""),
+        (r"(?<=\d)\s*\^\s*\{?\s*(?:th|st|nd|rd)\b\s*\}?", ""),
         (rf",{_SPACE}+|;|{_SPACE}(?:and|or){_SPACE}", ";"),  # a comma of lists alone
         (r"(?<=\d)\s+(?=\d)", "&&"),  # numbers beside each other are not one
         (
@@ -117,8 +121,9 @@ def spelt(text: str) -> str:
 
 _THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3}){1,20}"
 _INTEGER = r"\d{1,60}"
+_TEN = r"10\^(?:\{(?P<v>[+-]?\d{1,3})\}|(?P<w>\d))"
 _NUMBER = re.compile(
-    rf"(?P<sign>[+-]?)(?:"
+    rf"(?P<sign>[+-]?)(?:{_TEN}|"
     rf"(?:(?P<whole>{_INTEGER})&?)?\\frac\{{(?P<a>-?{_INTEGER})\}}\{{(?P<b>-?{_INTEGER})\}}"
     rf"|(?:(?P<mixed>{_INTEGER})&)?&?(?P<c>{_INTEGER})/(?P<d>{_INTEGER})"
     rf"|(?P<before>\d{{0,20}})\.(?P<still>\d{{0,20}})\\(?:overline|bar|dot)\{{(?P<ever>\d{{1,20}})\}}"
@@ -155,7 +160,7 @@ def numbers_in(text: str) -> Iterator[Number]:
 
 def _read(match: re.Match[str]) -> Number | None:
     part = match.groupdict()
-    exact, form = True, "decimal"
+    exact, reduced, form = True, True, "decimal"
     over, under = part["a"] or part["c"], part["b"] or part["d"]
     if over is not None:
         if not int(under):
@@ -163,35 +168,76 @@ def _read(match: re.Match[str]) -> Number | None:
         whole = part["whole"] or part["mixed"]
         value, form = int(whole or 0) + Fraction(int(over), int(under)), "fraction"
         form = "mixed" if whole else form
+        reduced = math.gcd(int(over), int(under)) == 1
     elif (ever := part["ever"]) is not None:
         still, form = part["still"], "repeating"
         nines = (10 ** len(ever) - 1) * 10 ** len(still)
         value = Fraction((part["before"] or "0") + "." + still + "0") + Fraction(int(ever), nines)
     else:
-        digits, power = part["decimal"].replace(",", ""), part["e"] or part["t"] or part["u"]
+        digits = (part["decimal"] or "1").replace(",", "")
+        power = next((part[name] for name in "etuvw" if part[name]), None)
         value = Fraction(digits + "0" if digits.endswith(".") else digits)
         value, form = value * Fraction(10) ** int(power or 0), "scientific" if power else form
         exact = "." not in digits and int(power or 0) >= 0
     sign = -1 if part["sign"] == "-" else 1
-    return Number(sign * value, form, bool(part["percent"]), exact)
+    return Number(sign * value, form, bool(part["percent"]), exact, reduced)
 
 
 # -- units ---------------------------------------------------------------------------------------
 
-SYMBOLS = frozenset("mm cm m km mg g kg ms s min h ml l in ft yd mi am pm".split())
+SYMBOLS = frozenset(
+    (
+        "mm",
+        "cm",
+        "m",
+        "km",
+        "mg",
+        "g",
+        "kg",
+        "ms",
+        "s",
+        "min",
+        "h",
+        "ml",
+        "l",
+        "in",
+        "ft",
+        "am",
+        "pm",
+    )
+)
 """Units whose difference is seen; other words behind a number are taken as they are."""
-_SUFFIX = ("mph", "th", "st", "nd", "rd", "lb", "lbs", "oz", "hr", "hrs", "mL", "L", "kW", "kWh")
-_SHORT = "|".join(sorted({*SYMBOLS, *_SUFFIX} - {"m", "g", "s", "h", "l", "L"}, key=len)[::-1])
+_SHORT = "mm|cm|km|mg|kg|ms|min|ml|mL|in|ft|am|pm|mph|th|st|nd|rd|lbs?|oz|hrs?|yd|mi|kWh?"
+"""What may stand behind a number without a blank."""
+_SET = r"\\(?:text(?:rm|bf|normal)?|mathrm|mbox|operatorname)\s*"
 _UNIT = re.compile(
     rf"(?P<body>.*[\d}}%)$]){_SPACE}*(?:"
-    rf"\\(?:text|textrm|textbf|mathrm|mbox|operatorname)\s*\{{{_SPACE}*(?P<text>[A-Za-z][A-Za-z./ -]*)\}}"
+    rf"{_SET}\{{{_SPACE}*(?P<text>[A-Za-z][A-Za-z./ -]*)\}}"
     rf"|(?P<short>{_SHORT})|(?<=[\s~])(?P<words>[A-Za-z]{{3,}}(?:\s+[A-Za-z]+){{0,3}})"
-    r"|[\u20ac\u00a3\u00a5\u20b9])(?:\s*\^\s*\{?[23]\}?|[\u00b2\u00b3])?\$?\.?",
+    r"|[\u20ac\u00a3\u00a5\u20b9]|\(?\\[bp]?mod\s*\{?\d+\}?\)?)"
+    r"(?:\s*\^\s*\{?[23]\}?|[\u00b2\u00b3])?\$?\.?",
     re.DOTALL,
 )
-_INSIDE = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+_INSIDE = re.compile(rf"{_SET}\{{([^{{}}]*)\}}")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
-_NO_UNIT = frozenset("or and not more less least most than if mod base hundred dozen to".split())
+_NO_UNIT = frozenset(
+    (
+        "or",
+        "and",
+        "not",
+        "more",
+        "less",
+        "least",
+        "most",
+        "than",
+        "if",
+        "mod",
+        "base",
+        "to",
+        "dozen",
+    )
+)
+"""Words that say more than a unit."""
 
 
 def _with_unit(text: str) -> Number | None:
@@ -207,8 +253,7 @@ def _with_unit(text: str) -> Number | None:
     words = (match["text"] or match["short"] or match["words"] or "").lower().split()
     if words and words[0] in _POWERS:
         power = 10 ** _POWERS[words.pop(0)]
-        number = Number(number.value * power, number.form, number.percent, number.exact)
+        number = replace(number, value=number.value * power)
     if _NO_UNIT.intersection(words):
         return None
-    unit = " ".join(words).rstrip(".")
-    return Number(number.value, number.form, number.percent, number.exact, unit)
+    return replace(number, unit=" ".join(words).rstrip("."))

@@ -79,13 +79,25 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         EnvError: its process cannot be started.
     """
     if "=" not in reference:
-        answer = _last_side(answer)
+        answer = stated(answer)
     settled = own_verdict(answer, reference, question)
     if settled is not None:
         return settled
     if holds_work(answer, reference) or copied(answer, question):
         return "wrong"
-    return ask(reference, answer)
+    return ask(_written(reference), _written(answer))
+
+
+_PYTHON = ((r"\bpi\b", r"\\pi "), (r"\bexp\(([^()]*)\)", r"e^{\1}"), (r"\*\*", "^"))
+
+
+def _written(text: str) -> str:
+    r"""A text as math-verify reads it: what Python prints, and `\sqrt(2)`."""
+    text = text.strip().strip("*")
+    if "\\" not in text:
+        for old, new in _PYTHON:
+            text = re.sub(old, new, text)
+    return re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text)
 
 
 def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | None:
@@ -102,9 +114,22 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
     words = _words(_bare_words(answer), _bare_words(reference), bool(_TEXT.search(reference)))
     if words is not None:
         return words
-    if _other_unit(answer, reference):
+    if _other_unit(answer, reference) or _LEFT_OUT.search(answer + reference):
         return "wrong"
+    if re.fullmatch(r"[^:\\{]+(?::[^:]+)+", theirs):  # 12:30 or 3:4:5, which is no quotient
+        return _say(_is_quotient(mine, theirs))
     return _lists(mine, theirs)
+
+
+_LEFT_OUT = re.compile(r"\\[lc]?dots|\.\.\.|\u2026")
+"""Terms that are not written: only the very text is the same."""
+
+
+def _is_quotient(mine: str, ratio: str) -> bool:
+    """Whether a number is what a ratio of two numbers comes to."""
+    quotient = number_of(ratio.replace(":", "/")) if ratio.count(":") == 1 else None
+    given = number_of(mine)
+    return bool(quotient and given and given.value == quotient.value)
 
 
 def _say(right: bool) -> Verdict:
@@ -127,14 +152,14 @@ def _words(mine: str, theirs: str, set_as_text: bool) -> Verdict | None:
     Up to three small letters are such a product, unless they are set as text.
     """
     one, other = _OPTION.fullmatch(mine), _OPTION.fullmatch(theirs)
-    if one and other:
-        same = one[1].casefold() == other[1].casefold()
+    if other:  # an option; articles are letters here
+        same = bool(one) and one[1].casefold() == other[1].casefold()
     else:
         same = same_text(mine, theirs)
         if same and _LETTERS.fullmatch(mine) and _LETTERS.fullmatch(theirs):
             return "right"
     sure = set_as_text or _PROSE.search(theirs) or theirs.isupper()
-    if (one and other and same) or (sure and (other or _WORDS.fullmatch(theirs))):
+    if (other and same) or (sure and (other or _WORDS.fullmatch(theirs))):
         return _say(same)
     return None
 
@@ -157,15 +182,32 @@ _UNITS = re.compile(r"(?:\\(?:text|mathrm|mbox)\s*\{\s*|(?<=\d)\s+)([a-z]{1,3})\
 
 _ROUNDING = Fraction(5, 10_000_000)
 _SUBSCRIPTS = re.compile(r"_\{[^{}]*\}|_\w|\([^()=]*\)|\\(?:text|mathrm)\{[^{}=]*\}")
+_APPROXIMATELY = re.compile(r"\\(?:approx|doteq)(?![A-Za-z])|\u2248")
 _NAME = re.compile(r"[A-Za-z\\{}|'+\s\u2220\u25b3-]*")
 
 
-def _last_side(answer: str) -> str:
-    """What stands behind `m+n =`, `f(2) =` or another name of what was asked for."""
-    name, equals, side = answer.partition("=")
-    left = _SUBSCRIPTS.sub("x", name).strip().lstrip("$")
+def stated(answer: str) -> str:
+    """The value of `m+n = 13`, `f(2) = 13`, `6 + 7 = 13` or `13 \\approx 12.9`; else the answer.
+
+    Only one place of an answer is looked at, so two values in it are no better than one.
+    """
+    if about := _APPROXIMATELY.search(answer):
+        first, rounded = answer[: about.start()], answer[about.end() :]
+        answer = first if first.strip(" $") and not _is_name(first) else rounded
+    *sides, last = re.split(r"=|\\equiv(?![A-Za-z])", answer)
+    return last if all(map(_leads, sides)) else answer
+
+
+def _leads(side: str) -> bool:
+    """Whether what stands before a value names it, or is how it was worked out."""
+    constant = not re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", side))
+    return _is_name(side) or (constant and len(side) > 1 and read_number(side) is None)
+
+
+def _is_name(side: str) -> bool:
+    left = _SUBSCRIPTS.sub("x", side).strip().lstrip("$")
     named = re.search("[A-Za-z]", left) and not left.startswith("-") and _NAME.fullmatch(left)
-    return side if equals and "=" not in side and named else answer
+    return bool(named)
 
 
 def _same_number(mine: Number, theirs: Number, question: str) -> bool:
@@ -175,7 +217,7 @@ def _same_number(mine: Number, theirs: Number, question: str) -> bool:
     if not any(_equal(mine, value, theirs) for value in _meant(mine, theirs, question)):
         return False
     same_form = mine.written == theirs.written
-    if same_form and (mine.form == "decimal" or mine == theirs):
+    if same_form and (mine.form == "decimal" or mine.reduced):
         return True
     return not any(
         shown.written == mine.written and shown.real == mine.real == theirs.real
@@ -258,4 +300,4 @@ def _parted(text: str) -> list[str]:
         if letter in ",;" and not depth:
             items.append(text[start:place])
             start = place + 1
-    return [tidy(_last_side(item)) for item in (*items, text[start:])]
+    return [tidy(stated(item)) for item in (*items, text[start:])]

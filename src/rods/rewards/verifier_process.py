@@ -49,10 +49,10 @@ def near(gold: list[Any], answer: list[Any]) -> bool:
 
     It rounds decimals to six places and takes a difference below 1e-15 for none.
     """
-    pair = [next((e for e in texts if getattr(e, "is_number", False)), None) for texts in (gold, answer)]
-    if None in pair:
+    constants = [[e for e in texts if getattr(e, "is_number", False)] for texts in (gold, answer)]
+    if not all(constants):
         return True
-    wanted, given = pair
+    wanted, given = (found[0] for found in constants)
     apart, size = (abs(value.evalf(20)) for value in (given - wanted, wanted))
     return bool(apart <= size / 10_000 if size else not given.evalf(20))
 
