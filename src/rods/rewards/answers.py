@@ -58,25 +58,28 @@ _BARE_BOX = re.compile(
 """Without braces, which TeX allows: `\\boxed 5`."""
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
 _TAG = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
-_PHRASE = re.compile(r"\banswer\s*(?:is|:|=)\s*:?[ \t]*", re.IGNORECASE)
+_PHRASE = re.compile(r"\banswer\s*(?:is\b|:|=)\s*:?[ \t]*", re.IGNORECASE)
 
 
 # -- where the answer stands ---------------------------------------------------------------------
 
 
-def last_boxed(text: str) -> str | None:
+def last_boxed(text: str, bare: bool = True) -> str | None:
     """What the last complete `\\boxed{}` holds, inner braces included; None if there is none.
 
-    `\\boxed 5` is read, too, where it comes last.
+    An empty one that comes after others only mentions the form.
+
+    Args:
+        text: what the policy wrote.
+        bare: `\\boxed 5` is read, too.
     """
     text = text[-TAIL:]
-    boxes = [match.end() for match in _BOX.finditer(text)]
-    closes = _pairs(text) if boxes else {}
-    at = next((start for start in reversed(boxes) if start in closes), -1)
-    bare = [match for match in _BARE_BOX.finditer(text) if match.start() > at]
-    if bare:
-        return bare[-1][1].rstrip(",")
-    return None if at < 0 else text[at + 1 : closes[at]].strip()
+    starts = [match.end() for match in _BOX.finditer(text)]
+    closes = _pairs(text) if starts else {}
+    spans = [(at + 1, closes[at]) for at in starts if at in closes]
+    spans += [match.span(1) for match in _BARE_BOX.finditer(text) if bare]
+    found = (text[start:end].strip().rstrip(",") for start, end in sorted(spans, reverse=True))
+    return next(filter(None, found), "" if spans else None)
 
 
 def _pairs(text: str) -> dict[int, int]:
@@ -92,9 +95,9 @@ def _pairs(text: str) -> dict[int, int]:
 
 
 def last_tagged(text: str) -> str | None:
-    """What the last complete `<answer>` pair holds."""
-    found = _TAG.findall(text[-TAIL:])
-    return str(found[-1]).strip() if found else None
+    """What the last complete `<answer>` pair holds; an empty one only mentions the form."""
+    found = [match[1].strip() for match in _TAG.finditer(text[-TAIL:])]
+    return next(filter(None, reversed(found)), found[-1] if found else None)
 
 
 def last_phrase(text: str) -> str | None:
