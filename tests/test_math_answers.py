@@ -137,6 +137,7 @@ Write 120,000,000 in scientific notation. => 1.2\times10^8 :=  120,000,000  |  1
 Compute $10^2\cdot10^4$. => 1000000 :=  10^2\cdot10^4
 What is $10^6$? => 1000000 :=  10^6  |  10^{6}
 Simplify $\sqrt{8}$. => 2\sqrt{2} :=  \sqrt{8}  |  \sqrt8  |  \sqrt{8}+0  |  1\cdot\sqrt{8}
+    |  \sqrt{16/2}  |  \sqrt{4+4}  |  \sqrt{4\cdot 2}  |  \sqrt{\frac{16}{2}}  |  \sqrt{9-1}
     |  \sqrt{8}\cdot 1  |  √8
 What is $\sin 60^\circ$? => \frac{\sqrt{3}}{2} :=  \sin 60^\circ  |  \sin(60^\circ)
     |  \sin{60^{\circ}}  |  \sin\frac{\pi}{3}  |  \cos 30^\circ
@@ -198,6 +199,7 @@ Oslo :=  solo
 \text{ABC} :=  CAB
 50\% :=  5  |  500%  |  0.05
 0.5 :=  50  |  0.5%  |  5
+€5 :=  £5  |  \$5
 5\text{ m} :=  5\text{ cm}  |  5 cm
 3:30 \text{ PM} :=  3:30 \text{ AM}
 x^2+x :=  x^2  |  x^2+x+1  |  x^2+x=0, 1  |  x^2+x \text{ or } x
@@ -228,6 +230,7 @@ def test_other_answers_and_lists_of_candidates_are_wrong(reference: str) -> None
 
 
 NOT_COPIED = [
+    (r"Which is $x^2-1$? (A) $(x-1)(x+1)$ (B) $x-1$", "(x-1)(x+1)", "(x+1)(x-1)"),
     ("Is 5 or 7 larger? Give the number.", "7.0", "7"),
     ("A coin falls on heads with probability 1/2. With what probability on tails?", "1/2", "0.5"),
     (r"A coin has probability \frac{1}{2}. And tails?", r"\frac{1}{2}", "1/2"),

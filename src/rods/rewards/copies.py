@@ -2,7 +2,7 @@ r"""Answers that were not worked out: copied from the question, or with the work
 
 Owns what math-verify would call equal and a question does not ask for. Never compares values.
 
-    copied(r"\sqrt{8}", r"Simplify $\sqrt{8}$.")                # True
+    copied(r"\sqrt{8}", r"2\sqrt{2}", r"Simplify $\sqrt{8}$.")  # True
     holds_work(r"\sin 60^\circ", r"\frac{\sqrt{3}}{2}")         # True: a sine is left
     holds_work(r"\frac{2\pi}{4}", r"\frac{\pi}{2}")             # False
 """
@@ -32,6 +32,13 @@ _OF_CONSTANTS = (
 _TABLES = r"\\begin"
 _RELATIONS = r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|in|cup|cap|pm|mp|approx|equiv|to)(?![A-Za-z])"
 _LISTED = re.compile(r"[,;\[]|\\\{|\\begin")
+_SUM = re.compile(
+    r"(?<![\w.}\\^_!])\d{1,60}(?:[*+-]|\\cdot|\\times)\d{1,60}(?![\w.^(\\/!])", re.ASCII
+)
+_QUOTIENT = re.compile(
+    r"\\frac\{(\d{1,60})\}\{(\d{1,60})\}|(?<![\w.}\\^_!])(\d{1,60})/(\d{1,60})(?![\w.^(\\!])",
+    re.ASCII,
+)
 _VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-df-hj-zA-Z](?![A-Za-z])")
 
 
@@ -43,11 +50,22 @@ def holds_work(answer: str, reference: str) -> bool:
     kinds = [*_ALWAYS, _TABLES]
     if not _VARIABLE.search(re.sub(r"\\[A-Za-z]+", " ", reference)):
         kinds += _OF_CONSTANTS
+        if _sums(tidy(answer)) and not _sums(tidy(reference)):
+            return True
     if not re.search(_RELATIONS, reference) and not _LISTED.search(tidy(reference)):
         if ";" in tidy(answer):
             return True
         kinds.append(_RELATIONS)
     return any(_more(kind, answer, reference) for kind in kinds)
+
+
+def _sums(plain: str) -> bool:
+    """Whether two whole numbers stand there to be added, multiplied or divided without a rest."""
+    divided = (match.groups() for match in _QUOTIENT.finditer(plain))
+    return bool(_SUM.search(plain)) or any(
+        int(under) and int(over) % int(under) == 0
+        for over, under in ((a or c, b or d) for a, b, c, d in divided)
+    )
 
 
 def _more(kind: str, answer: str, reference: str) -> bool:
@@ -67,19 +85,26 @@ _EDGES = re.compile(
 )
 
 
-def copied(answer: str, question: str) -> bool:
-    """Whether an answer is an expression of the question, in any order of its terms."""
+def copied(answer: str, reference: str, question: str) -> bool:
+    """Whether an answer is an expression of the question, in any order of its terms.
+
+    Where the reference is that expression, too, nothing is copied.
+    """
     plain = tidy(answer)
-    mine = _key(plain)
     if len(plain) < 3 or not re.search(r"[-+*/^!\\(]|\d[a-z]", plain):
         return False
-    if re.search(
-        rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])", _key(spelt(_apart(question)))
-    ):
-        return True
-    pieces = sorted(_PIECE.findall(mine))
+    mine, pieces = _key(plain), _pieces(plain)
+    if pieces == _pieces(tidy(reference)):
+        return False
+    whole = re.compile(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])")
     shown = (side for match in _MATH.finditer(question) for side in _sides(match))
-    return any(sorted(_PIECE.findall(_key(side))) == pieces for side in shown)
+    written = whole.search(_key(spelt(_apart(question))))
+    return bool(written) or any(_pieces(side) == pieces for side in shown)
+
+
+def _pieces(text: str) -> list[str]:
+    """What an expression is made of, in no order."""
+    return sorted(_PIECE.findall(_key(text)))
 
 
 def _apart(question: str) -> str:
@@ -88,7 +113,8 @@ def _apart(question: str) -> str:
 
 
 def _sides(match: re.Match[str]) -> list[str]:
-    return re.split(r"[=;]", spelt(match[match.lastindex or 0]))
+    formula = spelt(match[match.lastindex or 0])
+    return [formula, *re.split(r"[=;]", formula)]
 
 
 def _key(text: str) -> str:

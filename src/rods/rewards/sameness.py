@@ -78,12 +78,14 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         PrerequisiteError: math-verify has to be asked, and is not installed.
         EnvError: its process cannot be started.
     """
+    if answer.strip() == reference.strip():
+        return "right" if answer.strip() else "wrong"
     if "=" not in reference:
-        answer = stated(answer)
+        answer, reference = stated(answer), stated(reference)
     settled = own_verdict(answer, reference, question)
     if settled is not None:
         return settled
-    if holds_work(answer, reference) or copied(answer, question):
+    if holds_work(answer, reference) or copied(answer, reference, question):
         return "wrong"
     return ask(_written(reference), _written(answer))
 
@@ -105,8 +107,10 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
     mine, theirs = tidy(answer), tidy(reference)
     if not mine or not theirs:
         return "wrong"
+    if _other_unit(answer, reference):
+        return "wrong"
     if mine.replace(";", ",") == theirs.replace(";", ","):
-        return _say(not _other_unit(answer, reference))
+        return "right"
     wanted = read_number(reference)
     if wanted is not None:
         given = read_number(answer)
@@ -114,7 +118,7 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
     words = _words(_bare_words(answer), _bare_words(reference), bool(_TEXT.search(reference)))
     if words is not None:
         return words
-    if _other_unit(answer, reference) or _LEFT_OUT.search(answer + reference):
+    if _LEFT_OUT.search(answer + reference):
         return "wrong"
     if re.fullmatch(r"[^:\\{]+(?::[^:]+)+", theirs):  # 12:30 or 3:4:5, which is no quotient
         return _say(_is_quotient(mine, theirs))
@@ -170,11 +174,13 @@ def _bare_words(text: str) -> str:
 
 
 def _other_unit(answer: str, reference: str) -> bool:
-    """Whether both end in units of which one is not the other."""
+    """Whether both name units or currencies, of which one is not the other."""
     mine, theirs = ({*_UNITS.findall(text.lower())} & SYMBOLS for text in (answer, reference))
-    return bool(mine and theirs and mine != theirs)
+    paid, price = ({*_MONEY.findall(text)} for text in (answer, reference))
+    return bool((mine and theirs and mine != theirs) or (paid and price and paid != price))
 
 
+_MONEY = re.compile("\\\\\\$|[\u20ac\u00a3\u00a5\u20b9]")
 _UNITS = re.compile(r"(?:\\(?:text|mathrm|mbox)\s*\{\s*|(?<=\d)\s+)([a-z]{1,3})\b")
 
 
@@ -212,8 +218,6 @@ def _is_name(side: str) -> bool:
 
 def _same_number(mine: Number, theirs: Number, question: str) -> bool:
     """Equal, worked out, and not copied from a question that asks for another form."""
-    if mine.unit in SYMBOLS and theirs.unit in SYMBOLS and mine.unit != theirs.unit:
-        return False
     if not any(_equal(mine, value, theirs) for value in _meant(mine, theirs, question)):
         return False
     same_form = mine.written == theirs.written
