@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from rods.rewards.copies import copied, holds_work
 from rods.rewards.numbers import SYMBOLS, Number, is_value, number_of, numbers_in, read_number, tidy
-from rods.rewards.verifier import Verdict, ask
+from rods.rewards.verifier import LONGEST, Verdict, ask
 
 # -- texts ---------------------------------------------------------------------------
 
@@ -80,6 +80,8 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     """
     if answer.strip() == reference.strip():
         return "right" if answer.strip() else "wrong"
+    if max(len(answer), len(reference)) > LONGEST:
+        return "length"
     if "=" not in reference:
         answer, reference = stated(answer), stated(reference)
     settled = own_verdict(answer, reference, question)
