@@ -90,7 +90,9 @@ _SPELT: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\sqrt(\w)", r"\\sqrt{\1}"),
     )
 )
-_NAMED = re.compile(r"[A-Za-z](?:\([A-Za-z]\))?=(?=[^=])|[A-Za-z]\\in(?=[\\(\[])")
+_NAMED = re.compile(
+    r"(?:[A-Za-z](?:\([A-Za-z]\))?|\([A-Za-z](?:[,;][A-Za-z])+\))=(?=[^=])|[A-Za-z]\\in(?=[\\(\[])"
+)
 _ABOUT = re.compile(r"\\(?:approx|simeq|sim)(?![A-Za-z])")
 _AROUND = re.compile(r"\(([^()]*)\)|\\\{([^{}]*)\\\}|\{([^{}]*)\}")
 

@@ -123,12 +123,16 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
     if _LEFT_OUT.search(answer + reference):
         return "wrong"
     if re.fullmatch(r"[^:\\{]+(?::[^:]+)+", theirs):  # 12:30 or 3:4:5, which is no quotient
-        return _say(_is_quotient(mine, theirs))
+        return _say(_clock(mine) == _clock(theirs) or _is_quotient(mine, theirs))
     return _lists(mine, theirs)
 
 
 _LEFT_OUT = re.compile(r"\\[lc]?dots|\.\.\.|\u2026")
 """Terms that are not written: only the very text is the same."""
+
+
+def _clock(text: str) -> str:
+    return re.sub(r"[^\w:]", "", text).lower()  # 3:30 p.m.
 
 
 def _is_quotient(mine: str, ratio: str) -> bool:
@@ -232,7 +236,9 @@ def _same_number(mine: Number, theirs: Number, question: str) -> bool:
 
 
 _ASKS_PERCENT = re.compile(
-    r"\b(?:what|which|how many|as an?|in|the|nearest)\s+(?:\w+\s+){0,2}(?:percent|\\?%)", re.I
+    r"\b(?:what|which|how many|as an?|in|the|nearest|find|calculate|compute|determine|express)"
+    r"\s+(?:[A-Za-z]+\s+){0,2}(?:percent|\\?%)",
+    re.IGNORECASE,
 )
 
 
@@ -292,17 +298,21 @@ def _items(text: str) -> tuple[str, list[str]]:
     match = _BRACKETS.fullmatch(text) if len(items) == 1 else None
     if match is None:
         return "", items
-    return match[1] + match[3], _parted(match[2])
+    inside = _parted(match[2])
+    # "(x,y)=(1,2)" begins and ends with brackets that do not belong together
+    return (match[1] + match[3], inside) if inside else ("", items)
 
 
 _BRACKETS = re.compile(r"(\\\{|[(\[])(.*)(\\\}|[)\]])", re.DOTALL)
 
 
 def _parted(text: str) -> list[str]:
-    """What stands between the commas that no bracket holds."""
+    """What stands between the commas that no bracket holds; nothing if one closes too early."""
     items, depth, start = list[str](), 0, 0
     for place, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0:
+            return []
         if letter in ",;" and not depth:
             items.append(text[start:place])
             start = place + 1
