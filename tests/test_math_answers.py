@@ -87,6 +87,7 @@ y=2x+3 :=  2x+3  |  y = 3+2x  |  y=2x+3  |  2x-y+3=0
 x=5 :=  5  |  x = 5  |  5.0
 \begin{pmatrix}1&2\\3&4\end{pmatrix} :=  \begin{bmatrix}1&2\\3&4\end{bmatrix}
     |  \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
+A, C :=  C, A  |  A,C  |  AC  |  A and C  |  (A), (C)  |  \text{A and C}
 A :=  A  |  (A)  |  \text{A}  |  \textbf{(A)}  |  a  |  A.  |  A)
 \text{(C)} :=  C  |  (C)  |  \textbf{C}
 \text{Monday} :=  Monday  |  monday  |  \textbf{Monday}
@@ -197,6 +198,7 @@ WRONG = table(r"""
 e^{-40} :=  e^{-41}  |  0
 B :=  A  |  A, B  |  A, B, C, D  |  ABCD  |  A or B  |  (A)(B)  |  all of the above  |  x
     |  b or c  |  \text{A or B}  |  (A) (B)
+A, C :=  A  |  A, B, C  |  A, B  |  A, B, C, D  |  ABCD
 listen :=  silent
 Oslo :=  solo
 \text{ABC} :=  CAB

@@ -122,7 +122,7 @@ def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | No
         return words
     if _LEFT_OUT.search(answer + reference):
         return "wrong"
-    if re.fullmatch(r"[^:\\{]+(?::[^:]+)+", theirs):  # 12:30 or 3:4:5, which is no quotient
+    if re.fullmatch(r"[^:=\\{]+(?::[^:=]+)+", theirs):  # 12:30 or 3:4:5, which is no quotient
         return _say(_clock(mine) == _clock(theirs) or _is_quotient(mine, theirs))
     return _lists(mine, theirs)
 
@@ -155,12 +155,18 @@ _PROSE = re.compile(r"[^\W\d_]{4}|[^\W\d_]{2,}\s+[^\W\d_]{2,}")
 _TEXT = re.compile(r"\\(?:text|mbox|mathrm)(?:bf|it|rm|sf|tt)?\s*\{([^{}]*)\}")
 _OPTION = re.compile(r"\(?([A-Za-z])(?:\)|\.)?")
 
+_OPTIONS = re.compile(r"\(?[A-Z]\)?(?:\s*(?:[,;&]|and)\s*\(?[A-Z]\)?)+")
+_CHOSEN = re.compile(r"(?:\(?[A-Z]\)?(?:[,;& ]|and)*)+")
+
 
 def _words(mine: str, theirs: str, set_as_text: bool) -> Verdict | None:
     """Of words and options, where mathematics would read a product of letters.
 
     Up to three small letters are such a product, unless they are set as text.
     """
+    if _OPTIONS.fullmatch(theirs):  # several options, in any order
+        chosen, right = (re.findall("[A-Z]", text.replace("and", "")) for text in (mine, theirs))
+        return _say(bool(_CHOSEN.fullmatch(mine)) and sorted(chosen) == sorted(right))
     one, other = _OPTION.fullmatch(mine), _OPTION.fullmatch(theirs)
     if other:  # an option; articles are letters here
         same = bool(one) and one[1].casefold() == other[1].casefold()
