@@ -84,7 +84,7 @@ x^2+x :=  x(x+1)  |  x+x^2  |  x^{2} + x  |  f(x)=x^2+x  |  y = x^2 + x
 [0,\infty) :=  [0, \infty)  |  [0,+\infty)  |  \left[0,\infty\right)  |  x \in [0,\infty)
 (-\infty,1)\cup(2,\infty) :=  (2,\infty)\cup(-\infty,1)
 y=2x+3 :=  2x+3  |  y = 3+2x  |  y=2x+3  |  2x-y+3=0
-x=5 :=  5  |  x = 5  |  5.0
+x=5 :=  5  |  x = 2+3 = 5  |  a_1 = 5  |  x = 5  |  5.0
 \begin{pmatrix}1&2\\3&4\end{pmatrix} :=  \begin{bmatrix}1&2\\3&4\end{bmatrix}
     |  \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
 A, C :=  C, A  |  A,C  |  AC  |  A and C  |  (A), (C)  |  \text{A and C}
@@ -257,8 +257,10 @@ def test_what_only_looks_copied_is_right(asked: str, reference: str, answer: str
 
 # -- whole rewards, with questions of a file -----------------------------------------------------
 
-OWN = ["outcome", "outcome_signed", "retool", "zerotir", "zerotir_format", "artist_math"]
-OWN += ["otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive", "retool_recipe"]
+OWN = [
+    *("outcome", "outcome_signed", "retool", "zerotir", "zerotir_format", "artist_math"),
+    *("otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive", "retool_recipe"),
+]
 RELEASED = ["torl", "torl_penalty", "torl_penalty_code", "torl_wformat"]
 """Rewards that ask the released scorer, which takes copied expressions (docs/recipes.md)."""
 

@@ -197,14 +197,8 @@ ODD = [
 
 
 OF_CALLS = (
-    "progress",
-    "accuracy",
-    "parity",
-    "format",
-    "envtuning",
-    "toolrl",
-    "tool_n1",
-    "artist_fc",
+    *("progress", "accuracy", "parity", "format", "envtuning"),
+    *("toolrl", "tool_n1", "artist_fc"),
 )
 UNSOLVED = TurnVerdict(True, 0, False, False, False)
 

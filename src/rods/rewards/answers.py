@@ -7,10 +7,11 @@ printed. When two answers are the same: `sameness.py`.
     final_answer(r"so we get \boxed{\frac{1}{2}}.")     # "\\frac{1}{2}"
     judge_answer(task, r"so we get \boxed{13}.").correct
 
-A generated question wants its value (`6 + 7` is not 13). Other questions are judged as mathematics
-by math-verify, in a process of bounded time and memory; it must be installed (the extra `math`), so
-that a reward never depends on what is. An answer that exceeds the bounds is wrong, and counted
-apart (`judge_gave_up`).
+A generated question wants its value (`6 + 7` is not 13). Other questions are judged as mathematics:
+an answer that is copied from the question or not worked out is wrong, and what our own judge cannot
+tell goes to math-verify, in a process of bounded time and memory. It must be installed (the extra
+`math`), so that a reward never depends on what is. An answer that exceeds the bounds is wrong, and
+counted apart (`judge_gave_up`).
 """
 
 from __future__ import annotations

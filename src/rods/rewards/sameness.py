@@ -82,7 +82,7 @@ def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
         return "right" if answer.strip() else "wrong"
     if max(len(answer), len(reference)) > LONGEST:
         return "length"
-    if "=" not in reference:
+    if "=" not in reference or read_number(reference):  # else it is an equation
         answer, reference = stated(answer), stated(reference)
     settled = own_verdict(answer, reference, question)
     if settled is not None:
@@ -107,9 +107,7 @@ def _written(text: str) -> str:
 def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | None:
     """What our own judge says: of equal texts, words, numbers and lists of numbers; else None."""
     mine, theirs = tidy(answer), tidy(reference)
-    if not mine or not theirs:
-        return "wrong"
-    if _other_unit(answer, reference):
+    if not mine or not theirs or _other_unit(answer, reference):
         return "wrong"
     if mine.replace(";", ",") == theirs.replace(";", ","):
         return "right"
@@ -154,7 +152,6 @@ _PROSE = re.compile(r"[^\W\d_]{4}|[^\W\d_]{2,}\s+[^\W\d_]{2,}")
 """What hardly is a product of letters."""
 _TEXT = re.compile(r"\\(?:text|mbox|mathrm)(?:bf|it|rm|sf|tt)?\s*\{([^{}]*)\}")
 _OPTION = re.compile(r"\(?([A-Za-z])(?:\)|\.)?")
-
 _OPTIONS = re.compile(r"\(?[A-Z]\)?(?:\s*(?:[,;&]|and)\s*\(?[A-Z]\)?)+")
 _CHOSEN = re.compile(r"(?:\(?[A-Z]\)?(?:[,;& ]|and)*)+")
 
