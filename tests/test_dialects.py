@@ -24,32 +24,48 @@ STRUCTURED = sorted(n for n in DIALECTS if not isinstance(get_dialect(n), Inline
 PYTHONIC, HERMES = get_dialect("pythonic"), get_dialect("hermes")
 THINK, LLAMA = get_dialect("think"), get_dialect("llama")
 NAMES = st.from_regex(r"[a-z]_[a-z0-9_]{0,6}", fullmatch=True)
+READABLE = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-(10**30), 10**30)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=20)
+    | st.text(READABLE, max_size=20)
     | st.sampled_from(
-        ["</tool_call>", "<tool_call>{", "[x(a=1)]", "'\"\\n", "```", "; {", "<think>"]
+        [
+            "\n",
+            "a\n</parameter>\nb",
+            "</tool_call>",
+            "<tool_call>{",
+            "[x(a=1)]",
+            "'\"\\n",
+            "```",
+            "; {",
+            "<think>",
+        ]
     )
 )
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(READABLE, max_size=5), inner, max_size=3)
     ),
     max_leaves=5,
 )
 CALLS = st.lists(
-    st.builds(ToolCall, NAMES, st.dictionaries(NAMES, VALUES, max_size=3)), min_size=1, max_size=3
+    st.builds(ToolCall, NAMES, st.dictionaries(NAMES, VALUES, max_size=3)),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda call: call.name,
 )
 
 
 def offer(calls: list[ToolCall]) -> dict[str, ToolSpec]:
     names: dict[str, dict[str, object]] = {}
     for call in calls:
-        names.setdefault(call.name, {}).update({key: {"type": "any"} for key in call.arguments})
+        types = {k: "string" if isinstance(v, str) else "any" for k, v in call.arguments.items()}
+        names.setdefault(call.name, {}).update({key: {"type": types[key]} for key in types})
     return {n: ToolSpec(n, "", {"type": "object", "properties": p}) for n, p in names.items()}  # type: ignore[dict-item]
 
 
@@ -98,7 +114,12 @@ def test_names_are_checked_and_types_are_not(
     dialect = get_dialect(name)
     parsed = dialect.parse(dialect.write([ToolCall("ls"), call]), OFFERED, truncated=False)
     assert parsed.verdict is verdict
-    assert parsed.calls[1] == call
+    told = (
+        ToolCall("cp", {"source": "5"})
+        if (name, call.arguments) == ("xml", {"source": 5})
+        else call
+    )
+    assert parsed.calls[1] == told, "only XML has no types of its own"
     assert all(word in parsed.feedback for word in words)
 
 
@@ -153,7 +174,7 @@ LS = '{"name": "ls", "arguments": {}}'
         ("<tool_call></tool_call>", "malformed", 0),
         ("<tool_call>[]</tool_call>", "malformed", 0),
         ('<tool_call>{"name": "ls"}</tool_call>', "malformed", 0),
-        ('<tool_call>{"name": "ls", "arguments": "{}"}</tool_call>', "malformed", 0),
+        ('<tool_call>{"name": "ls", "arguments": "{}"}</tool_call>', "calls", 1),
         ('<tool_call>{"name": "cp", "arguments": {"source": NaN}}</tool_call>', "malformed", 0),
         ("<tool_call>" + "[" * 100_000 + "</tool_call>", "malformed", 0),
         ("I would call ls.", "answer", 0),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from rods.dialects import DIALECTS
 from rods.dialects.instructed import instructed_dialect
 
 TOOL = {
@@ -40,6 +41,7 @@ INSTRUCTIONS = [
 
 @pytest.mark.parametrize(("name", "instruction"), INSTRUCTIONS)
 def test_the_instructed_dialect_is_recognised(name: str, instruction: str) -> None:
+    assert name in DIALECTS
     assert instructed_dialect(f"<|im_start|>system\nHelp.\n{SHOWN}{instruction}") == name
     assert instructed_dialect(f"{instruction}\n{SHOWN}<|im_end|>") == name
 
