@@ -17,7 +17,8 @@ import torch
 
 from rods.config import RolloutSettings, TrainSettings
 from rods.dialects import get_dialect, structured
-from rods.dialects.fences import ReTool, Torl, ZeroTir, printed
+from rods.dialects.fences import ReTool, Torl, ZeroTir
+from rods.dialects.programs import printed
 from rods.env import Environment, TurnVerdict
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
 from rods.policies.tokenizer import train_tokenizer
@@ -398,7 +399,7 @@ def test_a_setting_that_cannot_work_says_so() -> None:
         ("torl", "```python a```\n```output\n", "a"),
         ("torl", "no block ```output", ""),
         ("zerotir", "so ```python\na", None),
-        ("zerotir", "so ```python\n  a\n```", "  a"),
+        ("zerotir", "so ```python\n  a\n```", "a"),
         ("zerotir", "so ```python```", ""),
         ("retool", "<code>\n```python\nx = 1\nx\n```\n</code>", "x = 1\nprint(x)"),
         ("retool", "<code>2 + 2</code>", "print(2 + 2)"),

@@ -38,7 +38,7 @@ def unfence(text: str) -> str:
 def next_tag(text: str, tag: str, at: int = 0) -> re.Match[str] | None:
     """The next `<tag>` or `</tag>` from a place on that is not only mentioned."""
     found = _form(tag).search(text, at)
-    while found is not None and (end := _mention_end(found, tag)):
+    while found is not None and (end := mention_end(found, tag)):
         found = _form(tag).search(text, end)
     return found
 
@@ -48,7 +48,7 @@ def closes(tag: re.Match[str]) -> bool:
     return tag[0].startswith("</")
 
 
-def _mention_end(found: re.Match[str], tag: str) -> int:
+def mention_end(found: re.Match[str], tag: str) -> int:
     """Where the mention of a tag, or of a pair of them, ends; 0: it is no mention.
 
     A tag in front of JSON or of another tag is none, whatever stands around it: whether such a call
