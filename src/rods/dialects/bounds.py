@@ -27,12 +27,13 @@ def calls_fault(calls: Iterable[ToolCall]) -> str:
     return value_fault(list(calls), depth=-1)
 
 
-def value_fault(value: object, depth: int = 0) -> str:
+def value_fault(value: object, depth: int = 0, shape: bool = False) -> str:
     """What lies beyond the bound in a value, or an empty text.
 
     Args:
         value: JSON, nested calls allowed.
         depth: of the value itself.
+        shape: look at depth and size alone, not at texts and numbers.
     """
     size = 0
     stack = [(value, depth)]
@@ -44,13 +45,19 @@ def value_fault(value: object, depth: int = 0) -> str:
         size += 1 + sum(map(len, texts))
         if size > MAX_CHARACTERS:
             return f"the calls hold more than {MAX_CHARACTERS} characters and values"
-        if any(_UNREADABLE.search(text) for text in texts):
-            return "a text holds NUL or half of a character (an unpaired surrogate)"
-        if isinstance(one, int) and one.bit_length() > MAX_BITS:
-            return "a number is too long"
-        if isinstance(one, float) and not math.isfinite(one):
-            return "a number is infinite or not a number"
+        if not shape and (fault := _odd(one, texts)):
+            return fault
         stack += [(item, depth + 1) for item in inner]
+    return ""
+
+
+def _odd(value: object, texts: list[str]) -> str:
+    if any(_UNREADABLE.search(text) for text in texts):
+        return "a text holds NUL or half of a character (an unpaired surrogate)"
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return "a number is too long"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a number is infinite or not a number"
     return ""
 
 

@@ -18,6 +18,7 @@ from rods.dialects.base import Dialect, Parsed, check_calls, has_nested, malform
 from rods.dialects.bounds import TOO_DEEP, calls_fault
 from rods.dialects.marks import closes, next_tag, quoted, unfence, without_thought
 from rods.errors import TaskError
+from rods.infra.pycall import MAX_CHARACTERS
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -65,12 +66,16 @@ def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = Fal
 
 
 def _decode(text: str, start: int) -> tuple[Any, int]:
+    if text[start : start + 1] not in ("{", "["):
+        raise JsonCallError("the JSON is not valid: expected an object or a list")
+    part = text[start : start + MAX_CHARACTERS]  # an error counts the lines before it
     try:
-        return _DECODER.raw_decode(text, start)
+        data, end = _DECODER.raw_decode(part)
     except RecursionError as error:
         raise JsonCallError(TOO_DEEP) from error
     except ValueError as error:
         raise JsonCallError(f"the JSON is not valid: {error}") from error
+    return data, start + end
 
 
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
@@ -199,13 +204,19 @@ class Hermes(Dialect):
         if truncated:
             return too_long()
         body = without_thought(text)
-        blocks = [*read_blocks(body, "arguments", texts=True)] or self._bare(body)
+        blocks: list[Block] = []
+        for block in read_blocks(body, "arguments", texts=True):
+            blocks.append(block)
+            if block.fault:
+                break
+        blocks = blocks or self._bare(body)
         if not blocks:
             return Parsed(ParseVerdict.ANSWER, answer=body)
+        if blocks[-1].fault:
+            return malformed(blocks[-1].fault, self._remedy)
         calls = [call for block in blocks for call in block.calls]
-        fault = next((block.fault for block in blocks if block.fault), "")
-        if fault or not calls:
-            return malformed(fault or "the list of calls is empty", self._remedy)
+        if not calls:
+            return malformed("the list of calls is empty", self._remedy)
         return check_calls(calls, offered)
 
     def _bare(self, body: str) -> list[Block]:
@@ -239,7 +250,7 @@ class Hermes(Dialect):
 _OBJECT = re.compile(r"(?:\[\s*)?\{")
 _BETWEEN = re.compile(r"[;\s]*")
 _LATE = re.compile(
-    r'^[ \t]*\[?[ \t]*\{\s*"(?:name|type|function)"\s*:[^{}]*"parameters"\s*:', re.MULTILINE
+    r'^[ \t]*(?:\[[ \t]*)?\{\s*"(?:name|type|function)"\s*:[^{}]*"parameters"\s*:', re.MULTILINE
 )
 """A call on lines of its own amid words."""
 

@@ -13,11 +13,10 @@ from functools import cache
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"```\w*[ \t]*(?=[\n\[{<])")
-_WORD_BEFORE = re.compile(r"[\w(,][ \t]*\Z")
 _WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<]")
 _HELD = re.compile(r"\s*(?:```\w*\s*)?[{\[<]")
 _JOINED = re.compile(r"\s*(?:and|or|to|/|,|-|\.\.\.|…)?\s*")
-_WINDOW = 400
+_WINDOW = 200
 """Characters of a line before and after a tag that are looked at."""
 
 
@@ -60,9 +59,8 @@ def mention_end(found: re.Match[str], tag: str) -> int:
         return 0
     if quoted(text, start, end):
         return end
-    if not _WORD_BEFORE.search(_line_before(text, start)):
-        return 0
-    if not _WORD_AFTER.match(text, end):
+    before = _line_before(text, start).rstrip(" \t")[-1:]
+    if not (before.isalnum() or before in ("(", ",")) or not _WORD_AFTER.match(text, end):
         return 0
     following = _form(tag).search(text, end) if opens else None
     if following is None or not closes(following):

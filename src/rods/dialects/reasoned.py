@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
 from rods.dialects.jsonic import CLOSE, OPEN, STRAY, Block, dump_call, read_blocks
@@ -75,10 +75,9 @@ class ToolRl(Dialect):
         if truncated:
             return too_long()
         body = without_thought(text)
-        blocks = _blocks(body, "parameters")
-        if not blocks:
+        block = next(_blocks(body, "parameters"), None)
+        if block is None:
             return Parsed(ParseVerdict.ANSWER, answer=_words(body))
-        block = blocks[0]
         if block.fault or not block.calls:
             return malformed(block.fault or "the list of calls is empty", self._remedy)
         return check_calls(block.calls, offered)
@@ -137,7 +136,7 @@ class ToolN1(Dialect):
         if truncated:
             return too_long()
         body = without_thought(text)
-        blocks = _blocks(body, "arguments")
+        blocks = [*_blocks(body, "arguments")]
         if not blocks:
             return Parsed(ParseVerdict.ANSWER, answer=body)
         block = blocks[-1]
@@ -159,9 +158,9 @@ class ToolN1(Dialect):
         return f"<think>No function fits.</think> {OPEN}[]{CLOSE}\n{text.strip()}"
 
 
-def _blocks(body: str, arguments_key: str) -> list[Block]:
+def _blocks(body: str, arguments_key: str) -> Iterator[Block]:
     """The blocks of a text; a closing tag by itself counts for nothing, as in the released code."""
-    return [block for block in read_blocks(body, arguments_key) if block.fault != STRAY]
+    return (block for block in read_blocks(body, arguments_key) if block.fault != STRAY)
 
 
 def _thought(calls: Sequence[ToolCall]) -> str:
