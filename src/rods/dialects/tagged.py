@@ -78,7 +78,7 @@ class Xml(Dialect):
         body = without_thought(text)
         try:
             written = [*_blocks(body)]
-            if not written and _UNTAGGED.search(body):
+            if OPEN not in body and _UNTAGGED.search(body):
                 raise XmlCallError(f"the tags {OPEN}{CLOSE} around the call are missing")
             calls = [_typed(call, offered.get(call.name)) for call in written]
         except XmlCallError as error:
