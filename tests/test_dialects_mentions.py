@@ -234,11 +234,11 @@ REPEATED = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
-def test_a_megabyte_takes_seconds_at_most(name: str) -> None:
+def test_time_grows_with_the_length_of_a_text(name: str) -> None:
     ends = ("", "</code>", "</python>", "```output", "\n</parameter>\n</function>\n</tool_call>")
     for piece in REPEATED:
         for end in ends if name in INLINE else ends[::4]:
-            text = piece * (1_000_000 // len(piece)) + end
+            text = piece * (300_000 // len(piece)) + end
             begin = time.process_time()
             READERS[name](text)
-            assert time.process_time() - begin < 4, (piece, end)
+            assert time.process_time() - begin < 3, (piece, end)

@@ -86,11 +86,19 @@ def between(text: str, tag: str) -> str:
     program = ""
     for index in range(max(1, len(parts) - _TRIES), len(parts)):
         inside = f"<{tag}>".join(parts[index:])
-        block = last_block(inside)
-        program = dedented(inside) if block is None else block
+        program = unwrapped(inside)
         if _statements(program):
             break
     return program
+
+
+def unwrapped(text: str) -> str:
+    """The program of a text that is one, in a block or not."""
+    whole = dedented(text)
+    if "```" not in text or _statements(whole):
+        return whole
+    block = last_block(text)
+    return whole if block is None else block
 
 
 def dedented(program: str) -> str:
