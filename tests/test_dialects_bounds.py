@@ -42,6 +42,7 @@ BEYOND = {
     "minus infinity": "[-1e999]",
     "no number": "NaN",
     "a long number": "9" * 1_300,
+    "a number beyond Python's": "9" * 5_000,
     "NUL": r'"a\u0000b"',
     "half a character": r'"a\ud800b"',
     "half a character in a key": r'{"\udfff": 1}',

@@ -109,6 +109,7 @@ CALL = '{"name": "ls", "parameters": {"a": "x"}}'
         f"```json\n[{CALL}]\n```",
         f"```\n[\n{CALL}\n]\n```",
         f"```json [{CALL}]```",
+        f"```json\r\n{CALL}\r\n```",
         f"I look.\n<|python_tag|>{CALL}",
         f"I use `<|python_tag|>` now: <|python_tag|>{CALL}",
         '{"name": "ls", "parameters": "{\\"a\\": \\"x\\"}"}',

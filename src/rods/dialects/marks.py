@@ -12,7 +12,7 @@ import re
 from functools import cache
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"```\w*[ \t]*(?=[\n\[{<])")
+_FENCE = re.compile(r"```\w*[ \t\r]*(?=[\n\[{<])")
 _WORD_AFTER = re.compile(r"[ \t]+\w|[ \t]*[.,;:)?!<]")
 _HELD = re.compile(r"\s*(?:```\w*\s*)?[{\[<]")
 _JOINED = re.compile(r"\s*(?:and|or|to|/|,|-|\.\.\.|…)?\s*")

@@ -166,10 +166,12 @@ def _value(text: str, schema: object) -> Value:
         return _CONSTANTS[text.strip()]
     try:
         return json.loads(text)
+    except json.JSONDecodeError:
+        return text
     except RecursionError as error:
         raise XmlCallError(TOO_DEEP) from error
-    except ValueError:
-        return text
+    except ValueError as error:  # so many digits that Python refuses to read them
+        raise XmlCallError("a number is too long") from error
 
 
 def _types(schema: object) -> set[str]:
