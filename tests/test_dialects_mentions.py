@@ -130,6 +130,8 @@ def test_hermes_gives_feedback_on_a_call_without_tags() -> None:
     bare = '{"name": "ls", "arguments": {"a": "x"}}'
     assert parse("hermes", bare) == (ParseVerdict.MALFORMED, ())
     assert parse("hermes", f"[{bare}]") == (ParseVerdict.MALFORMED, ())
+    assert parse("hermes", f"I look:\n{bare}") == (ParseVerdict.MALFORMED, ())
+    assert parse("hermes", f"It is `{bare}` for that.") == (ParseVerdict.ANSWER, ())
     assert parse("hermes", '{"total": 3}') == (ParseVerdict.ANSWER, ())
 
 

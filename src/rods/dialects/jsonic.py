@@ -176,6 +176,11 @@ def describe_json(specs: Sequence[ToolSpec]) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
+_LATE = re.compile(
+    r'^[ \t]*(?:\[[ \t]*)?\{\s*"(?:name|type|function)"\s*:[^{}]*"(?:parameters|arguments)"\s*:',
+    re.MULTILINE,
+)
+"""A call on lines of its own amid words."""
 _NAMED = re.compile(r'\[?\s*\{\s*"(?:type|id|name|arguments|parameters)"\s*:')
 """The beginning of a call."""
 
@@ -222,14 +227,16 @@ class Hermes(Dialect):
     def _bare(self, body: str) -> list[Block]:
         """The call of a text that is one code fence with a call in it, or a call without tags."""
         inside = unfence(body)
+        missing = f"the tags {OPEN}{CLOSE} around the call are missing"
         if not _NAMED.match(inside) or '"arguments"' not in inside:
-            return []
+            late = OPEN not in body and _LATE.search(body)
+            return [Block([], missing, 0)] if late else []
         try:
             read = read_json_calls(inside, 0, "arguments", texts=True)
         except JsonCallError as error:
             return [Block([], str(error), 0)]
         if inside is body or inside[read.end :].strip():
-            return [Block([], f"the tags {OPEN}{CLOSE} around the call are missing", 0)]
+            return [Block([], missing, 0)]
         return [Block(read.calls, "", 0)]
 
     def write(self, calls: Sequence[ToolCall]) -> str:
@@ -249,10 +256,6 @@ class Hermes(Dialect):
 
 _OBJECT = re.compile(r"(?:\[\s*)?\{")
 _BETWEEN = re.compile(r"[;\s]*")
-_LATE = re.compile(
-    r'^[ \t]*(?:\[[ \t]*)?\{\s*"(?:name|type|function)"\s*:[^{}]*"parameters"\s*:', re.MULTILINE
-)
-"""A call on lines of its own amid words."""
 
 
 class Llama(Dialect):
