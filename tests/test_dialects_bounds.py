@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rods.dialects import DIALECTS, InlineDialect, get_dialect
+from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, MAX_DEPTH
 from rods.rewards.calls.tool_n1 import read_reply
@@ -58,7 +58,7 @@ def test_every_dialect_is_tried() -> None:
 def test_calls_beyond_the_bound_are_malformed(name: str, kind: str) -> None:
     value = BEYOND[kind]
     for one in (value, f'{{"deep": {value}}}'):
-        parsed = get_dialect(name).parse(JSON[name](one), OFFERED, truncated=False)
+        parsed = structured(name).parse(JSON[name](one), OFFERED, truncated=False)
         assert (parsed.verdict, parsed.calls) == (ParseVerdict.MALFORMED, ()), kind
         assert "Nothing was executed" in parsed.feedback
         assert len(parsed.feedback) < 600
@@ -69,7 +69,7 @@ def test_calls_within_the_bound_are_read(name: str) -> None:
     deep = "[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)
     for value in (deep, json.dumps("a" * (MAX_CHARACTERS - 200)), "1e300", r'"\ud83d\ude00"'):
         text = JSON[name](value if name not in ("pythonic", "compact") else repr(json.loads(value)))
-        parsed = get_dialect(name).parse(text, OFFERED, truncated=False)
+        parsed = structured(name).parse(text, OFFERED, truncated=False)
         assert parsed.verdict is ParseVerdict.CALLS, parsed.feedback
         assert parsed.calls[0].arguments["x"] == json.loads(value)
 
@@ -77,7 +77,7 @@ def test_calls_within_the_bound_are_read(name: str) -> None:
 @pytest.mark.parametrize("raw", ["\0", "\ud800"], ids=["NUL", "surrogate"])
 @pytest.mark.parametrize("name", NAMES)
 def test_raw_characters_that_no_tool_reads_are_malformed(name: str, raw: str) -> None:
-    parsed = get_dialect(name).parse(JSON[name](f'"{raw}"'), OFFERED, truncated=False)
+    parsed = structured(name).parse(JSON[name](f'"{raw}"'), OFFERED, truncated=False)
     assert (parsed.verdict, parsed.calls) == (ParseVerdict.MALFORMED, ())
 
 
@@ -88,12 +88,12 @@ def test_what_no_dialect_reads_none_writes(name: str) -> None:
         deep = [deep]
     for value in (deep, "\0", "\ud800", float("inf"), 10**1300, "a" * (MAX_CHARACTERS + 1)):
         with pytest.raises(TaskError, match="cannot write f"):
-            get_dialect(name).write([ToolCall("f", {"x": value})])  # type: ignore[dict-item]
+            structured(name).write([ToolCall("f", {"x": value})])  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_feedback_quotes_little_of_what_was_written(name: str) -> None:
-    dialect, long = get_dialect(name), "n" * 5_000
+    dialect, long = structured(name), "n" * 5_000
     for call in (ToolCall(long), ToolCall("f", {long: 1})):
         parsed = dialect.parse(dialect.write([call]), OFFERED, truncated=False)
         assert parsed.verdict in (ParseVerdict.UNKNOWN_TOOL, ParseVerdict.BAD_ARGS)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rods.dialects import DIALECTS, InlineDialect, get_dialect
+from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.rewards.answers import last_boxed
 from rods.rewards.calls.tool_n1 import is_strict, read_reply
 from rods.rewards.calls.toolrl import has_shape, read_lines
@@ -27,13 +27,13 @@ LS, RM = ToolCall("ls", {"a": "x"}), ToolCall("rm")
 
 
 def parse(name: str, text: str) -> tuple[ParseVerdict, tuple[ToolCall, ...]]:
-    parsed = get_dialect(name).parse(text, OFFERED, truncated=False)
+    parsed = structured(name).parse(text, OFFERED, truncated=False)
     assert parsed.verdict.is_error == bool(parsed.feedback)
     return parsed.verdict, parsed.calls
 
 
 def written(name: str, *calls: ToolCall) -> str:
-    text = get_dialect(name).write(calls)
+    text = structured(name).write(calls)
     return text.partition("</think>")[2].lstrip() if "</think>" in text else text
 
 
@@ -61,7 +61,7 @@ def test_a_mentioned_tag_swallows_no_call(name: str, mention: str) -> None:
 
 @pytest.mark.parametrize("name", TAGGED)
 def test_a_tag_in_an_argument_swallows_no_call(name: str) -> None:
-    dialect = get_dialect(name)
+    dialect = structured(name)
     odd = ToolCall("ls", {"a": "a </tool_call> and <tool_call> in words"})
     text = dialect.write([odd, RM])
     text = text.replace("\\u003c", "<")  # as models write it
@@ -137,11 +137,11 @@ def test_hermes_gives_feedback_on_a_call_without_tags() -> None:
 
 @pytest.mark.parametrize("name", ["hermes", "llama", "think", "tool_n1", "toolrl"])
 def test_arguments_as_json_text_are_read_where_the_family_writes_them(name: str) -> None:
-    text = get_dialect(name).write([LS]).replace('{"a": "x"}', '"{\\"a\\": \\"x\\"}"')
+    text = structured(name).write([LS]).replace('{"a": "x"}', '"{\\"a\\": \\"x\\"}"')
     read = (ParseVerdict.CALLS, (LS,)) if name in ("hermes", "llama") else None
     assert parse(name, text) == (read or (ParseVerdict.MALFORMED, ()))
     for broken in ('"{"', '"[1]"', '"{} x"', '""'):
-        text = get_dialect(name).write([LS]).replace('{"a": "x"}', broken)
+        text = structured(name).write([LS]).replace('{"a": "x"}', broken)
         assert parse(name, text) == (ParseVerdict.MALFORMED, ()), broken
 
 
@@ -204,7 +204,10 @@ def test_no_text_makes_a_reader_raise(text: str) -> None:
         assert isinstance(dialect, InlineDialect)
         parsed = dialect.read(text)
         assert parsed is None or (parsed.verdict is ParseVerdict.CALLS) == bool(parsed.calls)
-    without_calls(text), call_offset(text), read_reply(text), read_lines(text)
+    assert len(without_calls(text)) <= len(text) + text.count("<") + text.count("`")
+    assert 0 <= call_offset(text) <= len(text)
+    assert read_reply(text).calls is None or "<tool_call>" in text
+    assert read_lines(text) is None or "<tool_call>" in text
 
 
 @pytest.mark.slow
