@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from rods.dialects.programs import dedented, unwrapped
 from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.families import FAMILIES, question_of, question_task, question_tasks
 from rods.envs.questions.question import Question
@@ -182,7 +183,8 @@ class PythonToolWorld(QuestionWorld):
         code = arguments.get("code")
         if not isinstance(code, str) or not code.strip():
             return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
-        return shown(self._run(code))
+        fenced = code.lstrip().startswith("```")
+        return shown(self._run(unwrapped(code) if fenced else dedented(code)))
 
     def _run(self, code: str) -> Execution:
         if not self._environment.keep_variables:

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from rods.dialects.bounds import value_fault
 from rods.env import Environment, called
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
@@ -101,6 +102,8 @@ def fill(
 
 def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
     """What is wrong with arguments by their documentation: names, types, options, forms."""
+    if fault := value_fault(arguments):
+        return [fault]
     found = [f"{name} is missing" for name in spec.required if name not in arguments]
     found += [
         f"there is no parameter {name}; known: {', '.join(spec.properties)}"
