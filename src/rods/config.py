@@ -201,6 +201,10 @@ class RunConfig(Settings):
                 "train.mask_env_tokens must be true with it"
             )
 
+    def spent(self, updates: int, trajectories: int) -> bool:
+        """Whether so much training reaches a limit of `updates` or `trajectories`."""
+        return 0 < self.updates <= updates or 0 < self.trajectories <= trajectories
+
     def digest(self) -> str:
         """First 16 hex digits of the SHA-256 of all settings; resume compares it."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)

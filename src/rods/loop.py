@@ -41,20 +41,20 @@ def train(parts: Parts, run: RunDirectory, display: Display) -> None:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
     with ctrl_c() as stopped:
-        asyncio.run(_train(parts, run, display, stopped))
-    run.finish()
+        stages_done = asyncio.run(_train(parts, run, display, stopped))
+    run.finish(stages_done)
 
 
 async def _train(
     parts: Parts, run: RunDirectory, display: Display, stopped: Callable[[], bool]
-) -> None:
-    """The whole run, on one event loop."""
+) -> bool:
+    """The whole run, on one event loop; returns whether its stages are done."""
     config, every = run.config, run.config.evaluation.every
     async with _curriculum(parts, run, config) as curriculum:
         if run.latest_checkpoint() is None:
             await _evaluate(parts, run, display, "before", step=0)
             _checkpoint(parts, run, curriculum, parts.rewards.state_dict(), force=True)
-        sampled = sum(_sampled(record) for record in run.metrics())
+        sampled = run.sampled()
         async with schedule_of(parts, run, display, curriculum) as schedule:
             while not _finished(config, curriculum, parts.trainer, sampled):
                 if (done := parts.trainer.step) and every and done % every == 0:
@@ -66,23 +66,19 @@ async def _train(
                 record = await _step(parts, run, curriculum, schedule, batch)
                 run.log(record)
                 display.step(record)
-                sampled += _sampled(record)
+                sampled += int(str(record["trajectories"]))
                 over = stopped() or _finished(config, curriculum, parts.trainer, sampled)
                 _checkpoint(parts, run, curriculum, batch.remembered, force=over)
                 if stopped():
                     raise Interrupted(f"stopped after update {parts.trainer.step}.")
         await _evaluate(parts, run, display, "after", step=parts.trainer.step + 1)
+        return curriculum.done
 
 
 def _finished(
     config: RunConfig, curriculum: OnlineCurriculum, trainer: Trainer, sampled: int
 ) -> bool:
-    spent = 0 < config.updates <= trainer.step or 0 < config.trajectories <= sampled
-    return curriculum.done or spent
-
-
-def _sampled(record: Mapping[str, Json]) -> int:
-    return int(str(record.get("trajectories", 0)))
+    return curriculum.done or config.spent(trainer.step, sampled)
 
 
 async def _step(

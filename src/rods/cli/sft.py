@@ -109,7 +109,10 @@ def _resume(folder: Path) -> None:
     """Go on from the last checkpoint."""
     made = RunDirectory.open(folder).manifest
     if made.get("kind") == KIND and made["finished"]:
-        raise StoreError(f"{folder}: this training is finished; there is nothing to resume.")
+        raise StoreError(
+            f"{folder}: this training is finished; nothing was changed. Train its model further in "
+            f"a new folder: rods sft DATA --model {folder} --out NEW."
+        )
     run = RunDirectory.resume(folder, kind=KIND)
     chosen: Any = run.manifest["config"]
     trainer, examples = _open(chosen)
