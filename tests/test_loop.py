@@ -428,6 +428,7 @@ def files(path: Path) -> dict[str, tuple[bytes, int]]:
     ],
     ids=["stages", "updates", "trajectories"],
 )
+@pytest.mark.slow
 def test_a_finished_run_says_so_and_stays_as_it_is(
     tmp_path: Path, limits: dict[str, int], ways: str
 ) -> None:
@@ -446,9 +447,15 @@ def test_a_finished_run_says_so_and_stays_as_it_is(
         RunDirectory.resume(path, config)
 
 
-@pytest.mark.parametrize(("first", "more"), [({"updates": 2}, {"updates": 4}),
-                                             ({"updates": 2}, {"updates": 0}),
-                                             ({"trajectories": 20}, {"trajectories": 50})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        ({"updates": 2}, {"updates": 4}),
+        ({"updates": 2}, {"updates": 0}),
+        ({"trajectories": 20}, {"trajectories": 50}),
+    ],
+)
+@pytest.mark.slow
 def test_a_finished_run_goes_on_to_a_higher_limit_as_if_it_had_been_given_at_once(
     tmp_path: Path, first: dict[str, int], more: dict[str, int]
 ) -> None:

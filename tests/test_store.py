@@ -11,7 +11,7 @@ import pytest
 
 import rods
 from pool_cases import group, original
-from rods.config import RunConfig, Start, with_overrides, keys, load_config
+from rods.config import RunConfig, Start, keys, load_config, with_overrides
 from rods.errors import StoreError
 from rods.infra.files import locked, released, write_atomic
 from rods.report.run_data import load_run
@@ -102,7 +102,7 @@ def test_resume_lists_the_settings_that_differ(run):
         *(
             "evaluation.suite.folder=moved",
             'evaluation.files=["moved.json"]',
-            "track.project=other",
+            "track.project=p",
         ),
         *('env.tasks=["moved.jsonl"]', "env.search.corpus=moved", "engine.folder=moved"),
     ],

@@ -267,10 +267,10 @@ class RunDirectory:
         limit, number = "updates", 2 * step
         if 0 < asked.trajectories <= sampled:
             limit, number = "trajectories", 2 * sampled
-        longer = (
-            f"Train it for longer (rods train --resume {self.path} --{limit} {number}), or start"
-        )
-        way = "All its stages are done, so no task is left. Start" if stages_done else longer
+        more = f"rods train --resume {self.path} --{limit} {number}"
+        way = f"Train it for longer ({more}), or start"
+        if stages_done:
+            way = "All its stages are done, so no task is left. Start"
         raise StoreError(
             f"{self.path}: this run is finished, after {step} updates; nothing was changed. "
             f"{way} a new run: rods train."
