@@ -335,6 +335,13 @@ def _explain(fault: dict[str, Any]) -> str:
     if fault["type"] == "extra_forbidden":
         names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])]
         return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names or [key])
+    if fault["type"] == "model_type":
+        section = [k for k in keys() if k.startswith(f"{key}.")]
+        named = f"{key}.name" if f"{key}.name" in section else section[0]
+        return (
+            f"{key!r} is a section of settings, got {fault['input']!r}. Name one of them, such as "
+            f"{named!r}."
+        )
     got = "" if not location else f", got {fault['input']!r}"
     return f"{key or 'settings'}: {fault['msg']}{got}."
 

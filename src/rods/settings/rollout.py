@@ -83,8 +83,8 @@ class RolloutSettings(Settings):
     """Budget of tool calls of a trajectory; 0: no tools (inline dialects: text alone)."""
     generated_tokens: int = Field(default=10_000, ge=1)
     """Budget of sampled tokens of a trajectory."""
-    context_tokens: int = Field(default=32_768, ge=64)
-    """Budget of all tokens of a trajectory, prompt included."""
+    context_tokens: int = Field(default=4096, ge=64)
+    """Budget of all tokens of a trajectory, prompt included; at most the model's positions."""
     seconds: float = Field(default=600.0, gt=0)
     """Budget of what a trajectory's world takes (calls, verdicts); beyond it, it is invalid.
     Waiting for the policy does not count, nor for a judge of answers or a simulated user."""
