@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rods"
 PLACES = ("src", "tests", "docs", "benchmarks", "examples")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
+SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]
 EXAMPLES = {"a.py"}
 """Names of files that only stand for any."""
 GUIDES = [
@@ -35,6 +37,14 @@ FILES = {place: [p for p in (ROOT / place).rglob("*") if p.is_file()] for place 
 def test_files_that_a_guide_names_exist(guide: Path) -> None:
     named = set(FILE.findall(guide.read_text(encoding="utf-8"))) - EXAMPLES
     assert not [name for name in sorted(named) if not is_there(name, guide.parent)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_guides_that_docstrings_cite_exist(path: Path) -> None:
+    nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Expr)]
+    texts = [n.value.value for n in nodes if isinstance(n.value, ast.Constant)]
+    cited = {name for text in texts for name in re.findall(r"[\w/-]+\.md\b", str(text))}
+    assert not [name for name in cited - {"policy.md"} if not (ROOT / name).is_file()]
 
 
 def tree() -> str:

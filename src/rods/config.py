@@ -123,6 +123,7 @@ class RunConfig(Settings):
     """Everything that decides what a run does."""
 
     seed: int = Field(default=0, ge=0)
+    """Seed of everything random: draws, samples, adapters, synthesis; 0 or more."""
     updates: int = Field(default=0, ge=0)
     """Stop after this many updates, so that two curricula get the same budget; 0: play all
     stages."""
@@ -146,6 +147,7 @@ class RunConfig(Settings):
     track: TrackSettings = TrackSettings()
     ray: RaySettings = RaySettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
+    """What is trained on, in order; at least one stage."""
 
     @model_validator(mode="after")
     def _consistent(self) -> RunConfig:
@@ -220,14 +222,14 @@ class RunConfig(Settings):
 
 
 def load_config(
-    recipe: str = "rods", profile: str = "", overrides: Sequence[str] = ()
+    recipe: str = "rods", profile: str = SMALL, overrides: Sequence[str] = ()
 ) -> RunConfig:
     """A recipe, its profile, then overrides of the form `section.key=value` (value in TOML).
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: name of a `[profile.NAME]` table of the recipe; empty or `full`: none; `small`: its
-            first one, which runs on a laptop (`quick`, `smoke`).
+        profile: name of a `[profile.NAME]` table of the recipe; `small`: its first one, which runs
+            on a laptop (`quick`, `smoke`), as `rods train` takes it; empty or `full`: none.
         overrides: applied in order; a bare word that is no TOML value counts as a string.
 
     Raises:

@@ -84,7 +84,7 @@ _VERBS = {
 
 
 class _Verb(TyperCommand):
-    """A verb that takes settings wherever they stand, and names the nearest to an unknown option."""
+    """A verb that takes settings anywhere, and names the nearest to an unknown option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.ignore_unknown_options:

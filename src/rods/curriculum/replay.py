@@ -14,7 +14,7 @@ nothing (invariant 8).
     buffer.record(judgement, epoch)
     buffer.complete([task.id], epoch)
 
-Facts: rods.md, section 5. A task is drawn once an epoch, in an order that depends on the seed, the
+Facts: arXiv 2606.19047. A task is drawn once an epoch, in an order that depends on the seed, the
 epoch and the pool alone, so a resumed run draws what the run without a kill would have drawn. The
 next epoch may start while tasks of this one are out (`draws.py`).
 """
