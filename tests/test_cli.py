@@ -183,6 +183,19 @@ def test_a_word_that_means_nothing_names_what_is_nearest(
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "file"), [(["--seeds", "1", "--updates=3", "x"], "x"), (["--", "--x"], "--x")]
+)
+def test_settings_may_stand_before_an_argument(
+    words: list[str],
+    file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods("experiment", *words, monkeypatch=monkeypatch) == 2
+    assert f"there is no experiment '{file}'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("verb", ["", *program._VERBS])
 @pytest.mark.parametrize("word", ["-h", "--help"])
 def test_help_has_a_short_name(

@@ -93,6 +93,9 @@ class _Verb(TyperCommand):
         words, ours, settings = list(args), list[str](), list[str]()
         while words:
             word = words.pop(0)
+            if word == "--":  # what follows are arguments, however they look
+                ours += [word, *words]
+                break
             name = word.partition("=")[0]
             key = name[2:].replace("-", "_")
             if not name.startswith("--") or name in own:
