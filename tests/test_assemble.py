@@ -79,7 +79,13 @@ def test_a_resumed_run_shows_the_pool_that_it_had(tmp_path, monkeypatch):
     monkeypatch.setattr("rods.assemble.build_report", lambda _: None)
     monkeypatch.setattr("rods.assemble.play", lambda _parts, _run, display: display.step({}))
     monkeypatch.setattr(TrainDisplay, "step", lambda self, _: shown.append(self._buffer()))
+    titles = []
+    enter = TrainDisplay.__enter__
+    monkeypatch.setattr(
+        TrainDisplay, "__enter__", lambda self: (titles.append(self._draw().title), enter(self))[1]
+    )
     train(RunConfig(), resume=run.path)
+    assert titles == ["[bold]rods train[/] run"]
     assert shown == ["7 active (3 variants), 5 injected, 0 retired"]
 
 

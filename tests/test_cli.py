@@ -144,6 +144,67 @@ def test_a_mistake_is_one_message_and_status_2(
     assert not any(tmp_path.iterdir()), "a mistake leaves nothing behind"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--resmue", "x"], "there is no option --resmue. Did you mean '--resume'?"),
+        (["train", "--resmue"], "there is no option --resmue. Did you mean '--resume'?"),
+        (["trl", "--modle", "x"], "there is no option --modle. Did you mean '--model'?"),
+        (["eval", "--rnu", "x"], "there is no option --rnu. Did you mean '--run'?"),
+        (["verl", "--profil", "x", "a=b"], "there is no option --profil. Did you mean"),
+        (["synth", "--out", "v", "--witer", "llm"], "Did you mean '--writer'?"),
+        (["check", "--evry"], "Did you mean '--every'?"),
+        (["experiment", "--seds", "1"], "Did you mean '--seeds'?"),
+        (["observe", "--forms", "x"], "there is no option --forms."),
+        (["experiment", "--train.lrr", "1", "nowhere"], "there is no experiment 'nowhere'"),
+        (["train", "--lr", "3"], "there is no option --lr. Did you mean '--train.lr'?"),
+        (["train", "--foo"], "there is no option --foo."),
+        (["train", "--foo", "x"], "there is no option --foo."),
+        (["train", "--train.lrr"], "there is no such setting. Did you mean 'train.lr'?"),
+        (["train", "--updates"], "option --updates: a value is missing."),
+        (["eval", "--model", "tiny"], "'model' is a section of settings, got 'tiny'"),
+        (["eval", "--model=tiny"], "such as 'model.name'"),
+        (["train", "--rollout", "5"], "'rollout' is a section of settings, got 5"),
+        (["trl", "--train.gae=x"], "'train.gae' is a section of settings, got 'x'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_word_that_means_nothing_names_what_is_nearest(
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert said in shown and "instance of" not in shown
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "file"), [(["--seeds", "1", "--updates=3", "x"], "x"), (["--", "--x"], "--x")]
+)
+def test_settings_may_stand_before_an_argument(
+    words: list[str],
+    file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods("experiment", *words, monkeypatch=monkeypatch) == 2
+    assert f"there is no experiment '{file}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["", *program._VERBS])
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_has_a_short_name(
+    verb: str, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods(*filter(None, [verb, word]), monkeypatch=monkeypatch) == 0
+    assert f"Usage: rods {verb}".strip() in capsys.readouterr().out
+
+
 def test_a_broken_task_row_is_named_by_file_and_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +12,47 @@ from rods.config import (
     RECIPES,
     RolloutSettings,
     RunConfig,
+    StageSettings,
+    TrainSettings,
     keys,
     load_config,
     parse_config,
     with_overrides,
 )
 from rods.errors import ConfigError
+from rods.settings.base import Settings
+
+
+def sections(section: Settings, prefix: str = "") -> Iterator[tuple[str, Settings]]:
+    yield prefix, section
+    for name in type(section).model_fields:
+        if isinstance(value := getattr(section, name), Settings):
+            yield from sections(value, f"{prefix}{name}.")
+
+
+def test_every_setting_says_what_it_means() -> None:
+    """A number also has a range, or a unit, in its words or its bounds."""
+    for prefix, section in [*sections(RunConfig()), ("stages.0.", StageSettings(name="a"))]:
+        assert type(section).__doc__, f"{prefix}: its section has no description"
+        for name, field in type(section).model_fields.items():
+            if not isinstance(getattr(section, name), Settings):
+                assert len(field.description or "") > 10, f"{prefix}{name} has no description"
+
+
+@pytest.mark.parametrize("key", ["lr", "clip_low", "clip_high"])
+def test_a_rate_says_its_range(key: str) -> None:
+    said = TrainSettings.model_fields[key].description or ""
+    assert re.search(r"above 0|0 or\s+more", said)
+
+
+def test_a_configuration_in_python_is_that_of_the_command() -> None:
+    assert load_config("rods") == load_config() == load_config("rods", "quick")
+    assert load_config("torl") == load_config("torl", "small") != load_config("torl", "full")
+    assert load_config("rods", "full") == load_config("rods", "")
 
 
 def test_full_recipe_is_the_paper() -> None:
-    config = load_config("rods")
+    config = load_config("rods", "full")
     assert (config.rollout.k, config.train.lr, config.train.kl) == (16, 1e-6, 0.01)
     assert config.rollout.k * config.rollout.tasks_per_step == 512
     assert [s.name for s in config.stages] == ["format", "base", "all"]
@@ -30,7 +62,7 @@ def test_full_recipe_is_the_paper() -> None:
 
 
 def test_quick_profile_changes_what_it_names_only() -> None:
-    quick, full = load_config("rods", "quick"), load_config("rods")
+    quick, full = load_config("rods", "quick"), load_config("rods", "full")
     assert quick.rollout.k == 8
     assert quick.replay == full.replay.model_copy(update={"inject": 0.33})
     assert quick.train.clip_high == full.train.clip_high
@@ -40,7 +72,7 @@ def test_quick_profile_changes_what_it_names_only() -> None:
 def test_every_recipe_and_profile_loads(path: Path) -> None:
     import tomllib
 
-    load_config(path.stem)
+    load_config(path.stem, "full")
     for profile in tomllib.loads(path.read_text()).get("profile", {}):
         load_config(path.stem, profile)
 
@@ -183,7 +215,7 @@ def test_the_shared_surface_stays_small() -> None:
 
 @pytest.mark.parametrize(("name", "trajectories"), [("otc_ppo", 512), ("retool", 1024)])
 def test_full_ppo_rolls_out_each_task_once(name: str, trajectories: int) -> None:
-    rollout = load_config(name).rollout
+    rollout = load_config(name, "full").rollout
     assert (rollout.k, rollout.tasks_per_step) == (1, trajectories)
 
 
@@ -222,29 +254,29 @@ EXAMS = {"torl": 1, "retool": 2, "zerotir": 3, "otc_ppo": 1, "otc_grpo": 1}
 
 @pytest.mark.parametrize("recipe", EXAMS)
 def test_full_settings_train_on_all_and_evaluate_on_the_papers_own_questions(recipe: str) -> None:
-    full, smoke = load_config(recipe), load_config(recipe, "small")
+    full, smoke = load_config(recipe, "full"), load_config(recipe, "small")
     assert full.env.held_out == 0 and len(full.evaluation.files) == EXAMS[recipe]
     assert not set(full.evaluation.files) & set(full.env.tasks)
     assert smoke.env.held_out == 0.25 and not (smoke.evaluation.files or smoke.env.tasks)
 
 
 def test_full_settings_are_what_was_looked_up() -> None:
-    zerotir, torl, retool = (load_config(name) for name in ("zerotir", "torl", "retool"))
+    zerotir, torl, retool = (load_config(name, "full") for name in ("zerotir", "torl", "retool"))
     assert zerotir.env.tasks == ("data/orz_math_57k.json", "data/deepmath_103k.parquet")
     seconds = [c.env.python_tool.seconds for c in (zerotir, torl, retool)]
     assert seconds == [20.0, 20.0, 30.0] and retool.env.python_tool.memory_mb == 1024
     assert (torl.evaluation.samples, retool.evaluation.samples) == (0, 32)
     for name, kind in (("otc_ppo", "reward"), ("otc_grpo", "loss")):
-        train = load_config(name).train
+        train = load_config(name, "full").train
         assert (train.kl, train.kl_in, train.entropy, train.clip_high) == (1e-3, kind, 1e-3, 0.2)
 
 
 def test_zerotir_s_full_setting_is_its_code_s() -> None:
-    full = load_config("zerotir")
+    full = load_config("zerotir", "full")
     assert full.rollout.stop == ("</answer>",)
     filtering = full.train.filtering
     assert (filtering.window, filtering.max_perplexity) == ((0.05, 0.8), 5.0)
-    assert filtering.redraw and load_config("otc_ppo").train.kl_in == "reward"
+    assert filtering.redraw and load_config("otc_ppo", "full").train.kl_in == "reward"
 
 
 def test_a_pipeline_has_more_in_flight() -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from rods.cli.common import overrides
+from rods.cli.main import app
+from rods.config import RECIPES, RunConfig, keys, load_config
 from test_shape import RANK, ROWS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rods"
 PLACES = ("src", "tests", "docs", "benchmarks", "examples")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
+SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]
 EXAMPLES = {"a.py", "desk.py", "./desk.py"}
 """Names of files that only stand for any."""
 GUIDES = [
@@ -37,12 +46,19 @@ def test_files_that_a_guide_names_exist(guide: Path) -> None:
     assert not [name for name in sorted(named) if not is_there(name, guide.parent)]
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_guides_that_docstrings_cite_exist(path: Path) -> None:
+    nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Expr)]
+    texts = [n.value.value for n in nodes if isinstance(n.value, ast.Constant)]
+    cited = {name for text in texts for name in re.findall(r"[\w/-]+\.md\b", str(text))}
+    assert not [name for name in cited - {"policy.md"} if not (ROOT / name).is_file()]
+
+
 def tree() -> str:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return text.partition("## Where things are")[2].split("```")[1]
+    return (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
 
 
-def test_the_tree_in_readme_is_the_one_on_disk() -> None:
+def test_the_tree_is_the_one_on_disk() -> None:
     folders = re.findall(r"(?<![\w/.])\.?[\w-]+(?:/[\w-]+)*/", tree())
     assert len(folders) > 40
     known = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_dir()}
@@ -58,3 +74,53 @@ def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
     assert {*told} - {"tests"} >= rooms and {*told} <= set(RANK)
     assert [RANK[room] for room in told] == sorted(RANK[room] for room in told), ROWS
     assert not [room for room in rooms if not re.search(rf"\b{room}\b", tree())]
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n]+)", README, re.M)
+SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
+COMMANDS += sorted(f"train {words}" for words in SETTINGS)
+
+
+def test_the_readme_is_short_and_keeps_its_two_commands() -> None:
+    assert len(README.splitlines()) <= 130
+    setup = "    python3 -m venv .venv && .venv/bin/pip install -e "
+    assert f"{setup}'.[train]' && .venv/bin/rods train\n" in README
+    assert f"{setup}'.[train,dev]' && .venv/bin/python -m pytest\n" in README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_the_readme_can_be_parsed(command: str) -> None:
+    verb, *words = shlex.split(command)
+    if words[-1:] in (["--profile"], ["--model"]):
+        words.append("x")
+    group: Any = get_command(app)
+    context = group.commands[verb].make_context(verb, words, resilient_parsing=False)
+    named = [text.partition("=")[0] for text in overrides(context.args)]
+    assert set(named) <= set(keys())
+
+
+def test_verbs_of_the_readme_are_those_of_the_program() -> None:
+    named = re.findall(r"`(\w[\w-]*)`", README.partition("## Commands")[2].partition("## More")[0])
+    group: Any = get_command(app)
+    assert set(named) == set(group.commands)
+
+
+def test_recipes_of_the_readme_are_those_of_the_program() -> None:
+    table = README.partition("| recipe |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", table)) == {path.stem for path in RECIPES.glob("*.toml")}
+
+
+def test_the_readme_s_python_works_and_keeps_the_profile_s_rate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configs: list[RunConfig] = []
+
+    def train(config: RunConfig) -> SimpleNamespace:
+        configs.append(config)
+        return SimpleNamespace(path=tmp_path)
+
+    monkeypatch.setattr("rods.assemble.train", train)
+    exec(README.partition("```python\n")[2].partition("```")[0], {})
+    assert [config.updates for config in configs] == [10]
+    assert configs[0].train.lr == load_config("torl").train.lr

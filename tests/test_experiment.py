@@ -141,8 +141,13 @@ def test_finished_runs_are_kept_and_others_are_run(
     assert again.exit_code == 0, again.output
     assert played[4:] == ["fixed-1"]
     assert (tmp_path / "runs" / "experiment.html").is_file()
-    other = CliRunner().invoke(app, [*words, "--train.lr", "0.5"])
-    assert isinstance(other.exception, StoreError) and "train.lr" in str(other.exception)
+    # What a resume of one run may change would compare runs of other budgets or tasks.
+    for key, value in (
+        *(("train.lr", "0.5"), ("updates", "99"), ("trajectories", "99")),
+        *(("evaluation.tasks", "1"), ("env.tasks", "other.jsonl")),
+    ):
+        other = CliRunner().invoke(app, [*words, f"--{key}", value])
+        assert isinstance(other.exception, StoreError) and key in str(other.exception)
     assert len(played) == 5
 
 

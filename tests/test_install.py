@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -27,15 +28,30 @@ def test_a_checkout_is_installed_from_itself(
     assert install.install_line("train") == f"pip install -e '{install.ROOT}[train]'"
 
 
-def test_without_a_checkout_the_distribution_is_named(
+def test_without_a_checkout_a_clone_is_asked_for_because_no_index_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = ["numpy>=1.26", 'torch<3; extra == "train"', "bm25s; extra == 'search'"]
     monkeypatch.setattr(install, "ROOT", tmp_path)
     monkeypatch.setattr(install, "requires", lambda name: rows if name == "rods-rl" else None)
-    assert install.install_line("search") == "pip install 'rods-rl[search]'"
+    line = "in a clone of the repository, pip install -e '.[search]'"
+    assert install.install_line("search") == line
     found = {"core": ("numpy",), "train": ("torch",), "search": ("bm25s",)}
     assert install.extras() == found
+
+
+HERE = Path(__file__).parents[1]
+TEXTS = [
+    *(path for place in ("src", "examples") for path in (HERE / place).rglob("*.py")),
+    *(path for place in ("docs", "examples") for path in (HERE / place).rglob("*.md")),
+    *(HERE / name for name in ("README.md", "CONTRIBUTING.md")),
+]
+
+
+def test_nothing_recommends_a_distribution_that_no_index_has() -> None:
+    wrong = re.compile(r"pip install (?:-\w+ )*['\"]?rods(?:-rl)?\b")
+    found = [str(path) for path in TEXTS if wrong.search(path.read_text(encoding="utf-8"))]
+    assert not found
 
 
 def test_every_extra_of_the_project_is_known() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from rods.report.live import TrainDisplay
 
@@ -179,3 +180,27 @@ def test_the_panel_is_put_away_when_training_fails() -> None:
         display.step(STEP)
         raise RuntimeError("it broke")
     assert text(shown).endswith("\x1b[?25h")  # the cursor is visible again
+
+
+def test_an_evaluation_of_minutes_says_how_far_it_is_in_plain_lines() -> None:
+    clock, shown = Clock(), console(terminal=False)
+    with TrainDisplay(console=shown, clock=clock) as display:
+        display.message("held-out evaluation before")
+        display.rollout(0, 90)
+        for done in range(1, 91):
+            clock.now += 1
+            display.rollout(done, 90)
+    lines = text(shown).splitlines()
+    assert lines == [
+        "held-out evaluation before",
+        *(f"{n} of 90 trajectories" for n in (0, 15, 30, 45, 60, 75, 90)),
+    ]
+
+
+def test_an_evaluation_shows_its_bar_in_a_terminal() -> None:
+    shown = console(terminal=True)
+    with TrainDisplay("mine", console=shown, clock=Clock()) as display:
+        display.message("held-out evaluation before")
+        display.rollout(0, 90)
+    plain = Text.from_ansi(text(shown)).plain
+    assert "0 of 90 trajectories" in plain and "rods train mine" in plain

@@ -22,7 +22,7 @@ from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.env import World
-from rods.errors import Interrupted, PolicyError, TaskError
+from rods.errors import Interrupted, PolicyError, StoreError, TaskError
 from rods.loop import train
 from rods.policy import Capabilities, Completion, Engine, ScriptedPolicy, Weights
 from rods.reward import Score
@@ -411,6 +411,65 @@ def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(whole: Whole, tmp_path: Path
     run(tmp_path / "stopped", config)
     assert played(tmp_path / "stopped") == played(whole.path)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def files(path: Path) -> dict[str, tuple[bytes, int]]:
+    held = [p for p in path.rglob("*") if p.is_file()]
+    return {str(p): (p.read_bytes(), p.stat().st_mtime_ns) for p in held}
+
+
+@pytest.mark.parametrize(
+    ("limits", "ways"),
+    [
+        ({}, r"All its stages are done.*Start a new run"),
+        ({"updates": 2}, r"rods train --resume \S+ --updates 4\), or start a new run"),
+        ({"trajectories": 20}, r"--trajectories \d+\), or start a new run"),
+    ],
+    ids=["stages", "updates", "trajectories"],
+)
+@pytest.mark.slow
+def test_a_finished_run_says_so_and_stays_as_it_is(
+    tmp_path: Path, limits: dict[str, int], ways: str
+) -> None:
+    config, path = settings(**limits), tmp_path / "run"
+    run(path, config)
+    before = files(path)
+    same_limits = [config, settings(**limits, evaluation={"every": 5}), None]
+    for asked in same_limits:
+        with pytest.raises(StoreError, match=f"is finished.*nothing was changed.*{ways}"):
+            RunDirectory.resume(path, asked)
+    assert files(path) == before
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["stages_done"]  # a run of an older version
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match=ways):
+        RunDirectory.resume(path, config)
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        ({"updates": 2}, {"updates": 4}),
+        ({"updates": 2}, {"updates": 0}),
+        ({"trajectories": 20}, {"trajectories": 50}),
+    ],
+)
+@pytest.mark.slow
+def test_a_finished_run_goes_on_to_a_higher_limit_as_if_it_had_been_given_at_once(
+    tmp_path: Path, first: dict[str, int], more: dict[str, int]
+) -> None:
+    run(tmp_path / "longer", settings(**first))
+    longer = RunDirectory.resume(tmp_path / "longer", settings(**more))
+    assert not longer.manifest["finished"]
+    train(parts("rods"), longer, Screen())
+    run(tmp_path / "whole", settings(**more))
+    shown = [played(tmp_path / name) for name in ("longer", "whole")]
+    for rows in shown:
+        for row in rows:
+            row.pop("total_steps", None)
+    assert shown[0] == shown[1] and longer.manifest["finished"]
+    changed = next(iter(more))
+    assert [str(c["setting"]).split(":")[0] for c in longer.manifest["changes"]] == [changed]  # type: ignore[index, union-attr]
 
 
 def test_groups_of_stages_with_hints_are_played_under_the_layer(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ RECIPES = ("toolrl", "tool_n1", "artist_math", "artist_fc")
 
 
 def test_full_settings_are_what_was_looked_up() -> None:
-    toolrl, n1 = load_config("toolrl"), load_config("tool_n1")
+    toolrl, n1 = load_config("toolrl", "full"), load_config("tool_n1", "full")
     assert [(c.rollout.k, c.rollout.tasks_per_step, c.train.minibatch) for c in (toolrl, n1)] == [
         (4, 512, 128 * 4),
         (5, 1024, 256 * 5),
@@ -35,7 +35,7 @@ def test_full_settings_are_what_was_looked_up() -> None:
     for config in (toolrl, n1):
         assert config.rollout.steps_per_turn == 1 and config.train.dual_clip == 0
     for name in RECIPES:
-        full, small = load_config(name), load_config(name, "small")
+        full, small = load_config(name, "full"), load_config(name, "small")
         for chosen in (full.rewards.toolrl, full.rewards.tool_n1):
             assert chosen.form == "text", "the papers' tags, unless a profile says so"
         assert full.stages[0].reward == small.stages[0].reward == name

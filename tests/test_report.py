@@ -1,5 +1,6 @@
 """The report, the comparison and the tables, on made-up run directories."""
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -11,11 +12,13 @@ from rich.console import Console
 
 from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
-from rods.report.build import build_report, span
+from rods.evaluation.stats import Difference, Interval
+from rods.evaluation.suites import Accuracy, SuiteRow
+from rods.report.build import build_report, interval, span
 from rods.report.compare import compare_runs
 from rods.report.curves import learning_curves, schedule_curves, tool_curves
 from rods.report.frame import Axes, ticks
-from rods.report.heldout import METRICS, Part, measured, result_rows
+from rods.report.heldout import METRICS, WRITERS_NOTE, Part, measured, result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
@@ -23,8 +26,9 @@ from rods.report.panels import (
     pool_figures,
     synthesis_figure,
 )
-from rods.report.results import summary
-from rods.report.run_data import Evaluation, load_run
+from rods.report.results import evaluation_table, reach, summary
+from rods.report.run_data import Evaluation, evaluation_of, load_run
+from rods.report.suites import suite_table
 from rods.report.svg import Series, histogram, line_chart, scatter, smooth
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
@@ -526,3 +530,56 @@ def test_names_of_short_stages_stand_below_each_other() -> None:
     rows = r'class="label" x="[0-9.]+" y="([0-9.]+)">(?:format|base|all)<'
     assert len(set(re.findall(rows, far))) == 1
     assert len(set(re.findall(rows, near))) == 3
+
+
+def of(mean: float, reach: float, kind: type[Interval] = Interval) -> Interval:
+    return kind(mean, mean - reach, mean + reach, 9, 9)
+
+
+@pytest.mark.parametrize(
+    ("found", "least", "said"),
+    [
+        (of(0.5, 0.1), 0.0, " ±0.100"),
+        (of(0.5, 6.353), 0.0, ""),
+        (of(0.95, 0.2), 0.0, " (0.75 to 1.00)"),
+        (of(0.0, 0.0), 0.0, " ±0.000"),
+        (of(0.1, 0.2), 0.0, " (0.00 to 0.30)"),
+        (of(-0.1, 0.2), -1.0, " ±0.200"),
+        (of(0.5, 6.353), -1.0, ""),
+        (of(-0.9, 0.2), -1.0, " (-1.00 to -0.70)"),
+    ],
+)
+def test_an_interval_of_shares_stays_within_the_possible(
+    found: Interval, least: float, said: str
+) -> None:
+    assert reach(found, least) == said
+
+
+def two_tasks() -> Evaluation:
+    rows = [{"task_id": f"t{n}", "greedy_progress": [float(n)]} for n in range(2)]
+    return evaluation_of("after", rows)
+
+
+def test_two_tasks_have_no_interval_and_the_table_says_why() -> None:
+    shown = Console(file=io.StringIO(), width=80)
+    shown.print(evaluation_table(two_tasks()))
+    assert isinstance(shown.file, io.StringIO)
+    said = " ".join(shown.file.getvalue().split())
+    assert "0.500" in said and "0.500 ±0" not in said and "6.353" not in said
+    assert "No interval: so few scenarios leave every value possible." in said
+
+
+def test_a_suite_and_a_page_say_it_likewise() -> None:
+    shown = Console(file=io.StringIO(), width=80)
+    rows = [SuiteRow("t", "t", "c", "s", (True,), ("",), (), (), ())]
+    shown.print(suite_table("s", [Accuracy("c", False, 2, 0.5, of(0.5, 6.353), None)], rows))
+    assert isinstance(shown.file, io.StringIO)
+    said = " ".join(shown.file.getvalue().split())
+    assert "6.353" not in said and "No interval: so few scenarios" in said
+    assert interval(of(0.5, 3.0, Difference)) == "[no interval: too few scenarios]"
+    assert interval(of(0.5, 0.7, Difference)) == "[-0.200, +1.000]"
+
+
+@pytest.mark.parametrize("word", ["bundled", "pretrained"])
+def test_the_legend_of_writers_holds_for_any_tasks(word: str) -> None:
+    assert word not in WRITERS_NOTE

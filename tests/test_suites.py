@@ -277,7 +277,7 @@ def test_other_settings_do_not_go_on_with_what_was_played(tmp_path: Path) -> Non
     kept = keeping(path)
     assert not list(tmp_path.iterdir())  # a start that is refused leaves nothing
     kept.add(group.trajectories[0])
-    with pytest.raises(StoreError, match=r": 1 traj.*: model\.dialect: hermes -> llama\. Repeat"):
+    with pytest.raises(StoreError, match=r": 1 traj.*: model\.dialect: compact -> llama\. Repeat"):
         keeping(path, 'model.dialect="llama"')
     for other in ("evaluation.suite.repeats=3", "rollout.concurrency=1"):
         assert len(keeping(path, other).of(group.task.id)) == 1

@@ -82,8 +82,36 @@ def test_synth_says_why_a_server_fails_and_ends(
     said = capsys.readouterr().err
     assert "synthesis pauses for" in said and words in said and loopback.url in said
     assert "failed again after 6 pauses" in said and "nothing is kept" in said
-    assert sorted({p.name for p in folder.iterdir()} - {"v.jsonl.synthesis"}) == before
-    assert [p.name for p in (folder / "v.jsonl.synthesis").iterdir()] == ["answers.sqlite"]
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000"])
+def test_synth_without_a_server_makes_nothing(
+    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.iterdir())
+    asked = ["--writer", "llm", *(["--writer-url", url] if url else [])]
+    where = ["--seeds", SEED_FILE, "--n", "5", "--out", "v.jsonl", *SMALL]
+    assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "rods: synthesis.llm.url" in said
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.usefixtures("quick_pauses")
+@pytest.mark.slow
+def test_synth_says_that_answers_of_a_server_are_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An answer that is no plan is an answer: the next start need not ask for it."""
+    with Loopback(lambda body: "no plan") as loopback:
+        asked = ["--writer", "llm", "--writer-url", loopback.url, "--synthesis.attempts", "1"]
+        where = ["--seeds", SEED_FILE, "--n", "1", "--out", "v.jsonl", *SMALL]
+        assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "answers of the server are kept in v.jsonl.synthesis/answers.sqlite" in said
+    assert "nothing is kept" not in said
+    assert (folder / "v.jsonl.synthesis" / "answers.sqlite").is_file()
 
 
 # -- Seeds from logged rollouts -------------------------------------------------------------------

@@ -477,7 +477,7 @@ def test_an_actor_in_verl_s_ray_makes_the_same_variants(
 def test_full_recipes_compose_to_what_verl_accepts(nodes: int, tmp_path: Path) -> None:
     from rods.trainers.verl.config import compose
 
-    config = rods.load_config("rods")
+    config = rods.load_config("rods", "full")
     cfg = compose(config, str(tmp_path), ["trainer.logger=[console,wandb]"], nodes, 8)
     assert (cfg.trainer.nnodes, cfg.trainer.n_gpus_per_node) == (nodes, 8)
     assert (cfg.data.train_batch_size, cfg.actor_rollout_ref.rollout.n) == (32, 16)

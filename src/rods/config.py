@@ -87,6 +87,7 @@ class RunConfig(Settings):
     """Everything that decides what a run does."""
 
     seed: int = Field(default=0, ge=0)
+    """Seed of everything random: draws, samples, adapters, synthesis; 0 or more."""
     updates: int = Field(default=0, ge=0)
     """Stop after this many updates, so that two curricula get the same budget; 0: play all
     stages."""
@@ -110,6 +111,7 @@ class RunConfig(Settings):
     track: TrackSettings = TrackSettings()
     ray: RaySettings = RaySettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)
+    """What is trained on, in order; at least one stage."""
 
     @model_validator(mode="after")
     def _consistent(self) -> RunConfig:
@@ -165,6 +167,10 @@ class RunConfig(Settings):
                 "train.mask_env_tokens must be true with it"
             )
 
+    def spent(self, updates: int, trajectories: int) -> bool:
+        """Whether so much training reaches a limit of `updates` or `trajectories`."""
+        return 0 < self.updates <= updates or 0 < self.trajectories <= trajectories
+
     def digest(self) -> str:
         """First 16 hex digits of the SHA-256 of all settings; resume compares it."""
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
@@ -180,14 +186,14 @@ class RunConfig(Settings):
 
 
 def load_config(
-    recipe: str = "rods", profile: str = "", overrides: Sequence[str] = ()
+    recipe: str = "rods", profile: str = SMALL, overrides: Sequence[str] = ()
 ) -> RunConfig:
     """A recipe, its profile, then overrides of the form `section.key=value` (value in TOML).
 
     Args:
         recipe: short name of a bundled recipe, or path of a TOML file.
-        profile: name of a `[profile.NAME]` table of the recipe; empty or `full`: none; `small`: its
-            first one, which runs on a laptop (`quick`, `smoke`).
+        profile: name of a `[profile.NAME]` table of the recipe; `small`: its first one, which runs
+            on a laptop (`quick`, `smoke`), as `rods train` takes it; empty or `full`: none.
         overrides: applied in order; a bare word that is no TOML value counts as a string.
 
     Raises:
@@ -291,6 +297,13 @@ def _explain(fault: dict[str, Any]) -> str:
     if fault["type"] == "extra_forbidden":
         names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])]
         return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names or [key])
+    if fault["type"] == "model_type":
+        section = [k for k in keys() if k.startswith(f"{key}.")]
+        named = f"{key}.name" if f"{key}.name" in section else section[0]
+        return (
+            f"{key!r} is a section of settings, got {fault['input']!r}. Name one of them, such as "
+            f"{named!r}."
+        )
     got = "" if not location else f", got {fault['input']!r}"
     return f"{key or 'settings'}: {fault['msg']}{got}."
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -57,13 +57,14 @@ def train(components: Components, run: RunDirectory, display: Display) -> None:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
     with ctrl_c() as stopped:
-        asyncio.run(_train(components, run, display, stopped))
-    run.finish()
+        stages_done = asyncio.run(_train(components, run, display, stopped))
+    run.finish(stages_done)
 
 
 async def _train(
     components: Components, run: RunDirectory, display: Display, stopped: Callable[[], bool]
-) -> None:
+) -> bool:
+    """Make the whole run; returns whether all stages are over."""
     async with _started(components, run) as curriculum:
         loop = _Loop(components, run, display, curriculum)
         if run.latest_checkpoint() is None:
@@ -74,6 +75,7 @@ async def _train(
                 if stopped():
                     raise Interrupted(f"stopped after update {components.trainer.step}.")
         await loop.evaluate("after", step=components.trainer.step + 1)
+        return curriculum.done
 
 
 class _Loop:
@@ -93,7 +95,7 @@ class _Loop:
         plan.require(components.policy)
         state = components.rewards.state_dict
         self.schedule = Schedule(self._player(), plan, self.trainer.step, state)
-        self.sampled = sum(_trajectories(record) for record in run.metrics())
+        self.sampled = run.sampled()
         """Trajectories of all updates so far."""
         self._ahead = False
         """Whether an epoch began since the last draw: a pool smaller than a batch begins one."""
@@ -101,9 +103,7 @@ class _Loop:
     @property
     def over(self) -> bool:
         """Whether the stages or a budget of the run have ended."""
-        config = self.run.config
-        spent = 0 < config.updates <= self.trainer.step
-        return self.curriculum.done or spent or 0 < config.trajectories <= self.sampled
+        return self.curriculum.done or self.run.config.spent(self.trainer.step, self.sampled)
 
     # -- one training step ------------------------------------------------------------------
 
@@ -125,17 +125,15 @@ class _Loop:
         report = await self._update(batch)
         self.run.write_trajectories(self.trainer.step, [t for g in groups for t in g.trajectories])
         record = step_record(self.components, self.curriculum, batch, judgements, report)
-        self._log({**record, "total_steps": self.run.config.updates})
+        record["total_steps"] = self.run.config.updates
+        self.run.log(record)
+        self.display.step(record)
+        self.sampled += sum(len(group.trajectories) for group in groups)
         over = stopped() or self.over
         if not over:
             await self._next_epoch(self.run.config.rollout.tasks_per_step)
         self.checkpoint(batch.rewards_state, force=over)
         return True
-
-    def _log(self, record: Mapping[str, Json]) -> None:
-        self.run.log(record)
-        self.display.step(record)
-        self.sampled += _trajectories(record)
 
     # -- draw, roll out, score --------------------------------------------------------------
 
@@ -265,10 +263,6 @@ async def while_rolling(schedule: Schedule, draw: Draw, score: Grade, work: Call
     finally:
         await asyncio.wait({working})  # a thread cannot be stopped half way
     return working.result()
-
-
-def _trajectories(record: Mapping[str, Json]) -> int:
-    return int(str(record.get("trajectories", 0)))
 
 
 @asynccontextmanager

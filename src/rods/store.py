@@ -229,17 +229,21 @@ class RunDirectory:
                 the manifest says which and since when.
 
         Raises:
-            StoreError: the folder is not such a run, is of another version of rods, or other
-                settings differ (the message lists them).
+            StoreError: the folder is not such a run, is of another version of rods, other settings
+                differ (the message lists them), or the run is finished and they ask for no more.
         """
         run = cls.open(path)
         run._require_kind(kind)
         run.require_version()
         changes = [] if config is None else run.config.changed(config)
         require_same(str(path), changes, drift)
+        if run.manifest["finished"] and kind == TRAIN:
+            run._require_more(config or run.config)
         run._claim()
         run._folder()
         run._cut()
+        if run.manifest["finished"]:
+            run.update_manifest(finished=None)
         if changes and config is not None:
             run._adopt(config, changes, start)
         return run
@@ -251,6 +255,26 @@ class RunDirectory:
                 f"{self.path}: this is a run of `rods {theirs}`, not of `rods {kind}`. Go on with "
                 f"it by `rods {theirs} --resume {self.path}`."
             )
+
+    def _require_more(self, asked: RunConfig) -> None:
+        """Refuse a finished run to which these settings add nothing; raises `StoreError`."""
+        checkpoint, sampled = self.latest_checkpoint(), self.sampled()
+        step = checkpoint.step if checkpoint else 0
+        # Runs of older versions do not say what ended them.
+        stages_done = self.manifest.get("stages_done", not self.config.spent(step, sampled))
+        if not (stages_done or asked.spent(step, sampled)):
+            return
+        limit, number = "updates", 2 * step
+        if 0 < asked.trajectories <= sampled:
+            limit, number = "trajectories", 2 * sampled
+        more = f"rods train --resume {self.path} --{limit} {number}"
+        way = f"Train it for longer ({more}), or start"
+        if stages_done:
+            way = "All its stages are done, so no task is left. Start"
+        raise StoreError(
+            f"{self.path}: this run is finished, after {step} updates; nothing was changed. "
+            f"{way} a new run: rods train."
+        )
 
     def require_version(self) -> None:
         """Refuse to go on with a run of another version or format; raises `StoreError`."""
@@ -297,9 +321,13 @@ class RunDirectory:
         text = json.dumps(self.manifest, indent=2, ensure_ascii=False)
         write_atomic(self.path / MANIFEST, text + "\n")
 
-    def finish(self) -> None:
-        """Note that the run came to its end."""
-        self.update_manifest(finished=now())
+    def finish(self, stages_done: bool = True) -> None:
+        """Note that the run came to its end.
+
+        Args:
+            stages_done: no stage has a task left; else a limit such as `updates` ended it.
+        """
+        self.update_manifest(finished=now(), stages_done=stages_done)
 
     # -- metrics ----------------------------------------------------------------------------
 
@@ -325,6 +353,10 @@ class RunDirectory:
             StoreError: a line before the last is damaged.
         """
         return self._log.records()
+
+    def sampled(self) -> int:
+        """Trajectories of all updates in the log."""
+        return sum(int(str(record.get("trajectories", 0))) for record in self.metrics())
 
     def _updated(self) -> bool:
         """Whether an update was logged; the first checkpoint after it may be some steps away."""

@@ -73,7 +73,8 @@ def train(
         run = RunDirectory.resume(resume, config, start, drift=drift)
     else:
         run = start_run(config, folder, start)
-    display = TrainDisplay(pipelined=run.config.rollout.schedule == "pipelined")
+    pipelined = run.config.rollout.schedule == "pipelined"
+    display = TrainDisplay(run.path.resolve().name, run.config.updates, pipelined=pipelined)
     try:
         with assemble(run.config, run) as components, display:
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")

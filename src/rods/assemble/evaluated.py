@@ -29,6 +29,7 @@ from rods.store import RunDirectory
 from rods.task import Task
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import load_model, load_stops, load_tokenizer
+from rods.trainers.memory.context import positions_of, require_context
 from rods.trainers.prepare import load_adapters
 from rods.trajectory import Group
 
@@ -124,6 +125,7 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
             'without them. Leave engine.weights out, or set it to "lora".'
         )
     model, tokenizer = load_model(settings) if run is None else _checkpointed(settings, run)
+    require_context(config, positions_of(model.config))
     return model, template_of(model, tokenizer)
 
 

@@ -15,11 +15,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
-from rods.config import SynthesisSettings
+from rods.config import SynthesisSettings, keys
 from rods.errors import ConfigError
+from rods.infra.dotted import nearest
 from rods.synthesis.writers import LOCAL, resampled
 
-EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}
+HELP_NAMES = ["-h", "--help"]
+HELP = {"help_option_names": HELP_NAMES}
+"""Typer's context settings of the program and all its verbs."""
+EXTRA = {**HELP, "allow_extra_args": True, "ignore_unknown_options": True}
 """Typer's context settings of verbs that take `--section.key value`: those with a `context`."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Addresses at which nobody else can reach a server."""
@@ -85,11 +89,14 @@ def overrides(args: Sequence[str]) -> list[str]:
         if not word.startswith("--"):
             raise ConfigError(f"argument {word!r}: expected --section.key value.")
         key, equals, value = word[2:].partition("=")
+        name = key.replace("-", "_")
         if not equals:
             if not rest:
-                raise ConfigError(f"option {word}: a value is missing.")
+                hint = "" if name in keys() else nearest(name, keys())
+                why = f"there is no such setting.{hint}" if hint else "a value is missing."
+                raise ConfigError(f"option {word}: {why}")
             value = rest.pop(0)
-        found.append(f"{key.replace('-', '_')}={value}")
+        found.append(f"{name}={value}")
     return found
 
 

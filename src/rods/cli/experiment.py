@@ -86,7 +86,7 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
 
 def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
     """Whether a run is there to its end; one that was made with other settings is refused."""
-    from rods.settings.drift import MAY_CHANGE, deciding
+    from rods.settings.drift import FILES, LENGTH, MAY_CHANGE, deciding
     from rods.store import MANIFEST, RunDirectory
 
     path = where / cell.name
@@ -94,7 +94,8 @@ def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
         return False
     run = RunDirectory.open(path)
     config = grid.config(_with_variants(cell, where))
-    free = MAY_CHANGE | {VARIANTS}  # its folder may have moved
+    # Arms are compared at equal budgets, on the same tasks; the folder of variants may have moved.
+    free = MAY_CHANGE - {*LENGTH, *FILES} | {VARIANTS}
     changed = deciding(run.config.changed(config), free)
     if changed:
         raise StoreError(

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from inspect import signature
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from rods.cli.check import check
-from rods.cli.common import EXTRA, say
+from rods.cli.common import EXTRA, HELP, HELP_NAMES, say
 from rods.cli.compare import compare
 from rods.cli.convert import convert
 from rods.cli.demonstrate import demonstrate
@@ -32,7 +34,9 @@ from rods.cli.serve_policy import serve_policy
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
-from rods.errors import Interrupted, RodsError
+from rods.config import RunConfig, keys
+from rods.errors import ConfigError, Interrupted, RodsError
+from rods.infra.dotted import nearest
 
 # Threads that spin while they wait for the others take the core from who they wait for, as soon as
 # another process runs; threads that sleep at once are no quicker together than one alone, because
@@ -50,9 +54,12 @@ app = typer.Typer(
     help="Train tool-using agents by reinforcement learning on tasks that follow the policy.",
     no_args_is_help=True,
     add_completion=False,
+    context_settings=HELP,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+SETTINGS = RunConfig.model_fields
+"""Settings without a section, and the sections."""
 _VERBS = {
     "train": train,
     "trl": trl,
@@ -74,9 +81,40 @@ _VERBS = {
     "serve-policy": serve_policy,
     "doctor": doctor,
 }
+
+
+class _Verb(TyperCommand):
+    """A verb that takes settings anywhere, and names the nearest to an unknown option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.ignore_unknown_options:
+            return super().parse_args(ctx, args)
+        own = {name for option in self.params for name in (*option.opts, *HELP_NAMES)}
+        words, ours, settings = list(args), list[str](), list[str]()
+        while words:
+            word = words.pop(0)
+            if word == "--":  # what follows are arguments, however they look
+                ours += [word, *words]
+                break
+            name = word.partition("=")[0]
+            key = name[2:].replace("-", "_")
+            if not name.startswith("--") or name in own:
+                ours.append(word)
+            elif "." in key or key in SETTINGS:
+                settings += [word, *words[: "=" not in word]]
+                del words[: "=" not in word]
+            else:
+                known = [*(o[2:] for o in own if o[:2] == "--"), *keys()]
+                hint = nearest(name[2:], known).replace(" '", " '--")
+                raise ConfigError(f"there is no option {name}.{hint}")
+        rest = super().parse_args(ctx, ours)
+        ctx.args += settings
+        return rest
+
+
 for _name, _verb in _VERBS.items():
-    _more = EXTRA if "context" in signature(_verb).parameters else None
-    app.command(_name, context_settings=_more)(_verb)
+    _more = EXTRA if "context" in signature(_verb).parameters else HELP
+    app.command(_name, cls=_Verb, context_settings=_more)(_verb)
 
 
 def main() -> None:

@@ -109,7 +109,10 @@ def _resume(folder: Path) -> None:
     """Go on from the last checkpoint."""
     made = RunDirectory.open(folder).manifest
     if made.get("kind") == KIND and made["finished"]:
-        raise StoreError(f"{folder}: this training is finished; there is nothing to resume.")
+        raise StoreError(
+            f"{folder}: this training is finished; nothing was changed. Train its model further in "
+            f"a new folder: rods sft DATA --model {folder} --out NEW."
+        )
     run = RunDirectory.resume(folder, kind=KIND)
     chosen: Any = run.manifest["config"]
     trainer, examples = _open(chosen)
@@ -129,12 +132,18 @@ def _open(chosen: dict[str, Any]) -> tuple[SftTrainer, Examples]:
     from rods.rollout.template import ChatTemplate
     from rods.trainers.examples import read_examples
     from rods.trainers.loading import load_model
+    from rods.trainers.memory.context import positions_of
     from rods.trainers.sft import SftSettings, SftTrainer
 
     model_settings = ModelSettings(**chosen["model"])
     model, tokenizer = load_model(model_settings)
-    config: Any = model.config
-    most = chosen["max_tokens"] or int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
+    positions = positions_of(model.config)
+    if 0 < positions < chosen["max_tokens"]:
+        raise ConfigError(
+            f"--max-tokens {chosen['max_tokens']}: model {model_settings.name!r} has positions for "
+            f"{positions:,} tokens. Give no more, or leave it out."
+        )
+    most = chosen["max_tokens"] or positions or 1 << 20
     embedding: Any = model.get_input_embeddings()
     examples = read_examples(
         [Path(path) for path in chosen["data"]],

@@ -8,7 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -40,6 +40,8 @@ REDRAW = 0.5
 """Seconds between two bars."""
 QUEUE = "synthesis.sqlite"
 """Name of the queue in the folder beside a data set that is not finished."""
+ANSWERS = "answers.sqlite"
+"""Name of the file of a chat server's answers, beside the queue."""
 FIGURES = ("calls", "prompt_tokens", "completion_tokens", "cost")
 """What the table says of each stage of a writer that asks a server."""
 
@@ -92,12 +94,15 @@ def synth(
 ) -> None:
     """Make verified variants. Any setting: --section.key VALUE."""
     from rods.dialects import get_dialect
+    from rods.synthesis.chat.settings import split_address
     from rods.synthesis.dataset.exports import export, formats
 
     get_dialect(dialect)
     folder = _free(target, resume)
     asked = writer_overrides(overrides(context.args), writer, writer_url, writer_model)
     config = load_config(recipe, profile, asked)
+    if config.synthesis.writer == "llm":
+        split_address(config.synthesis.llm.url)  # refused before anything is made
     say(f"variants are written by: {writers_of(config.synthesis)}")
     sources = _sources(config, seeds)
     known = formats(sources.environment)
@@ -154,12 +159,20 @@ def _claimed(folder: Path) -> Generator[None]:
         os.close(handle)
 
 
-def _clear(folder: Path) -> None:
-    """Remove the queue and its files; a server's answers stay."""
-    for path in folder.glob(f"{Path(QUEUE).stem}*"):
-        path.unlink()
+def _clear(folder: Path) -> int:
+    """Remove the queue and its files; a server's answers stay. Returns how many those are."""
+    from rods.synthesis.chat.cache import ResponseCache
+
+    answers = 0
+    if (folder / ANSWERS).exists():
+        with closing(ResponseCache(folder / ANSWERS)) as cache:
+            answers = cache.count()
+    for name in [QUEUE] if answers else [QUEUE, ANSWERS]:
+        for path in folder.glob(f"{Path(name).stem}*"):
+            path.unlink()
     if not any(folder.iterdir()):
         folder.rmdir()
+    return answers
 
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
@@ -267,8 +280,10 @@ def _make(
             out().print(_table(collection))
             tried = collection.statistics().tried
     finally:
-        if not keep:
-            _clear(folder)  # a failed start must not block the next one
+        if not keep:  # a failed start must not block the next one
+            answers = _clear(folder)
+            what = f"{answers} answers of the server are" if answers else "nothing is"
+            say(f"{what} kept{f' in {folder / ANSWERS}' if answers else ''}.")
     if not keep:
         raise SynthesisError(f"no variant was accepted in {tried} proposals; the table says why.")
     if len(collection.accepted) < number:
@@ -297,7 +312,7 @@ def _run(collection: Collection, target: Path) -> None:
 
 def _kept(collection: Collection) -> str:
     if not collection.accepted:
-        return "no variant was made yet; nothing is kept."
+        return "no variant was made yet."
     return f"{len(collection.accepted)} variants are kept. Go on with --resume."
 
 

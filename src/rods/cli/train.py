@@ -107,6 +107,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     """
     from rods.trainers.loading import load_architecture
     from rods.trainers.memory.advice import Room, require_fit, require_room
+    from rods.trainers.memory.context import require_context
     from rods.trainers.memory.engine import with_engine
     from rods.trainers.memory.machine import GIB, device_of, free_disk, host_memory, is_here
     from rods.trainers.memory.plan import plan_of, table
@@ -123,6 +124,7 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
         say(said)
         return
     device = device_of(config, here=False)
+    require_context(config, shape.positions)
     config, said = with_engine(config, shape.parameters, device.on_gpu)
     if said:
         say(said)

@@ -7,7 +7,7 @@ and never stores anything: `replay.py` keeps judgements, `online.py` asks for se
     judgement = judge(group, scores, settings, step=12)
     if judgement is not None and judgement.region == "boundary": ...
 
-Facts: rods.md, section 3 (arXiv 2606.19047).
+Facts: arXiv 2606.19047.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The replay buffer: which tasks an epoch draws, which variants come and go.
 
-Owns the rules by which the pool changes (rods.md, section 5). Original tasks stay for ever. A
+Owns the rules by which the pool changes (arXiv 2606.19047). Original tasks stay for ever. A
 variant is `pending` until an epoch's start injects it, then `active`, then `retired` (mastered,
 too_hard, burn_in, stale, pruned). It never judges, never samples and never talks to the synthesis
 worker. It lives in memory; its `state_dict` is part of each checkpoint (invariant 8).

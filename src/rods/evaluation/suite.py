@@ -78,6 +78,8 @@ class Suite:
         settings, done = self.settings, 0
         total = (1 + settings.samples) * len(self.tasks)
 
+        progress(0, total)  # the first trajectory may take minutes
+
         def count(_: Trajectory) -> None:
             nonlocal done
             done += 1

@@ -3,7 +3,7 @@
 Owns name and version of the distribution (`rods` in the public index is somebody else's package),
 its extras, and the line that installs one. It imports nothing that may be missing.
 
-    install_line("train")       # pip install -e '.[train]' in a checkout, else 'rods-rl[train]'
+    install_line("train")       # pip install -e '.[train]', in the checkout
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def in_checkout() -> bool:
 
 
 def install_line(*extras: str) -> str:
-    """The command that installs these extras, from the checkout if there is one."""
+    """The command that installs these extras from the checkout; no package index has them."""
     where = f"[{','.join(extras)}]" if extras else ""
     if not in_checkout():
-        return f"pip install '{DISTRIBUTION}{where}'"
+        return f"in a clone of the repository, pip install -e '.{where}'"
     root = "." if Path.cwd() == ROOT else str(ROOT)
     return f"pip install -e '{root}{where}'"
 

@@ -232,8 +232,12 @@ def whiskers(rows: Sequence[ResultRow]) -> dict[tuple[Part, str], Markup]:
 
 
 def interval(found: Interval | None) -> str:
-    """`[+0.01, +0.08]`, or a dash where there is none."""
-    return DASH if found is None else f"[{found.low:+.3f}, {found.high:+.3f}]"
+    """`[+0.01, +0.08]` of a difference of shares; a dash where there is none."""
+    if found is None:
+        return DASH
+    if found.low <= -1 and found.high >= 1:
+        return "[no interval: too few scenarios]"
+    return f"[{max(found.low, -1):+.3f}, {min(found.high, 1):+.3f}]"
 
 
 def share(cell: Cell, when: str) -> str:

@@ -30,8 +30,8 @@ LEADING = tuple(METRICS)[:4]
 SETS: Mapping[str, str] = {"variant": "Held-out variants", "original": "Held-out original tasks"}
 WRITERS: Mapping[str, str] = {"graph": "templates", "resample": "words of people"}
 WRITERS_NOTE = (
-    "Templates (graph): the templates that the bundled policy was pretrained on. "
-    "Words of people (resample): messages that people wrote, with other names and values."
+    "Templates (graph): messages that are filled in from templates. "
+    "Words of people (resample): messages of original tasks, with other names and values."
 )
 CATEGORIES: Mapping[str, str] = {
     "base": "base",

@@ -30,6 +30,8 @@ from rods.report.run_data import REGIONS
 STYLES = {"hard": "red", "boundary": "bright_blue", "mastered": "green"}
 RECENT = 8
 """Steps that the estimate of the time left looks back on."""
+QUIET = 15.0
+"""Seconds after which a plain log says how many trajectories are done."""
 
 
 class TrainDisplay:
@@ -62,7 +64,7 @@ class TrainDisplay:
         self._retired: dict[str, int] = {}
         self._rollout: tuple[int, int] = (0, 0)
         self._message = ""
-        self._started = clock()
+        self._started = self._printed = clock()
         self._ends: deque[tuple[int, float]] = deque(maxlen=RECENT + 1)
 
     def __enter__(self) -> TrainDisplay:
@@ -93,14 +95,14 @@ class TrainDisplay:
         self._total = self._total or _whole(record, "total_steps")
         self._ends.append((_whole(record, "step"), self._clock()))
         if self._live is None:
-            self._console.print(Text(self._line()), soft_wrap=True)
+            self._print(self._line())
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         """An epoch begins; the record says what its start did to the pool."""
         self._count(record)
         if self._live is None:
             where = f"epoch {record.get('epoch', 0)} ({record.get('stage', '')})"
-            self._console.print(Text(f"{where}: {self._buffer()}"), soft_wrap=True)
+            self._print(f"{where}: {self._buffer()}")
 
     def resume(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Take over the records of the run so far, so that its counts go on; draws nothing."""
@@ -119,10 +121,16 @@ class TrainDisplay:
     def rollout(self, done: int, total: int) -> None:
         """Trajectories of the current step (or evaluation) that are finished."""
         self._rollout = (done, total)
+        if self._live is None and (not done or self._clock() - self._printed >= QUIET):
+            self._print(f"{done} of {total} trajectories")
 
     def message(self, text: str) -> None:
         """One line that stays."""
         self._message = text
+        self._print(text)
+
+    def _print(self, text: str) -> None:
+        self._printed = self._clock()
         self._console.print(Text(text), soft_wrap=True)
 
     def seconds_left(self) -> float | None:

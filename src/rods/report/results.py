@@ -20,6 +20,9 @@ from rods.report.heldout import METRICS, SETS, WRITERS_NOTE, Cell, ResultRow, me
 from rods.report.panels import landing_of, words
 from rods.report.run_data import Evaluation, RunData, load_run
 
+NONE = "No interval: so few scenarios leave every value possible."
+"""Of values that are shown without one."""
+
 
 def summary(run: Path | RunData, report: Path | None = None) -> Group:
     """What `rods train` ends with: results, what the buffer did, where the report is."""
@@ -51,7 +54,7 @@ def _table(
     table = plain_table(
         title,
         f"\N{PLUS-MINUS SIGN}: half {interval}. Solved: whole conversations, our verdict, "
-        f"abstention judged too.{said}",
+        f"abstention judged too.{said}{f' {NONE}' if _without(rows) else ''}",
     )
     table.add_column("", no_wrap=True)
     table.add_column("tasks", justify="right", no_wrap=True)
@@ -71,14 +74,20 @@ def _table(
     return table
 
 
+def _without(rows: Sequence[ResultRow]) -> bool:
+    """Whether a value of some row has no interval that would say anything."""
+    cells = [cell for row in rows for cell in row.cells.values()]
+    pairs = [(cell.difference, -1.0) if cell.difference else (cell.after, 0.0) for cell in cells]
+    return any(found and not reach(found, least) for found, least in pairs)
+
+
 def _change(cell: Cell) -> Text:
     means = f"{mean(cell.before)} \N{RIGHTWARDS ARROW} {mean(cell.after)}"
     return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
 
 
 def _single(cell: Cell) -> Text:
-    reach = f" \N{PLUS-MINUS SIGN}{cell.after.half_width:.3f}" if cell.after else ""
-    return Text(f"{mean(cell.after)}{reach}")
+    return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
 
 
 def plain_table(title: str, caption: str, padding: int | tuple[int, int] = 0) -> Table:
@@ -104,12 +113,26 @@ def mean(found: Interval | None) -> str:
     return "-" if found is None else f"{found.mean:.3f}"
 
 
+def reach(found: Interval, least: float = 0.0) -> str:
+    """` ±0.026`; the limits, where one lies beyond the possible; nothing, where both do.
+
+    Args:
+        found: of shares, or of differences of shares.
+        least: the least possible value; the largest is 1.
+    """
+    if found.low <= least and found.high >= 1:
+        return ""
+    if found.low < least or found.high > 1:
+        return f" ({max(found.low, least):.2f} to {min(found.high, 1.0):.2f})"
+    return f" \N{PLUS-MINUS SIGN}{found.half_width:.3f}"
+
+
 def change(found: Interval | None) -> Text:
     """`+0.112 ±0.026`, green or red where the interval excludes zero; a dash without one."""
     if found is None:
         return Text("-", style="dim")
     colour = "dim" if not found.excludes_zero else "green" if found.mean > 0 else "red"
-    return Text(f"{found.mean:+.3f} \N{PLUS-MINUS SIGN}{found.half_width:.3f}", style=colour)
+    return Text(f"{found.mean:+.3f}{reach(found, -1.0)}", style=colour)
 
 
 def summary_lines(run: RunData) -> list[str]:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rods.evaluation.suites import Accuracy, SuiteRow
-from rods.report.results import mean, plain_table
+from rods.report.results import NONE, mean, plain_table, reach
 
 SHOWN = 3
 """Values of pass^k that are shown; the rest follows from `right` in `--json`."""
@@ -25,10 +25,11 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
     """Accuracies with 95 % intervals, then why trajectories are wrong; fits 80 columns."""
     repeats = sorted({len(row.right) for row in rows})
     times = "-".join(map(str, dict.fromkeys([repeats[0], repeats[-1]]))) if repeats else "0"
+    few = any(one.interval and not reach(one.interval) for one in found)
     table = plain_table(
         name,
         "\N{PLUS-MINUS SIGN}: half of the 95 % interval, by scenario. Played greedily, "
-        f"{times} valid trajectories a task.",
+        f"{times} valid trajectories a task.{f' {NONE}' if few else ''}",
     )
     table.add_column("", no_wrap=True)
     table.add_column("tasks", justify="right", no_wrap=True)
@@ -48,14 +49,14 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
 
 
 def _add(table: Table, one: Accuracy, trials: int) -> None:
-    reach = f" \N{PLUS-MINUS SIGN}{one.interval.half_width:.3f}" if one.interval else ""
+    width = reach(one.interval) if one.interval else ""
     value = "-" if one.mean is None else f"{one.mean:.3f}"
     said = mean(one.interval) if one.interval else value
     process = [] if one.process is None else [f"{one.process:.3f}"]
     table.add_row(
         Text(one.name.replace("_", " ")),
         str(one.tasks),
-        f"{said}{reach}",
+        f"{said}{width}",
         *process,
         *[f"{value:.3f}" for value in one.passes[:trials]],
         style="bold" if one.is_average else "",

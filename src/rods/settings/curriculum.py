@@ -20,7 +20,7 @@ class ThompsonSettings(Settings):
 
 
 class BoundarySettings(Settings):
-    """Where the boundary of the policy's capability lies (rods.md, section 3)."""
+    """Where the boundary of the policy's capability lies (arXiv 2606.19047)."""
 
     low: float = Field(default=0.20, ge=0, le=1)
     """A mean reward below it: hard."""
@@ -45,7 +45,7 @@ class BoundarySettings(Settings):
 
 
 class ReplaySettings(Settings):
-    """The dynamic replay buffer (rods.md, section 5)."""
+    """The dynamic replay buffer (arXiv 2606.19047)."""
 
     cap: int = Field(default=400, ge=0)
     """Generated tasks alive at most, P_max."""
@@ -81,11 +81,13 @@ class StageSettings(Settings):
     """One stage of the curriculum."""
 
     name: str
+    """Of the stage, in logs and tables; each stage has another."""
     reward: str = "progress"
     """Short name or `module:attribute`."""
     categories: Texts = ()
     """Categories of tasks; empty: all."""
     epochs: int = Field(default=5, ge=1)
+    """Passes over the stage's pool of tasks, 1 or more."""
     tasks: int = Field(default=0, ge=0)
     """Original tasks of this stage at most, stratified; 0: all."""
     slice: int = Field(default=0, ge=0)

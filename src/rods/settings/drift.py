@@ -1,6 +1,6 @@
 """What a resume may change of a run's settings.
 
-Owns the two lists and the refusal of all between them, unless drift is allowed.
+Owns the lists and the refusal of all between them, unless drift is allowed.
 
     require_same(f"{path}", made.changed(asked), drift=False)
 """
@@ -13,10 +13,17 @@ from rods.errors import StoreError
 
 SAVED = ("seed", "env", "model", "curriculum", "stages", "train.local", "train.advantage")
 """Settings, or sections of them, that the saved state is made of: a resume never changes them."""
+LENGTH = ("updates", "trajectories", "evaluation")
+"""How long a run trains and what it is evaluated on: they change no update. Runs that are compared
+must have the same."""
+FILES = ("env.tasks", "static.variants", "env.search.corpus", "env.search.retriever")
+"""Where tasks and documents are. The saved state refuses a pool of other tasks than its own."""
 MAY_CHANGE = frozenset(
     {
+        *LENGTH,
+        *FILES,
         *("model.threads", "env.bfcl.wheel", "env.python_tool.sandbox"),
-        *("env.remote.url", "env.remote.token"),
+        *("env.remote.url", "env.remote.token", "engine.folder"),
         *("rollout.concurrency", "rollout.seconds", "rollout.max_invalid"),
         *("ray.address", "ray.worlds", "ray.writers", "ray.cpus", "engine.url", "engine.timeout"),
         *("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
@@ -24,11 +31,12 @@ MAY_CHANGE = frozenset(
         *("synthesis.llm.url", "synthesis.llm.concurrency", "synthesis.llm.timeout"),
         *("synthesis.drain_seconds", "synthesis.llm.price_in", "synthesis.llm.price_out"),
         *("train.local.checkpoint_steps", "train.local.microbatch_tokens"),
-        *("train.local.gradient_checkpointing", "train.local.memory_gib", "track.names"),
+        *("train.local.gradient_checkpointing", "train.local.memory_gib", "track"),
     }
 )
-"""Settings of machine, speed and patience: a resume may change them, the manifest remembers it.
-Sums may round otherwise after a change, and what a server writes may come sooner or later."""
+"""Settings, or sections of them, of length, evaluation, files, machine, speed and patience: a
+resume may change them, the manifest remembers it. Sums may round otherwise after a change, and what
+a server writes may come sooner or later."""
 
 
 def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list[str]:
@@ -36,9 +44,9 @@ def deciding(changes: Iterable[str], free: Collection[str] = MAY_CHANGE) -> list
 
     Args:
         changes: as `RunConfig.changed` words them, each `key: before -> after`.
-        free: keys that may change.
+        free: keys, or sections, that may change.
     """
-    return [text for text in changes if _key(text) not in free]
+    return [text for text in changes if not _within(_key(text), free)]
 
 
 def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
@@ -53,7 +61,7 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
         StoreError: they differ; the message lists them.
     """
     wrong = deciding(changes)
-    fixed = [text for text in wrong if _is_saved(_key(text))]
+    fixed = [text for text in wrong if _within(_key(text), SAVED)]
     if fixed and drift:
         raise StoreError(
             f"{path}: the saved state is made of these settings, which no resume can change: "
@@ -62,9 +70,9 @@ def require_same(path: str, changes: Iterable[str], drift: bool) -> None:
     if wrong and not drift:
         raise StoreError(
             f"{path}: these settings decide what a run does and differ from the run's: "
-            f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may "
-            f"change {', '.join(sorted(MAY_CHANGE))}; with --allow-drift most others, and then "
-            "the run is no longer one of these settings alone.)"
+            f"{'; '.join(wrong)}. Resume without them, or start a new run. (A resume may change "
+            "how long to train, what to evaluate, where files and servers are, and speed; with "
+            "--allow-drift most others, too, and the manifest records it.)"
         )
 
 
@@ -72,5 +80,5 @@ def _key(change: str) -> str:
     return change.partition(":")[0]
 
 
-def _is_saved(key: str) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in SAVED)
+def _within(key: str, names: Collection[str]) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in names)

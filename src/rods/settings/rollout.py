@@ -22,6 +22,7 @@ class ModelSettings(Settings):
     `think`, `llama`, `toolrl`, `tool_n1`; inline, programs or queries inside one response, results
     inserted: `torl`, `zerotir`, `retool`, `artist`, `search_r1`; or `module:attribute` of yours."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the model is. `auto`: the first CUDA device where there is one, else the CPU."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
     lora_rank: int = Field(default=0, ge=0, le=1024)
@@ -71,6 +72,7 @@ class RolloutSettings(Settings):
     tasks_per_step: int = Field(default=32, ge=1)
     """Groups of one update."""
     temperature: float = Field(default=1.0, ge=0.0, le=5.0)
+    """Of sampling in training, 0 (greedy) to 5."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Sample among the most probable tokens that together have this probability, in training and
     evaluation. Log-probabilities stay those of the whole distribution."""
@@ -83,8 +85,8 @@ class RolloutSettings(Settings):
     """Budget of tool calls of a trajectory; 0: no tools (inline dialects: text alone)."""
     generated_tokens: int = Field(default=10_000, ge=1)
     """Budget of sampled tokens of a trajectory."""
-    context_tokens: int = Field(default=32_768, ge=64)
-    """Budget of all tokens of a trajectory, prompt included."""
+    context_tokens: int = Field(default=4096, ge=64)
+    """Budget of all tokens of a trajectory, prompt included; at most the model's positions."""
     seconds: float = Field(default=600.0, gt=0)
     """Budget of what a trajectory's world takes (calls, verdicts); beyond it, it is invalid.
     Waiting for the policy does not count, nor for a judge of answers or a simulated user."""

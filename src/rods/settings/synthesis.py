@@ -29,9 +29,11 @@ class LlmWriterSettings(Settings):
     models: dict[str, str] = Field(default_factory=dict[str, str])
     """Other models for single stages: plan, execute, critic, rewrite, coherence, judge."""
     temperature: float = Field(default=1.0, ge=0, le=2)
+    """Of the writer's model, 0 (greedy) to 2."""
     temperatures: dict[str, float] = Field(default_factory=dict[str, float])
     """Other temperatures for single stages."""
     top_p: float = Field(default=0.7, gt=0, le=1)
+    """Share of probability that the writer's model samples from, above 0 and up to 1."""
     planner: Literal["model", "graph"] = "model"
     """`graph`: plan and execute by walking the API graph; the model writes messages alone."""
     narrative: bool = True
@@ -70,6 +72,7 @@ class SynthesisSettings(Settings):
     resample: ResampleSettings = ResampleSettings()
     llm: LlmWriterSettings = LlmWriterSettings()
     variants_per_seed: int = Field(default=2, ge=1)
+    """Variants that a synthesis cycle asks of each seed, 1 or more."""
     attempts: int = Field(default=3, ge=1)
     """Whole attempts for one variant, K_max."""
     max_distance: float = Field(default=0.25, ge=0, le=1)

@@ -13,6 +13,6 @@ class TrackSettings(Settings):
 
     names: Texts = ()
     """`tensorboard` (into the run's folder), `wandb`, `mlflow`, `trackio`: one or several. Each
-    wants its package: `pip install 'rods-rl[NAME]'`."""
+    needs its extra of this name: `rods doctor` prints the line that installs it."""
     project: str = "rods"
     """Under which project or experiment they file the run."""

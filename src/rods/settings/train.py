@@ -52,10 +52,14 @@ class LocalSettings(Settings):
     """The local trainer's optimiser and memory; a host trainer brings its own."""
 
     weight_decay: float = Field(default=0.0, ge=0)
+    """Share of a weight that AdamW takes away at each step, times the learning rate; 0: none."""
     grad_clip: float = Field(default=1.0, gt=0)
+    """Largest norm of the whole gradient, above 0; a longer one is scaled down to it."""
     microbatch_tokens: int = Field(default=16_384, ge=128)
     """Tokens of one forward pass, padding included."""
     gradient_checkpointing: bool = False
+    """Compute activations again in the backward pass instead of keeping them: a third more
+    arithmetic, much less memory."""
     optimizer_memory: Literal["full", "8bit", "offload"] = "full"
     """Adam's moments: float32; 8 bits a number (a quarter); or float32 in the host's memory, with
     the same results as `full`, slower."""
@@ -113,8 +117,15 @@ class TrainSettings(Settings):
     needs tasks whose ground truth has calls."""
     call: CallSettings = CallSettings()
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
+    """`clipped`: PPO's clipped surrogate on each token's ratio. `gspo`: the same on one ratio of
+    the whole sequence. `cispo`: the ratio is clipped and weighs the token's log-probability, so
+    that no token loses its gradient."""
     clip_low: float = Field(default=0.2, ge=0)
+    """How far the ratio of new to old probability may fall below 1: clipped at 1 - clip_low; 0 or
+    more."""
     clip_high: float = Field(default=0.28, ge=0)
+    """How far it may rise above 1: clipped at 1 + clip_high; 0 or more, above `clip_low` in DAPO's
+    clip-higher."""
     dual_clip: float = Field(default=10.0, ge=0)
     """For negative advantages the loss is at most this times -advantage; 0: off."""
     kl: float = Field(default=0.01, ge=0)
@@ -128,6 +139,8 @@ class TrainSettings(Settings):
     """`token`: mean over all tokens of the mini-batch. `sequence`: mean over sequence means.
     `constant`: mean over sequence sums, divided by `rollout.generated_tokens` (Dr. GRPO)."""
     lr: float = Field(default=1e-6, gt=0)
+    """Peak learning rate of AdamW, a step without unit, above 0. Full weights of large models take
+    about 1e-6, adapters 1e-5 to 1e-4, the bundled policies 1e-3 to 3e-3."""
     schedule: Literal["constant", "cosine"] = "constant"
     """`cosine` falls to 0 over the whole run; where the pool grows, `updates` must say how long
     that is."""

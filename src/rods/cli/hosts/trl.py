@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from rods.cli.common import Profile, overrides, say
-from rods.config import FULL, SMALL, load_config
-from rods.errors import ConfigError, Interrupted, StoreError
+from rods.config import FULL, SMALL, RunConfig, load_config
+from rods.errors import ConfigError, Interrupted, PolicyError, StoreError
 from rods.infra.dotted import override
 
+ROWS = "per_device_train_batch_size"
 OWN = "trl."
 """Arguments of GRPOConfig follow this: `--trl.logging_steps 5`."""
 
@@ -49,11 +50,15 @@ def trl(
     ours = [text for text in asked if not text.startswith(OWN)]
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
     from rods.assemble.hosted import hosted
+    from rods.trainers.hosts import require_unfinished
     from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
     from rods.trainers.trl.args import require_same
 
+    planned = _planned(config, int(theirs.get(ROWS, config.rollout.k)), dry_run)
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
+    for line in planned:
+        say(line)
     if dry_run:
         say(str(args))
         return
@@ -64,6 +69,8 @@ def trl(
             f"{folder}: a training has checkpoints there. Add --resume to go on from the last one, "
             "or choose another --out."
         )
+    if resume:
+        require_unfinished(Path(folder), max(_saved(folder)), args.max_steps, config.updates)
     with hosted(config, drift) as run:
         try:
             CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=resume or None)
@@ -74,5 +81,20 @@ def trl(
     say(f"done. Checkpoints: {folder}")
 
 
-def _saved(folder: str) -> bool:
-    return any(Path(folder).glob("checkpoint-*"))
+def _saved(folder: str) -> list[int]:
+    """Steps of TRL's checkpoints in a folder."""
+    names = [path.name.rpartition("-")[2] for path in Path(folder).glob("checkpoint-*")]
+    return [int(name) for name in names if name.isdigit()]
+
+
+def _planned(config: RunConfig, rows: int, dry_run: bool) -> list[str]:
+    """Warnings of memory; a dry run does without the model's config."""
+    from rods.trainers.memory.hosts import trl_memory
+
+    try:
+        return trl_memory(config, rows)
+    except PolicyError as error:
+        if not dry_run:
+            raise
+        return [f"memory was not planned: {error}"]
+

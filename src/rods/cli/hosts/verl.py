@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from rods.cli.common import Profile, Recipe, out, overrides
-from rods.config import FULL, SMALL, load_config
-from rods.errors import Interrupted
+from rods.cli.common import Profile, Recipe, out, overrides, say
+from rods.config import FULL, SMALL, RunConfig, load_config
+from rods.errors import Interrupted, PolicyError
 
 
 def verl(
@@ -49,6 +49,7 @@ def verl(
     from rods.trainers.verl.config import compose
 
     require_named(config)  # here, not minutes later in a process of Ray's
+    _require_context(config, dry_run)
     cfg = compose(config, folder, theirs, nodes, gpus, drift)
     if dry_run:
         text = importlib.import_module("omegaconf").OmegaConf.to_yaml(cfg)
@@ -61,6 +62,19 @@ def verl(
         start(cfg, hosted)
     except KeyboardInterrupt as stop:
         raise Interrupted("interrupted. The same words go on from the last checkpoint.") from stop
+
+
+def _require_context(config: RunConfig, dry_run: bool) -> None:
+    """Compare the context with the model's positions; a dry run does without its config."""
+    from rods.trainers.loading import load_architecture
+    from rods.trainers.memory.context import positions_of, require_context
+
+    try:
+        require_context(config, positions_of(load_architecture(config.model)))
+    except PolicyError as error:
+        if not dry_run:
+            raise
+        say(f"the context was not compared with the model's positions: {error}")
 
 
 def parted(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -64,6 +64,10 @@ class ResponseCache:
         """Keep an answer; the first one to a request stays."""
         self._db.run("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?)", (key, *answer))
 
+    def count(self) -> int:
+        """How many answers there are."""
+        return int(str(self._db.rows("SELECT count(*) FROM answers")[0][0]))
+
     def close(self) -> None:
         """Close the file."""
         self._db.close()

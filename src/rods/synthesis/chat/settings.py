@@ -71,8 +71,13 @@ def split_address(url: str) -> tuple[str, str]:
     """The URL without credentials, and those as HTTP's basic authentication wants them.
 
     Raises:
-        ConfigError: it is not the URL of a server.
+        ConfigError: it is empty, or not the URL of a server.
     """
+    if not url.strip():
+        raise ConfigError(
+            "synthesis.llm.url is empty: the writer `llm` needs the base URL of an "
+            "OpenAI-compatible chat server, for example --writer-url http://localhost:8000/v1."
+        )
     try:
         parts = urlsplit(url.strip())
         port = f":{parts.port}" if parts.port else ""

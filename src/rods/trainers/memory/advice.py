@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rods.config import RunConfig, with_overrides
 from rods.errors import ConfigError
+from rods.trainers.memory.context import require_context
 from rods.trainers.memory.machine import GIB, Device
 from rods.trainers.memory.plan import MemoryPlan, Place, plan_of, updates_beside
 from rods.trainers.memory.shape import Shape
@@ -69,8 +70,10 @@ def require_fit(shape: Shape, config: RunConfig, on_gpu: bool, memory: int) -> M
     """The plan, if the device suffices.
 
     Raises:
-        ConfigError: it does not; the message says what would.
+        ConfigError: it does not; the message says what would. Or the context is longer than the
+            model's positions.
     """
+    require_context(config, shape.positions)
     plan = plan_of(shape, config, on_gpu)
     if plan.fits(memory):
         return plan

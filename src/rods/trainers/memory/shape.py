@@ -19,6 +19,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 from rods.engines.weights import FAMILIES
 from rods.errors import PolicyError
 from rods.trainers.loading import quiet
+from rods.trainers.memory.context import positions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class Shape:
     vocabulary: int
     norms_heads: bool
     """Whether queries and keys are normalised by head (Qwen3)."""
+    positions: int = 0
+    """Tokens of a row at most; 0: its config names no limit."""
 
     @property
     def fast(self) -> bool:
@@ -88,6 +91,7 @@ def shape_of(config: PretrainedConfig) -> Shape:
         feedforward=_feedforward(text),
         vocabulary=int(cast("Any", model.get_input_embeddings()).weight.shape[0]),
         norms_heads=any(name.endswith("q_norm") for name, _ in network.named_modules()),
+        positions=positions_of(config),
     )
 
 

@@ -15,14 +15,21 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rods.config import RunConfig, parse_config
 from rods.errors import PrerequisiteError, RodsError
 from rods.trainers.hosted import HostedRun
+from rods.trainers.hosts import require_gpus, require_unfinished
+from rods.trainers.verl.modes import SEPARATE
 
 Hosted = Callable[[RunConfig, bool], AbstractContextManager[HostedRun]]
 """Makes what a host drives of a run: `rods.assemble.hosted.hosted`."""
+KINDS = {"cuda": "GPU", "npu": "NPU"}
+"""What Ray calls verl's devices."""
+LATEST = "latest_checkpointed_iteration.txt"
+"""verl's file with the number of its last checkpoint."""
 WITH_VALUES = "AutoModelForCausalLMWithValueHead"
 """A class that TRL once had; verl's workers import it wherever there is a TRL."""
 
@@ -36,8 +43,10 @@ def start(cfg: Any, hosted: Hosted) -> None:
 
     Raises:
         PrerequisiteError: a TRL is installed that verl fails beside.
+        StoreError: the training in its folder is finished.
         RodsError: as it was raised there.
     """
+    _require_more(cfg.trainer)
     require_trl_of_verl()
     main: Any = importlib.import_module("verl.trainer.main_ppo")
     ray: Any = importlib.import_module("ray")
@@ -49,6 +58,24 @@ def start(cfg: Any, hosted: Hosted) -> None:
         raise
     finally:
         ray.shutdown()
+
+
+def _require_more(trainer: Any) -> None:
+    """Raises `StoreError` where verl would go on from the checkpoint that is its last."""
+    folder = Path(trainer.default_local_dir)
+    latest = folder / LATEST
+    if trainer.resume_mode == "auto" and latest.is_file():
+        total = int(trainer.total_training_steps)
+        require_unfinished(folder, int(latest.read_text(encoding="ascii")), total, total)
+
+
+def pools_of(cfg: Any) -> list[tuple[int, int]]:
+    """Machines and GPUs of each that verl places: of the trainer, and of servers apart from it."""
+    pools = [(int(cfg.trainer.nnodes), int(cfg.trainer.n_gpus_per_node))]
+    rollout = cfg.actor_rollout_ref.rollout
+    if cfg.trainer.v1.trainer_mode == SEPARATE:
+        pools.append((int(rollout.nnodes), int(rollout.n_gpus_per_node)))
+    return pools
 
 
 def require_trl_of_verl() -> None:
@@ -83,6 +110,10 @@ def _runner(hosted: Hosted) -> Any:
             settings = parse_config(json.loads(config.rods.settings), "rods.settings")
             # The synthesis worker is a process of its own: what it finds by itself is any Ray.
             os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+            if (kind := KINDS.get(str(config.trainer.device))) is not None:
+                alive = [node for node in ray.nodes() if node["Alive"]]
+                found = {node["NodeID"]: node["Resources"] for node in alive}
+                require_gpus(found, pools_of(config), kind)
             with hosted(settings, bool(config.rods.drift)) as run:
                 # By its own name: verl asks for its modes by their words in many places.
                 trainer = trainers.trainer_over(mode)

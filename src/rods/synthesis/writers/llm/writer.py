@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from rods.env import Environment
-from rods.errors import ConfigError, TaskError, WriterError
+from rods.errors import TaskError, WriterError
 from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient, Usage
 from rods.synthesis.rejection import ErrorClass, Rejection
@@ -224,11 +224,6 @@ def make_llm_writer(
         ConfigError: no server is named.
     """
     chosen = options.settings.llm
-    if not chosen.url:
-        raise ConfigError(
-            "synthesis.llm.url is empty: the writer `llm` needs the base URL of an "
-            "OpenAI-compatible chat server, for example --writer-url http://localhost:8000/v1."
-        )
     chat = ChatClient(chosen, options.cache)
     return LlmWriter(pool, environment, chat, chosen, options.settings.max_distance)
 

@@ -1,0 +1,220 @@
+"""What is looked at before a training starts: positions, TRL's memory, Ray's GPUs, the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from transformers import GPT2Config, LlamaConfig, MambaConfig, PretrainedConfig, Qwen2Config
+
+from rods.config import RunConfig, load_config
+from rods.errors import ConfigError, StoreError
+from rods.trainers.hosts import require_gpus, require_unfinished
+from rods.trainers.loading import load_architecture
+from rods.trainers.memory import hosts
+from rods.trainers.memory.advice import require_fit
+from rods.trainers.memory.context import positions_of
+from rods.trainers.memory.hosts import plan_of_trl, trl_memory
+from rods.trainers.memory.machine import GIB, Device
+from rods.trainers.memory.shape import shape_of
+from rods.trainers.verl.start import _require_more, pools_of  # pyright: ignore[reportPrivateUsage]
+from verbs import rods
+
+SMOL = LlamaConfig(
+    vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+    num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
+    tie_word_embeddings=True,
+)  # fmt: skip
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    SMOL.save_pretrained(tmp_path / "small")  # the config alone
+    return str(tmp_path / "small")
+
+
+# -- positions -----------------------------------------------------------------------------------
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+LLAMA3 = {
+    **{"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192},
+    **{"low_freq_factor": 1.0, "high_freq_factor": 4.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "positions"),
+    [
+        (SMOL, 8192),
+        (GPT2Config(), 1024),
+        (MambaConfig(), 0),
+        (Qwen2Config(max_position_embeddings=32768, rope_scaling=YARN), 131072),
+        (Qwen2Config(max_position_embeddings=131072, rope_scaling=YARN), 131072),
+        (LlamaConfig(max_position_embeddings=131072, rope_scaling=LLAMA3), 131072),
+        (LlamaConfig(max_position_embeddings=4096, rope_scaling=LINEAR), 8192),
+    ],
+    ids=["llama", "gpt2", "mamba", "yarn", "yarn_stretched", "llama3", "linear"],
+)  # fmt: skip
+def test_positions_are_those_of_the_config(config: PretrainedConfig, positions: int) -> None:
+    assert positions_of(config) == positions
+
+
+@pytest.mark.parametrize(
+    "verb", [["train", "--dry-run"], ["train"], ["trl"], ["verl"]], ids=" ".join
+)
+def test_a_context_beyond_the_positions_is_refused_with_both_numbers(
+    verb: list[str], small: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*verb, "--recipe", "rods", "--profile", "quick", "--model.name", small]
+    words += ["--rollout.context_tokens", "18192", "--out", str(Path(small).parent / "out")]
+    monkeypatch.setattr("rods.assemble.start_run", begun)
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "positions for 8,192 tokens" in said and "rollout.context_tokens is 18,192" in said
+    assert "--rollout.context_tokens 8192" in said
+
+
+def begun(config: RunConfig, folder: str, start: Any = None) -> Any:
+    from rods.store import RunDirectory, new_run_dir
+
+    path = Path(folder)
+    return RunDirectory.create(new_run_dir(path.parent, path.name), config, start=start)
+
+
+@pytest.mark.slow
+def test_an_evaluation_and_an_sft_are_refused_likewise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["eval", "--rollout.context_tokens", "20000", "--evaluation.tasks", "1"]
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    assert "positions for 4,096 tokens" in capsys.readouterr().err
+    data = tmp_path / "d.jsonl"
+    data.write_text("{}\n")
+    learn = ["sft", str(data), "--model", "tiny", "--out", str(tmp_path / "out")]
+    assert rods(*learn, "--max-tokens", "5000", monkeypatch=monkeypatch) == 2
+    assert "--max-tokens 5000: model 'tiny' has positions for 4,096" in capsys.readouterr().err
+
+
+def test_the_memory_plan_refuses_it_too(small: str) -> None:
+    config = load_config("rods", "full", [f"model.name={small}"])
+    with pytest.raises(ConfigError, match=r"8,192 tokens, and rollout\.context_tokens is 18,192"):
+        require_fit(shape_of(load_architecture(config.model)), config, False, 1 << 50)
+
+
+# -- TRL -----------------------------------------------------------------------------------------
+
+
+def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
+    config = load_config("rods", "quick", [f"model.name={small}"])
+    shape = shape_of(load_architecture(config.model))
+    one, eight = (plan_of_trl(shape, config, n, False) for n in (1, 8))
+    assert eight.total("update") - one.total("update") == pytest.approx(
+        7 / 8 * eight.total("update"), rel=0.01
+    ), "a micro-batch is computed at once"
+    held = {item.name: item.bytes for item in eight.items}
+    assert held["logits"] == 8 * config.rollout.context_tokens * 49152 * 20
+    assert held["engine"] == held["weights"] == 4 * shape.parameters
+
+
+@pytest.mark.parametrize(
+    ("gib", "ranks", "verdict"),
+    [(64, 1, "fits"), (64, 2, "warned"), (8, 1, "warned"), (4, 1, "refused")],
+)
+def test_trl_is_warned_of_or_refused_by_what_is_free(
+    gib: int, ranks: int, verdict: str, small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hosts, "device_of", lambda _: Device(False, gib * GIB, False))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))
+    config = load_config("rods", "quick", [f"model.name={small}"])
+    if verdict == "refused":
+        with pytest.raises(ConfigError, match=r"Not even one such row fits.*context_tokens"):
+            trl_memory(config, 8)
+        return
+    said = trl_memory(config, 8)
+    assert bool(said) is (verdict == "warned")
+    for line in said:
+        assert "8 rows of 2,048 tokens needs 38.3 GiB" in line
+        assert f"{gib / ranks:.1f} GiB are free" in line and "--trl.per_device" in line
+        assert "microbatch_tokens" not in line, "TRL does not read it"
+
+
+# -- verl ----------------------------------------------------------------------------------------
+
+ONE = {"a": {"CPU": 64.0, "GPU": 8.0}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pools", "fits"),
+    [
+        (ONE, [(1, 8)], True),
+        (ONE, [(1, 4), (1, 4)], True),
+        ({"a": {"GPU": 8.0}, "b": {"GPU": 4.0}}, [(1, 4), (1, 8)], True),
+        ({"a": {"CPU": 4.0}}, [(1, 8)], False),
+        ({}, [(1, 1)], False),
+        ({"a": {"GPU": 4.0}, "b": {"GPU": 4.0}}, [(1, 8)], False),
+        (ONE, [(2, 4), (1, 1)], False),
+        (ONE, [(2, 8)], False),
+    ],
+)
+def test_gpus_that_ray_does_not_have_are_missed_at_once(
+    nodes: dict[str, dict[str, float]], pools: list[tuple[int, int]], fits: bool
+) -> None:
+    if fits:
+        require_gpus(nodes, pools)
+        return
+    with pytest.raises(ConfigError, match=r"would wait for ever\. Set --nodes and --gpus"):
+        require_gpus(nodes, pools)
+
+
+def test_other_devices_have_other_names() -> None:
+    require_gpus({"a": {"NPU": 8.0}}, [(1, 8)], "NPU")
+    with pytest.raises(ConfigError, match="GPU"):
+        require_gpus({"a": {"NPU": 8.0}}, [(1, 8)])
+
+
+@pytest.mark.parametrize(
+    ("mode", "pools"), [("sync", [(2, 8)]), ("separate_async", [(2, 8), (1, 4)])]
+)
+def test_servers_apart_from_the_trainer_are_counted_too(
+    mode: str, pools: list[tuple[int, int]]
+) -> None:
+    trainer = SimpleNamespace(nnodes=2, n_gpus_per_node=8, v1=SimpleNamespace(trainer_mode=mode))
+    rollout = SimpleNamespace(nnodes=1, n_gpus_per_node=4)
+    actor = SimpleNamespace(rollout=rollout)
+    assert pools_of(SimpleNamespace(trainer=trainer, actor_rollout_ref=actor)) == pools
+
+
+# -- finished ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("done", "total"), [(99, 100), (0, 100), (100, 0)])
+def test_a_training_with_steps_left_goes_on(done: int, total: int, tmp_path: Path) -> None:
+    require_unfinished(tmp_path, done, total, 50)
+
+
+@pytest.mark.parametrize("done", [100, 101])
+def test_a_host_s_finished_training_says_so(done: int, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is finished, after 50 updates; nothing.*--updates 100"):
+        require_unfinished(tmp_path, done, 100, 50)
+
+
+@pytest.mark.parametrize(
+    ("mode", "latest", "refused"),
+    [("auto", "9", True), ("auto", "8", False), ("auto", "", False), ("disable", "9", False)],
+)
+def test_verl_s_finished_training_says_so(
+    mode: str, latest: str, refused: bool, tmp_path: Path
+) -> None:
+    if latest:
+        (tmp_path / "latest_checkpointed_iteration.txt").write_text(latest)
+    trainer = SimpleNamespace(
+        default_local_dir=str(tmp_path), resume_mode=mode, total_training_steps=9
+    )
+    if not refused:
+        _require_more(trainer)
+        return
+    with pytest.raises(StoreError, match="this training is finished, after 9 updates"):
+        _require_more(trainer)
