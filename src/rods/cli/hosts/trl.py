@@ -97,4 +97,3 @@ def _planned(config: RunConfig, rows: int, dry_run: bool) -> list[str]:
         if not dry_run:
             raise
         return [f"memory was not planned: {error}"]
-
