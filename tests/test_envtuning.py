@@ -316,7 +316,7 @@ def test_programs_inside_one_response_have_no_hints() -> None:
 
 
 def test_the_policy_reads_hints_where_its_groups_are_played_under_the_layer() -> None:
-    rollout = settings(k=2, steps_per_turn=2)
+    rollout = settings(k=2, steps_per_turn=2, context_tokens=16_384)
     wrong = THINK.write([ToolCall("cat", {"file_name": "nothing.here"})])
     says = script(*[wrong, WRITTEN["answer"]] * len(NAVIGATES.turns))
     context = RolloutContext(BFCL, says, THINK, TEMPLATE, rollout, 0, 1.0)

@@ -132,7 +132,8 @@ def saved_run(tmp_path, rank):
 def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
     config, run, _ = saved_run(tmp_path, 2)
     engine = {"name": name, "weights": "fixed", "url": "http://x/v1" if name == "openai" else ""}
-    config = parse_config({"model": config.model.model_dump(), "engine": engine}, "test")
+    asked = {"model": config.model.model_dump(), "engine": engine}
+    config = parse_config({**asked, "rollout": {"context_tokens": 256}}, "test")
     with pytest.raises(ConfigError, match=r"cannot play those of|would play the model without"):
         evaluated._evaluated(config, run.path)
 
@@ -140,7 +141,8 @@ def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
 def test_vllm_serves_a_checkpoint_of_all_weights_as_it_is(tmp_path):
     config, run, _ = saved_run(tmp_path, 0)
     engine = {"name": "vllm", "weights": "fixed"}
-    config = parse_config({"model": config.model.model_dump(), "engine": engine}, "test")
+    asked = {"model": config.model.model_dump(), "engine": engine}
+    config = parse_config({**asked, "rollout": {"context_tokens": 256}}, "test")
     model, _ = evaluated._evaluated(config, run.path)
     assert Path(model.name_or_path) == run.latest_checkpoint().path / "policy"
 

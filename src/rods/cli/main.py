@@ -89,7 +89,11 @@ class _Verb(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.ignore_unknown_options:
             return super().parse_args(ctx, args)
-        own = {name for option in self.params for name in (*option.opts, *HELP_NAMES)}
+        own = {
+            name
+            for option in self.params
+            for name in (*option.opts, *option.secondary_opts, *HELP_NAMES)
+        }
         words, ours, settings = list(args), list[str](), list[str]()
         while words:
             word = words.pop(0)

@@ -51,10 +51,11 @@ def trl(
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
     from rods.assemble.hosted import hosted
     from rods.trainers.hosts import require_unfinished
+
+    planned = _planned(config, int(theirs.get(ROWS, config.rollout.k)), dry_run)
     from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
     from rods.trainers.trl.args import require_same
 
-    planned = _planned(config, int(theirs.get(ROWS, config.rollout.k)), dry_run)
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)
     for line in planned:
