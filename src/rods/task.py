@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,8 @@ from rods.types import Json, Message, ToolCall, Value
 
 CARRYING = ("task", "extra_info")
 """Columns in which a row of another format may carry a task of ours."""
+_MARK = re.compile(r"\$+call")
+"""Keys that mark a nested call, or data that looks like one."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
 
 
@@ -175,7 +178,11 @@ def _message_from_json(row: Mapping[str, Any]) -> Message:
 
 
 def call_to_json(call: ToolCall) -> dict[str, Json]:
-    """`{"name": ..., "arguments": {...}}`; a nested call becomes `{"$call": {...}}`."""
+    """`{"name": ..., "arguments": {...}}`; a nested call becomes `{"$call": {...}}`.
+
+    An object of the user's whose one key is `$call`, `$$call` and so on gets one `$` more, so that
+    no value is taken for a call.
+    """
     return {"name": call.name, "arguments": {k: _dump(v) for k, v in call.arguments.items()}}
 
 
@@ -190,8 +197,15 @@ def _dump(value: Value) -> Json:
     if isinstance(value, list):
         return [_dump(v) for v in value]
     if isinstance(value, dict):
+        if _marked(value):
+            return {f"${k}": _dump(v) for k, v in value.items()}
         return {k: _dump(v) for k, v in value.items()}
     return value
+
+
+def _marked(value: Mapping[str, object]) -> bool:
+    """Whether an object looks like a nested call, or like one that was escaped."""
+    return len(value) == 1 and _MARK.fullmatch(next(iter(value))) is not None
 
 
 def _load(value: Any) -> Value:
@@ -199,6 +213,8 @@ def _load(value: Any) -> Value:
         items = cast("dict[str, Any]", value)
         if set(items) == {"$call"}:
             return call_from_json(items["$call"])
+        if _marked(items):
+            return {k[1:]: _load(v) for k, v in items.items()}
         return {k: _load(v) for k, v in items.items()}
     if isinstance(value, list):
         return [_load(v) for v in cast("list[Any]", value)]
