@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from rods.errors import TaskError
 from rods.infra.files import parquet_rows, replacing, text_of
+from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
 CARRYING = ("task", "extra_info")
@@ -79,7 +80,7 @@ class Task:
         """First 16 hex digits of the SHA-256 of everything but the provenance."""
         body = {k: v for k, v in self.to_json().items() if k != "provenance"}
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(encoded(text)).hexdigest()[:16]
 
     @property
     def is_original(self) -> bool:
@@ -159,6 +160,7 @@ class Task:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
+        require_whole(data, where, TaskError)
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
         return task
@@ -226,7 +228,7 @@ def write_tasks(path: Path, tasks: Iterable[Task]) -> int:
     count = 0
     with replacing(path) as part, part.open("w", encoding="utf-8") as out:
         for task in tasks:
-            out.write(json.dumps(task.to_json(), ensure_ascii=False) + "\n")
+            out.write(json_text(task.to_json()) + "\n")
             count += 1
     return count
 

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from rods.errors import PrerequisiteError, RodsError, StoreError
 from rods.infra.install import install_line
+from rods.infra.text import encoded
 
 PIECE = 512
 """Rows of a Parquet file that are read at once."""
@@ -119,7 +120,7 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     Raises:
         StoreError: the disk is full or the folder cannot be written; the old file is as it was.
     """
-    raw = data.encode() if isinstance(data, str) else data
+    raw = encoded(data) if isinstance(data, str) else data
     with disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
         out.write(raw)
         out.flush()

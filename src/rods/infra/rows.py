@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from rods.errors import RodsError
 from rods.infra.files import parquet_rows, text_of
+from rods.infra.text import require_whole
 
 Kind = TypeVar("Kind")
 NAMES: dict[object, str] = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
@@ -39,7 +40,9 @@ def file_rows(
         yield from enumerate((row for _, row in found), 1)
         return
     if path.suffix == ".json":
-        yield from enumerate(_list(path, text_of(path, what, error), error), 1)
+        for number, row in enumerate(_list(path, text_of(path, what, error), error), 1):
+            require_whole(row, f"{path}, row {number}", error)
+            yield number, row
         return
     yield from json_lines(path, what, error)
 
@@ -49,7 +52,11 @@ def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[
     text = text_of(path, what, error)
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also cuts at U+2028
         if line.strip():
-            yield number, _loads(line, f"{path}, row {number}", error)
+            where = f"{path}, row {number}"
+            row = _loads(line, where, error)
+            if "\\u" in line:  # without an escape the file, which is UTF-8, has whole characters
+                require_whole(row, where, error)
+            yield number, row
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:

@@ -31,6 +31,7 @@ from rods.dialects import AnyDialect, Dialect, Parsed, structured
 from rods.dialects.base import nested
 from rods.env import AnswerJudge, Ending, Environment, Layer, Partner, TurnVerdict, World
 from rods.errors import EnvError, PolicyError
+from rods.infra.text import whole
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
 from rods.rollout.lockstep import Lockstep
@@ -327,7 +328,7 @@ class Episode:
             if stop:
                 return tuple(results), stop
             self._usage.calls += 1
-            results.append(self._shorten(await self._owner(world.call, call)))
+            results.append(self._shorten(await self._owner(world.call, whole(call))))
             if isinstance(world, Ending):
                 self._ended = await self._owner(world.ended)
                 if self._ended:

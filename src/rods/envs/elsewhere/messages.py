@@ -10,9 +10,8 @@ and get its observation makes a world of it (`RemoteWorld`), whoever has a world
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, World
 from rods.envs.hints import hint_of
@@ -81,7 +80,7 @@ class Hosted:
             reward = float(verdict.solved)
             return {"verdict": dataclasses.asdict(verdict), "reward": reward, "done": done}
         if kind == "snapshot":
-            return {"snapshot": json.dumps(world.snapshot(), sort_keys=True, default=repr)}
+            return {"snapshot": _state_text(world.snapshot())}
         raise EnvError(f"there is no action {kind!r} in this world.")
 
     def close(self) -> None:
@@ -159,6 +158,16 @@ def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> Re
     ends = RemoteEndingWorld if opened.get("ends") else RemoteWorld
     kind = RemoteQuestionWorld if opened["judges"] else ends
     return kind(send, end, bool(opened.get("hints")))
+
+
+def _state_text(value: object) -> str:
+    """Equal for equal states; keys may be of any kinds, which JSON could not sort."""
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        return "{" + ", ".join(sorted(f"{_state_text(k)}: {_state_text(v)}" for k, v in items)) + "}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_state_text, cast('Sequence[object]', value)))}]"
+    return repr(value)
 
 
 def failed(error: Exception) -> Observation:

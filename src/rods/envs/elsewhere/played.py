@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from rods.dialects.base import Dialect, nested
 from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict
 from rods.errors import TaskError
+from rods.infra.text import whole, whole_text
 from rods.rollout.episode import MORE_TOOLS
 from rods.task import Task
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
@@ -62,11 +63,11 @@ class PlayedTask:
         """Execute one call; a world may end its turn by it."""
         if self.over:
             return ToolResult(OVER, failed=True)
-        result = self._world.call(call)
+        result = self._world.call(whole(call))
         ended = self._world.ended() if isinstance(self._world, Ending) else ""
         if ended:
             self.end(answered=False, ended=ended)
-        return result
+        return dataclasses.replace(result, content=whole_text(result.content))
 
     def end(self, answered: bool, ended: str = "") -> None:
         """End the turn and enter the next one; nothing at the end.
