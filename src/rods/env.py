@@ -25,10 +25,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import ConfigError
+from rods.infra.text import size_of, whole
 from rods.registry import load, require
 from rods.split import Split, split
 from rods.task import Task, read_tasks
 from rods.types import ToolCall, ToolResult, ToolSpec
+
+MOST = 1 << 20
+"""Characters of a call, and of a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,25 @@ class World(Protocol):
     def close(self) -> None:
         """Release what the world holds. May be called more than once."""
         ...
+
+
+def call_in(world: World, call: ToolCall) -> ToolResult:
+    """Execute a call that a policy wrote, in the same way wherever the world is.
+
+    The world is given whole characters (`rods.infra.text`). What no wire should carry, a call or a
+    result of more than `MOST` characters, is a failed call.
+    """
+    if size_of(call) > MOST:
+        text = f"Error: this call has more than {MOST:,} characters; nothing was executed."
+        return ToolResult(text, failed=True)
+    return bounded(world.call(whole(call)))
+
+
+def bounded(result: ToolResult) -> ToolResult:
+    """A result as it is, or that it is too long to be shown."""
+    if len(result.content) <= MOST:
+        return result
+    return ToolResult(f"Error: the result has {len(result.content):,} characters.", failed=True)
 
 
 Layer: TypeAlias = Callable[[World], World]
@@ -161,6 +184,24 @@ class Ending(Protocol):
     def ended(self) -> str:
         """Why the current turn is over, in a word; empty: it is not. Asked after every call."""
         ...
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """What a world may have besides: it runs programs of the policy, which take as long as they do.
+
+    A trajectory whose seconds were spent by them is cut and counts; else a policy could discard it
+    by sleeping.
+    """
+
+    def ran(self) -> float:
+        """Seconds that the policy's own programs have run so far."""
+        ...
+
+
+def seconds_ran(world: World | None) -> float:
+    """Seconds of a world's calls that the policy decided on; 0 where it runs no programs."""
+    return world.ran() if isinstance(world, Paced) else 0.0
 
 
 class Environment(Protocol):

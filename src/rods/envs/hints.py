@@ -19,7 +19,15 @@ from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
 from rods.dialects.base import nested, signature
-from rods.env import AnswerJudge, Ending, HintSource, Partner, TurnVerdict, World
+from rods.env import (
+    AnswerJudge,
+    Ending,
+    HintSource,
+    Partner,
+    TurnVerdict,
+    World,
+    seconds_ran,
+)
 from rods.types import ToolCall, ToolResult, ToolSpec
 
 MARK = "\nHint: "
@@ -69,6 +77,10 @@ class HintedWorld:
     def snapshot(self) -> object:
         """Public state of the world."""
         return self._world.snapshot()
+
+    def ran(self) -> float:
+        """Seconds of the policy's programs in the world."""
+        return seconds_ran(self._world)
 
     def close(self) -> None:
         """Close the world."""

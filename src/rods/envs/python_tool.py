@@ -169,20 +169,27 @@ class PythonToolEnvironment(QuestionEnvironment):
 class PythonToolWorld(QuestionWorld):
     """One single-use world of one question."""
 
-    __slots__ = ("_environment", "_session")
+    __slots__ = ("_environment", "_ran", "_session")
     spec = SPEC
 
     def __init__(self, task: Task, environment: PythonToolEnvironment):
         super().__init__(task)
         self._environment = environment
         self._session: Session | None = None
+        self._ran = 0.0
 
     def use(self, arguments: Mapping[str, Value]) -> ToolResult:
         """Run a program."""
         code = arguments.get("code")
         if not isinstance(code, str) or not code.strip():
             return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
-        return shown(self._run(code))
+        done = self._run(code)
+        self._ran += done.seconds
+        return shown(done)
+
+    def ran(self) -> float:
+        """Seconds that the programs ran."""
+        return self._ran
 
     def _run(self, code: str) -> Execution:
         if not self._environment.keep_variables:

@@ -10,6 +10,9 @@ that people give are refused, since no other program could have written them as 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import cast
+
 from rods.errors import RodsError
 from rods.types import ToolCall, Value
 
@@ -41,6 +44,20 @@ def require_whole(row: object, where: str, error: type[RodsError]) -> None:
             f"{where}: half a character ({half!a}, a surrogate without its other half) stands "
             f"after {near!r}. No text can hold it: correct it, or remove the row."
         ) from fault
+
+
+def size_of(value: object) -> int:
+    """Characters of a value's texts and keys, and of whatever else is in it at least one each."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, ToolCall):
+        return len(value.name) + size_of(value.arguments)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return sum(1 + len(key) + size_of(inner) for key, inner in items)
+    if isinstance(value, list):
+        return sum(1 + size_of(inner) for inner in cast("list[object]", value))
+    return 1
 
 
 def whole_text(text: str) -> str:

@@ -13,7 +13,16 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, World
+from rods.env import (
+    AnswerJudge,
+    Ending,
+    Environment,
+    Partner,
+    TurnVerdict,
+    World,
+    bounded,
+    seconds_ran,
+)
 from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_from_json, call_to_json
@@ -66,8 +75,10 @@ class Hosted:
             world.begin_turn(self._turn)
             return {"offered": [dataclasses.asdict(spec) for spec in world.offered()]}
         if kind == "call":
-            result = world.call(call_from_json(action["call"]))
+            result = bounded(world.call(call_from_json(action["call"])))
             shown: Observation = {"content": result.content, "failed": result.failed}
+            if ran := seconds_ran(world):
+                shown["ran"] = ran
             return shown | ({"ended": world.ended()} if isinstance(world, Ending) else {})
         if kind == "hint":
             said = ToolResult(str(action["content"]), failed=True)
@@ -98,6 +109,7 @@ class RemoteWorld:
         self._offered: tuple[ToolSpec, ...] = ()
         self._closed = False
         self._why_ended = ""
+        self._ran = 0.0
 
     def begin_turn(self, index: int) -> None:
         """Enter a turn; its tools come with the answer."""
@@ -113,6 +125,7 @@ class RemoteWorld:
         """Execute one call there."""
         found = self._send({"type": "call", "call": call_to_json(call)})
         self._why_ended = str(found.get("ended", ""))
+        self._ran = float(found.get("ran", self._ran))
         return ToolResult(str(found["content"]), bool(found["failed"]))
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
@@ -121,6 +134,10 @@ class RemoteWorld:
             return ""
         action: Action = {"type": "hint", "call": call_to_json(call), "content": result.content}
         return str(self._send(action)["hint"])
+
+    def ran(self) -> float:
+        """Seconds of the policy's programs, as the last call's answer said."""
+        return self._ran
 
     def end_turn(self) -> TurnVerdict:
         """The verdict of the world there."""
@@ -164,7 +181,9 @@ def _state_text(value: object) -> str:
     """Equal for equal states; keys may be of any kinds, which JSON could not sort."""
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
-        return "{" + ", ".join(sorted(f"{_state_text(k)}: {_state_text(v)}" for k, v in items)) + "}"
+        return (
+            "{" + ", ".join(sorted(f"{_state_text(k)}: {_state_text(v)}" for k, v in items)) + "}"
+        )
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_state_text, cast('Sequence[object]', value)))}]"
     return repr(value)

@@ -18,9 +18,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from rods.dialects.base import Dialect, nested
-from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict
+from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, call_in
 from rods.errors import TaskError
-from rods.infra.text import whole, whole_text
+from rods.infra.text import whole_text
 from rods.rollout.episode import MORE_TOOLS
 from rods.task import Task
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
@@ -63,7 +63,7 @@ class PlayedTask:
         """Execute one call; a world may end its turn by it."""
         if self.over:
             return ToolResult(OVER, failed=True)
-        result = self._world.call(whole(call))
+        result = call_in(self._world, call)
         ended = self._world.ended() if isinstance(self._world, Ending) else ""
         if ended:
             self.end(answered=False, ended=ended)

@@ -43,7 +43,7 @@ class ServerLimits:
 
     sessions: int = 1024
     """Worlds open at once; above it, HTTP 429."""
-    body: int = 4 << 20
+    body: int = 16 << 20
     """Bytes of one request; above it, HTTP 413."""
     seconds: float = 60.0
     """Seconds of one action; then the world is given up."""

@@ -12,6 +12,7 @@ judged in another one (`environment.py`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
@@ -26,6 +27,8 @@ from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
 BASH, EDITOR, FINISH = "bash", "str_replace_editor", "finish"
 STUCK = "stuck"
+LONGEST = 100_000
+"""Bytes of a command; Linux starts no program with an argument of 128 KiB."""
 STOPPED = "The same calls come again and again, so this attempt ends here."
 START = "test -d .git || (git init -q && git add -A && git commit -q -m start); git rev-parse HEAD"
 """Images have a repository already; its history is theirs."""
@@ -108,7 +111,7 @@ class Workplace(Protocol):
 class RepoWorld(Turns):
     """One single-use working copy of one task."""
 
-    __slots__ = ("_base", "_did", "_ended", "_judge", "_patch", "_place", "_seconds")
+    __slots__ = ("_base", "_did", "_ended", "_judge", "_patch", "_place", "_ran", "_seconds")
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class RepoWorld(Turns):
         super().__init__(task)
         self._place, self._judge, self._seconds = place, judge, seconds
         self._did: list[Did] = []
-        self._ended, self._patch = "", ""
+        self._ended, self._patch, self._ran = "", "", 0.0
         done = place.run(["bash", "-c", START])
         if not done.ok:
             raise EnvError(f"a working copy could not be made: {done.output[-500:]}")
@@ -177,13 +180,22 @@ class RepoWorld(Turns):
         if not isinstance(command, str) or not command.strip() or "\0" in command:
             return ToolResult(f"Error: command is {command!r}, expected a text.", failed=True)
         command = command.encode("utf-8", "replace").decode()
+        if len(command.encode()) > LONGEST:
+            what = f"Error: the command has more than {LONGEST} bytes. Write files with the editor."
+            return ToolResult(what, failed=True)
+        began = time.monotonic()
         done = self._place.run(["bash", "-c", command], seconds=self._seconds)
+        self._ran += time.monotonic() - began
         parts = [done.output.rstrip("\n")]
         if done.limit:
             parts.append(f"[ended: it met the limit of {done.limit}]")
         elif done.code:
             parts.append(f"[exit status {done.code}]")
         return ToolResult("\n".join(part for part in parts if part), failed=not done.ok)
+
+    def ran(self) -> float:
+        """Seconds that the commands ran."""
+        return self._ran
 
     def end_turn(self) -> TurnVerdict:
         """Judge the patch: it applies, and the hidden checks pass."""
