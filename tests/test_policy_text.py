@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import math
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from loopback import Loopback
 from rods.dialects import get_dialect
 from rods.env import AnswerJudge, Environment
 from rods.envs import make_environment
@@ -22,7 +25,10 @@ from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.envs.elsewhere.remote import RemoteEnvironment
 from rods.envs.function_call.world import key_of
 from rods.envs.python_tool import PythonToolEnvironment
+from rods.envs.repo.world import RepoWorld
 from rods.envs.search.environment import SearchEnvironment
+from rods.envs.suites.chat import Conversation, Speaker
+from rods.envs.suites.tau2.judge import holds
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import EnvError
 from rods.infra.lines import LineLog
@@ -30,6 +36,8 @@ from rods.infra.text import json_text, whole
 from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox
+from rods.sandbox.shell import Done
+from rods.settings.rollout import ServerSettings
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.task import Provenance, Task, Turn, call_from_json, call_to_json, read_tasks, write_tasks
 from rods.trajectory import Trajectory
@@ -239,8 +247,6 @@ WRITTEN = [
 
 
 def hermes(environment: Environment, *texts: str) -> Trajectory:
-    import asyncio
-
     made = run_episode(
         TASK, environment, script(*texts), get_dialect("hermes"), TEMPLATE, settings()
     )
@@ -347,8 +353,6 @@ class Sleepy(PythonToolEnvironment):
     share = 1.0
 
     def execute(self, code: str, bare: bool = False) -> Execution:
-        import time
-
         time.sleep(0.03)
         return Execution("", "", "ok", 0.03 * self.share)
 
@@ -367,3 +371,48 @@ def test_a_policy_that_sleeps_discards_nothing(kind: str, share: float, valid: b
     assert (late.stop, late.valid) == (StopReason.SECONDS, valid)
     assert not late.solved
     assert isinstance(environment.open(task), AnswerJudge)
+
+
+@pytest.mark.slow
+def test_words_beyond_the_users_context_end_the_conversation_and_no_trajectory_is_invalid() -> None:
+    with Loopback(lambda _: "hello", context=500) as server:
+        user = Speaker(ServerSettings(url=server.url, model="loopback"), "tau2-retail", "user")
+        talk = Conversation("tau2-retail", user.says)
+        assert talk.opens([{"role": "user", "content": "Hi."}]) == "hello"
+        assert talk.answers("x" * 1000) is None
+        user.close()
+    down = Speaker(ServerSettings(url=server.url, model="loopback"), "tau2-retail", "user")
+    with pytest.raises(EnvError, match="does not answer"):
+        Conversation("tau2-retail", down.says).opens([])
+
+
+class Judge:
+    """Loses its form at one word of the agent, or always."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+
+    def says(self, messages: Any, schema: Any = None) -> str:
+        if self._word in messages[-1]["content"]:
+            return "I will not."
+        return '{"results": [{"metExpectation": true}]}'
+
+
+def test_a_judge_that_the_agent_talks_out_of_judging_found_nothing_met() -> None:
+    assert not holds(cast("Any", Judge("evil")), "assistant: evil", ["It is kind."])
+    assert holds(cast("Any", Judge("evil")), "assistant: good", ["It is kind."])
+    with pytest.raises(EnvError, match="no verdict on each of 1"):
+        holds(cast("Any", Judge("Conversation")), "assistant: good", ["It is kind."])
+
+
+def test_a_command_that_no_program_can_be_given_is_a_failed_call() -> None:
+    class Nowhere:
+        def run(self, argv: Any, stdin: str = "", seconds: float | None = None) -> Done:
+            if len(" ".join(argv)) > 1 << 17:
+                raise EnvError("docker exec: Argument list too long")
+            return Done("abc", 0)
+
+    world = RepoWorld(TASK, cast("Any", Nowhere()), lambda _: False, 1.0)
+    world.begin_turn(0)
+    result = world.call(ToolCall("bash", {"command": "echo " + "é" * 100_000}))
+    assert result.failed and "more than 100000 bytes" in result.content

@@ -155,7 +155,7 @@ class Conversation:
         if played.turn != turn and not played.over:
             self._said = 0
             back.append(self._user())
-        return tuple(back)
+        return tuple(Message(m.role, whole_text(m.content)) for m in back)
 
     def _run(self, calls: Sequence[ToolCall], turn: int) -> list[ToolResult]:
         """Results up to the call by which the world ended the turn."""
