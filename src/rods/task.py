@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from rods.errors import TaskError
 from rods.infra.files import parquet_rows, replacing, text_of
+from rods.infra.rows import opened
 from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
@@ -27,6 +28,8 @@ CARRYING = ("task", "extra_info")
 """Columns in which a row of another format may carry a task of ours."""
 _MARK = re.compile(r"\$+call")
 """Keys that mark a nested call, or data that looks like one."""
+COLUMNS = ("env", "category", "turns", "world", "provenance", "dialogue", *CARRYING)
+"""What is read of a Parquet file of tasks."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
 
 
@@ -140,12 +143,12 @@ class Task:
             turns = tuple(
                 Turn(
                     user=str(t["user"]),
-                    ground_truth=tuple(call_from_json(c) for c in t["ground_truth"]),
-                    withheld=tuple(t.get("withheld", ())),
+                    ground_truth=calls_from_json(t["ground_truth"]),
+                    withheld=tuple(opened(t.get("withheld"), "withheld") or ()),
                 )
-                for t in data["turns"]
+                for t in (opened(t, "a turn") for t in opened(data["turns"], "turns"))
             )
-            p = data.get("provenance", {})
+            p = opened(data.get("provenance"), "provenance") or {}
             origin = Provenance(
                 origin=p.get("origin", ""),
                 scenario=p.get("scenario", ""),
@@ -154,9 +157,9 @@ class Task:
                 seed=int(p.get("seed", 0)),
                 scenarios=tuple(p.get("scenarios", ())),
             )
-            said = tuple(map(_message_from_json, data.get("dialogue", ())))
+            said = tuple(map(_message_from_json, opened(data.get("dialogue"), "dialogue") or ()))
             head = (str(data["env"]), str(data["category"]))
-            task = cls(*head, turns, dict(data["world"]), origin, said)
+            task = cls(*head, turns, dict(opened(data["world"], "world")), origin, said)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
@@ -172,11 +175,11 @@ def _message_to_json(message: Message) -> Json:
     return {**row, "calls": calls} if calls else row
 
 
-def _message_from_json(row: Mapping[str, Any]) -> Message:
+def _message_from_json(given: Any) -> Message:
+    row = cast("Mapping[str, Any]", opened(given, "a message"))
     if row["role"] not in ("user", "assistant", "tool"):
         raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
-    calls = tuple(call_from_json(call) for call in row.get("calls", ()))
-    return Message(row["role"], str(row["content"]), calls)
+    return Message(row["role"], str(row["content"]), calls_from_json(row.get("calls")))
 
 
 def call_to_json(call: ToolCall) -> dict[str, Json]:
@@ -189,8 +192,15 @@ def call_to_json(call: ToolCall) -> dict[str, Json]:
 
 
 def call_from_json(row: Mapping[str, Any]) -> ToolCall:
-    """The inverse of `call_to_json`."""
-    return ToolCall(str(row["name"]), {str(k): _load(v) for k, v in row["arguments"].items()})
+    """The inverse of `call_to_json`; arguments may be JSON text, or null where there are none."""
+    arguments = opened(row["arguments"], "arguments") or {}
+    return ToolCall(str(row["name"]), {str(k): _load(v) for k, v in arguments.items()})
+
+
+def calls_from_json(rows: Any) -> tuple[ToolCall, ...]:
+    """The calls of a list, or of JSON text of one; none where it is null."""
+    listed = opened(rows, "the list of calls") or ()
+    return tuple(call_from_json(opened(row, "a call")) for row in listed)
 
 
 def _dump(value: Value) -> Json:
@@ -243,7 +253,8 @@ def read_tasks(path: Path) -> Iterator[Task]:
     """
     seen: dict[str, str] = {}
     table = path.suffix == ".parquet"
-    for where, row in parquet_rows(path, "tasks", TaskError) if table else _lines(path):
+    rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else _lines(path)
+    for where, row in rows:
         task = Task.from_json(cast("Any", carried(row, where) or row), where)
         if task.id in seen:
             place = seen[task.id].removeprefix(f"{path}:").removeprefix(f"{path}, row ")
@@ -273,7 +284,7 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     table = cast("dict[str, Any]", row)
     if {"turns", "world"} <= set(table):
         return table
-    extra = table.get("extra_info")
+    extra = _notes(table.get("extra_info"))
     within = cast("dict[str, Any]", extra).get("task") if isinstance(extra, dict) else None
     found = within or table.get("task")
     if isinstance(found, str) and found.lstrip().startswith("{"):  # else a name
@@ -284,6 +295,14 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
+def _notes(value: object) -> object:
+    """What `extra_info` says; it may be any text."""
+    try:
+        return opened(value, "extra_info")
+    except ValueError:
+        return None
+
+
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     lines = text_of(path, "tasks", TaskError).split("\n")  # splitlines also cuts at U+2028
     for number, line in enumerate(lines, 1):
@@ -292,5 +311,5 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
         where = f"{path}:{number}"
         try:
             yield where, json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise TaskError(f"{where}: not JSON: {error}. Fix or remove this line.") from error

@@ -59,6 +59,24 @@ def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[
             yield number, row
 
 
+def opened(value: Any, what: str) -> Any:
+    """A value, or what a text says that is JSON of an object or a list, as tables keep them.
+
+    Args:
+        value: of a row.
+        what: it is, for the message.
+
+    Raises:
+        ValueError: the text begins like JSON and is none.
+    """
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as fault:
+        raise ValueError(f"{what} is a text, but not of JSON: {fault}") from fault
+
+
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:
     """One value of a row.
 

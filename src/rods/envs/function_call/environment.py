@@ -28,6 +28,7 @@ from rods.errors import ConfigError, TaskError
 from rods.infra.rows import file_rows
 from rods.infra.text import encoded, require_whole
 from rods.split import Split, sides
+from rods.task import COLUMNS as OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
@@ -84,7 +85,7 @@ class FunctionCallEnvironment(Environment):
         """
         made: list[Task] = []
         dropped: list[str] = []
-        for number, value in file_rows(path, "steps", TaskError, COLUMNS):
+        for number, value in file_rows(path, "steps", TaskError, {*COLUMNS, *OURS}):
             first = not (made or dropped)
             where = f"{path}, row {number}"
             if first and carried(value, where):
