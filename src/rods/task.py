@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import TaskError
-from rods.infra.files import parquet_rows, replacing, text_of
+from rods.infra.files import is_parquet, parquet_rows, replacing, text_of
 from rods.infra.rows import opened
 from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
@@ -252,7 +252,7 @@ def read_tasks(path: Path) -> Iterator[Task]:
         PrerequisiteError: a Parquet file, and pyarrow is not installed.
     """
     seen: dict[str, str] = {}
-    table = path.suffix == ".parquet"
+    table = is_parquet(path)
     rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else _lines(path)
     for where, row in rows:
         task = Task.from_json(cast("Any", carried(row, where) or row), where)

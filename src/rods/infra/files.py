@@ -25,6 +25,8 @@ from rods.infra.text import encoded
 
 PIECE = 512
 """Rows of a Parquet file that are read at once."""
+PARQUET = b"PAR1"
+"""How such a file begins."""
 NOTES = "extra_info"
 """A column of verl's rows for anything at all, of which little is read."""
 _log = logging.getLogger(__name__)
@@ -152,6 +154,14 @@ def pyarrow() -> tuple[Any, Any]:
     except ImportError as error:
         raise PrerequisiteError(f"Parquet files need pyarrow: {install_line('train')}.") from error
     return pyarrow, pyarrow.parquet
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file is Parquet, by the name's ending or, whatever its name, by how it begins."""
+    if path.suffix == ".parquet" or not path.is_file():
+        return path.suffix == ".parquet"
+    with path.open("rb") as file:
+        return file.read(len(PARQUET)) == PARQUET
 
 
 def parquet_rows(

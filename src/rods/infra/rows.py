@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rods.errors import RodsError
-from rods.infra.files import parquet_rows, text_of
+from rods.infra.files import is_parquet, parquet_rows, text_of
 from rods.infra.text import require_whole
 
 Kind = TypeVar("Kind")
@@ -27,7 +27,7 @@ def file_rows(
     """Rows with their numbers, from 1 (JSON lines: the number of the line).
 
     Args:
-        path: .parquet, .json (a list, or an object with one list), else JSON lines.
+        path: Parquet, .json (a list, an object with one list, or lines), else JSON lines.
         what: it holds, in words.
         error: raised where it cannot be read; the message names file and row.
         wanted: columns to read of a Parquet file, in lower case; none: all.
@@ -35,12 +35,13 @@ def file_rows(
     Raises:
         PrerequisiteError: a Parquet file, and pyarrow is missing.
     """
-    if path.suffix == ".parquet":
+    if is_parquet(path):
         found = parquet_rows(path, what, error, wanted)
         yield from enumerate((row for _, row in found), 1)
         return
-    if path.suffix == ".json":
-        for number, row in enumerate(_list(path, text_of(path, what, error), error), 1):
+    text = text_of(path, what, error) if path.suffix == ".json" else ""
+    if text and not _is_lines(text):
+        for number, row in enumerate(_list(path, text, error), 1):
             require_whole(row, f"{path}, row {number}", error)
             yield number, row
         return
@@ -97,6 +98,12 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise error(f"{where}: {key}: {expected}, got {value!r:.60}.")
     return value
+
+
+def _is_lines(text: str) -> bool:
+    """Whether a file is JSON lines although its name ends in .json, as exports may be called."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return len(lines) > 1 and all(line.startswith("{") and line.endswith("}") for line in lines[:2])
 
 
 def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:

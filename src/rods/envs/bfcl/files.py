@@ -20,7 +20,7 @@ from typing import Any, cast
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.tasks import task_of
 from rods.errors import TaskError
-from rods.infra.files import parquet_rows
+from rods.infra.files import is_parquet, parquet_rows
 from rods.infra.rows import field, json_lines
 from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Task, carried
@@ -82,7 +82,7 @@ def _of_file(path: Path, wheel: str) -> Iterator[Task]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
-    if path.suffix == ".parquet":
+    if is_parquet(path):
         yield from parquet_rows(path, "tasks", TaskError, COLUMNS)
         return
     for number, row in json_lines(path, "tasks", TaskError):
