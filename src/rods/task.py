@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from rods.errors import TaskError
 from rods.infra.files import is_parquet, parquet_rows, replacing, text_of
-from rods.infra.rows import opened
+from rods.infra.rows import listed, opened
 from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
@@ -146,7 +146,7 @@ class Task:
                     ground_truth=calls_from_json(t["ground_truth"]),
                     withheld=tuple(opened(t.get("withheld"), "withheld") or ()),
                 )
-                for t in (opened(t, "a turn") for t in opened(data["turns"], "turns"))
+                for t in listed(data["turns"], "turns")
             )
             p = opened(data.get("provenance"), "provenance") or {}
             origin = Provenance(
@@ -157,7 +157,7 @@ class Task:
                 seed=int(p.get("seed", 0)),
                 scenarios=tuple(p.get("scenarios", ())),
             )
-            said = tuple(map(_message_from_json, opened(data.get("dialogue"), "dialogue") or ()))
+            said = tuple(map(_message_from_json, listed(data.get("dialogue"), "dialogue")))
             head = (str(data["env"]), str(data["category"]))
             task = cls(*head, turns, dict(opened(data["world"], "world")), origin, said)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -175,8 +175,7 @@ def _message_to_json(message: Message) -> Json:
     return {**row, "calls": calls} if calls else row
 
 
-def _message_from_json(given: Any) -> Message:
-    row = cast("Mapping[str, Any]", opened(given, "a message"))
+def _message_from_json(row: Mapping[str, Any]) -> Message:
     if row["role"] not in ("user", "assistant", "tool"):
         raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
     return Message(row["role"], str(row["content"]), calls_from_json(row.get("calls")))
@@ -199,8 +198,7 @@ def call_from_json(row: Mapping[str, Any]) -> ToolCall:
 
 def calls_from_json(rows: Any) -> tuple[ToolCall, ...]:
     """The calls of a list, or of JSON text of one; none where it is null."""
-    listed = opened(rows, "the list of calls") or ()
-    return tuple(call_from_json(opened(row, "a call")) for row in listed)
+    return tuple(map(call_from_json, listed(rows, "the calls")))
 
 
 def _dump(value: Value) -> Json:

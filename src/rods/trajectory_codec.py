@@ -18,7 +18,7 @@ from typing import Any, cast
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.infra.files import parquet_rows, pyarrow, replacing
-from rods.infra.rows import opened
+from rods.infra.rows import listed
 from rods.task import call_to_json, calls_from_json
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
@@ -189,9 +189,9 @@ def _flat(trajectory: Trajectory) -> dict[str, Any]:
 def _unflat(row: dict[str, Any], where: str) -> Trajectory:
     try:
         for key in _TEXTS:
-            row[key] = opened(row[key], key)
+            row[key] = listed(row[key], key)
         if row.get("spans") is not None:  # `to_json`, written as a table by somebody
-            row["spans"] = opened(row["spans"], "spans")
+            row["spans"] = listed(row["spans"], "spans")
             return from_json(row, where)
         ids, logprobs = iter(row.pop("ids")), iter(row.pop("logprobs"))
         lengths, sampled = row.pop("span_lengths"), row.pop("span_sampled")

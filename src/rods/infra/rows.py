@@ -78,6 +78,11 @@ def opened(value: Any, what: str) -> Any:
         raise ValueError(f"{what} is a text, but not of JSON: {fault}") from fault
 
 
+def listed(value: Any, what: str) -> list[Any]:
+    """A list of objects, where list and objects may be JSON text; empty where it is null."""
+    return [opened(item, f"an entry of {what}") for item in opened(value, what) or ()]
+
+
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:
     """One value of a row.
 

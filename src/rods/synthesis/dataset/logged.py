@@ -25,6 +25,8 @@ from rods.curriculum.boundary import EDGE
 from rods.env import TurnVerdict
 from rods.errors import TaskError
 from rods.infra.files import is_parquet, parquet_rows
+from rods.infra.rows import listed, opened
+from rods.infra.text import require_whole
 
 TASK_KEYS = ("task_id", "id", "uid", "origin")
 """Columns that may name the task; the first that a row has counts."""
@@ -131,6 +133,7 @@ def _number(path: Path) -> tuple[int, str]:
 
 def _row(row: Mapping[str, Any], reading: Reading, where: str) -> list[Logged]:
     task, step = _task(row, reading.task_key, where), row.get("step")
+    require_whole(task, where, TaskError)
     if isinstance(step, float) and step.is_integer():
         step = int(step)  # as pandas writes a column that lacks some
     if step is not None and (isinstance(step, bool) or not isinstance(step, int)):
@@ -152,9 +155,17 @@ def _task(row: Mapping[str, Any], task_key: str, where: str) -> str:
     prompt = next((key for key in PROMPT_KEYS if row.get(key)), "")
     # verl's uid is of one rollout in the dumps of its newer trainer
     if (not named or (named == "uid" and "input" in row)) and prompt:
-        text = json.dumps(row[prompt], sort_keys=True)
+        text = json.dumps(_messages(row[prompt]), sort_keys=True)
         return f"{PROMPT}{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return str(_column(row, TASK_KEYS, "--task-key", where))
+
+
+def _messages(prompt: Any) -> Any:
+    """A prompt; messages that stand there as JSON text are these messages."""
+    try:
+        return listed(prompt, "the prompt") if isinstance(opened(prompt, ""), list) else prompt
+    except ValueError:
+        return prompt
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -193,8 +204,7 @@ def _progress(row: Mapping[str, Any], where: str) -> float | None:
     if row["failure"] is not None:
         return None
     try:
-        raw = row["verdicts"]
-        verdicts = cast("list[dict[str, Any]]", json.loads(raw) if isinstance(raw, str) else raw)
+        verdicts = listed(row["verdicts"], "verdicts")
         solved = sum(TurnVerdict(**verdict).solved for verdict in verdicts)
         return solved / int(row["n_turns"])
     except (ValueError, TypeError, ZeroDivisionError) as error:
