@@ -141,11 +141,11 @@ SAY = {
 }
 OSLO = {"name": "weather", "arguments": {"city": "Oslo", "days": 2}}
 SAID = {"name": "say", "arguments": {"text": "a"}}
-XLAM = [
+XLAM: list[Row] = [
     {"id": 1, "query": "Rain?", "tools": [WEATHER], "answers": [OSLO]},
     {"id": 2, "query": "Say.", "tools": [WEATHER, SAY], "answers": [SAID, OSLO]},
 ]
-N1 = [
+N1: list[Row] = [
     {
         "tools": row["tools"],
         "answer": row["answers"],
@@ -158,11 +158,11 @@ N1 = [
     }
     for row in XLAM
 ]
-NQ = [
+NQ: list[Row] = [
     {"id": "a", "question": "Who?", "golden_answers": ["Ann", "Ann B."], "metadata": {"x": 1}},
     {"id": "b", "question": "Where?", "golden_answers": ["Oslo"], "metadata": {"y": [2]}},
 ]
-SEARCH_R1 = [
+SEARCH_R1: list[Row] = [
     {
         "data_source": "nq",
         "prompt": [{"role": "user", "content": row["question"]}],
@@ -171,14 +171,14 @@ SEARCH_R1 = [
     }
     for index, row in enumerate(NQ)
 ]
-DAPO = [
+DAPO: list[Row] = [
     {
         "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": f"{n} + 1?"}],
         "reward_model": {"style": "rule", "ground_truth": str(n + 1)},
     }
     for n in range(3)
 ]
-ORZ = [
+ORZ: list[Row] = [
     {
         "0": {"from": "human", "value": f"{n} + 1?"},
         "1": {"from": "assistant", "ground_truth": {"value": str(n + 1)}},
@@ -236,7 +236,7 @@ def carrying() -> list[Row]:
     ]
 
 
-TRL = [
+TRL: list[Row] = [
     {
         "step": 1,
         "prompt": [{"role": "user", "content": text}],
@@ -246,7 +246,7 @@ TRL = [
     }
     for text, reward in (("one", 1.0), ("one", None), ("one", 0.0), ("two", None), ("two", 1.0))
 ]
-SWE = [
+SWE: list[Row] = [
     {
         "instance_id": f"a__b-{n}",
         "repo": "a/b",
@@ -370,7 +370,7 @@ UNSAYABLE = {
 def test_what_json_cannot_say_is_named_by_file_row_and_column(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     answer = {"name": "say", "arguments": {"text": UNSAYABLE[kind]}}
-    rows = [*XLAM, {"query": "q", "tools": [SAY], "answers": [answer]}]
+    rows: list[Row] = [*XLAM, {"query": "q", "tools": [SAY], "answers": [answer]}]
     rows[:2] = [{**row, "answers": []} for row in XLAM]
     pyarrow.parquet.write_table(structs(rows), path)
     said = rf"x\.parquet, row 3, column answers: holds a value of type {kind}.*Store the column as"
