@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 import math
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -353,8 +354,8 @@ class Sleepy(PythonToolEnvironment):
     share = 1.0
 
     def execute(self, code: str, bare: bool = False) -> Execution:
-        time.sleep(0.03)
-        return Execution("", "", "ok", 0.03 * self.share)
+        time.sleep(0.2)
+        return Execution("", "", "ok", 0.2 * self.share)
 
 
 @pytest.mark.parametrize("kind", ["here", "http"])
@@ -367,7 +368,7 @@ def test_a_policy_that_sleeps_discards_nothing(kind: str, share: float, valid: b
     with ExitStack() as stack:
         there = elsewhere(stack, kind, environment)
         policy = script(*["[code_interpreter(code='x')]"] * 12)
-        late = played([task], there, policy, k=1, seconds=0.08, steps_per_turn=12)[0]
+        late = played([task], there, policy, k=1, seconds=0.5, steps_per_turn=12)[0]
     assert (late.stop, late.valid) == (StopReason.SECONDS, valid)
     assert not late.solved
     assert isinstance(environment.open(task), AnswerJudge)
@@ -416,3 +417,19 @@ def test_a_command_that_no_program_can_be_given_is_a_failed_call() -> None:
     world.begin_turn(0)
     result = world.call(ToolCall("bash", {"command": "echo " + "é" * 100_000}))
     assert result.failed and "more than 100000 bytes" in result.content
+
+
+def test_checks_that_a_patch_holds_up_are_the_policys_seconds() -> None:
+    class Place:
+        def run(self, argv: Any, stdin: str = "", seconds: float | None = None) -> Done:
+            return Done("abc", 0)
+
+    world = RepoWorld(TASK, cast("Any", Place()), lambda _: time.sleep(0.05) or False, 1.0)  # type: ignore[func-returns-value]
+    world.begin_turn(0)
+    seen: list[float] = []
+    judging = threading.Thread(target=world.end_turn)
+    judging.start()
+    time.sleep(0.02)
+    seen.append(world.ran())
+    judging.join()
+    assert 0.0 < seen[0] < 0.05 <= world.ran(), "those under way are counted too"

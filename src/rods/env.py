@@ -215,6 +215,8 @@ class Environment(Protocol):
     begins."""
     capacity: int | None = None
     """Worlds that may be open at once; None: as many as there are trajectories in flight."""
+    program_seconds: float = 0.0
+    """How long one program of the policy may run in its worlds; 0: they run none."""
     varies: bool = True
     """Whether writers can make variants of its tasks."""
     knowledge: Path | None = None

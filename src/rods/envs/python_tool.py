@@ -86,6 +86,7 @@ class PythonToolEnvironment(QuestionEnvironment):
             )
         self._size, self._preload = size, preload
         self._limits = limits or SandboxLimits(seconds, seconds, memory_mb * MIB)
+        self.program_seconds = self._limits.seconds
         self._lock = threading.Lock()
         self._pools: dict[bool, SandboxPool] = {}
         self._remote = RemoteSandbox(sandbox, size or 16, self._limits) if sandbox else None

@@ -13,7 +13,8 @@ judged in another one (`environment.py`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol, cast
 
 from rods.env import TurnVerdict
@@ -111,7 +112,9 @@ class Workplace(Protocol):
 class RepoWorld(Turns):
     """One single-use working copy of one task."""
 
-    __slots__ = ("_base", "_did", "_ended", "_judge", "_patch", "_place", "_ran", "_seconds")
+    __slots__ = (
+        *("_base", "_began", "_did", "_ended", "_judge", "_patch", "_place", "_ran", "_seconds"),
+    )
 
     def __init__(
         self,
@@ -135,6 +138,7 @@ class RepoWorld(Turns):
         self._place, self._judge, self._seconds = place, judge, seconds
         self._did: list[Did] = []
         self._ended, self._patch, self._ran = "", "", 0.0
+        self._began: float | None = None
         done = place.run(["bash", "-c", START])
         if not done.ok:
             raise EnvError(f"a working copy could not be made: {done.output[-500:]}")
@@ -183,9 +187,8 @@ class RepoWorld(Turns):
         if len(command.encode()) > LONGEST:
             what = f"Error: the command has more than {LONGEST} bytes. Write files with the editor."
             return ToolResult(what, failed=True)
-        began = time.monotonic()
-        done = self._place.run(["bash", "-c", command], seconds=self._seconds)
-        self._ran += time.monotonic() - began
+        with self._running():
+            done = self._place.run(["bash", "-c", command], seconds=self._seconds)
         parts = [done.output.rstrip("\n")]
         if done.limit:
             parts.append(f"[ended: it met the limit of {done.limit}]")
@@ -193,16 +196,26 @@ class RepoWorld(Turns):
             parts.append(f"[exit status {done.code}]")
         return ToolResult("\n".join(part for part in parts if part), failed=not done.ok)
 
+    @contextmanager
+    def _running(self) -> Generator[None]:
+        """Code of the policy runs within."""
+        self._began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._ran, self._began = self.ran(), None
+
     def ran(self) -> float:
-        """Seconds that the commands ran."""
-        return self._ran
+        """Seconds that commands, and checks of the patch, have run, those under way included."""
+        return self._ran + (0.0 if self._began is None else time.monotonic() - self._began)
 
     def end_turn(self) -> TurnVerdict:
         """Judge the patch: it applies, and the hidden checks pass."""
         self._expect_turn("end_turn")
         self._in_turn = False
         self._patch = self._diff()
-        solved = bool(self._patch) and self._judge(self._patch)
+        with self._running():
+            solved = bool(self._patch) and self._judge(self._patch)
         return TurnVerdict(
             expects_calls=True,
             calls=self._calls,
