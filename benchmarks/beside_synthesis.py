@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from rods.assemble import assemble, start_run
+from rods.components import Components
 from rods.config import RunConfig, load_config
 from rods.curriculum.online import OnlineCurriculum
-from rods.parts import Parts
 from rods.reward import Score, score_group
 from rods.rewards import get_reward
 from rods.rollout.groups import run_groups
@@ -61,7 +61,7 @@ def main() -> None:
         with assemble(config, start_run(config, str(Path(folder) / "run"))) as parts:
             if options.steps:
                 measure(parts, config, options.steps, pid)
-            epoch_starts(parts, config, Path(folder) / "pool.sqlite", options.epochs)
+            epoch_starts(parts, config, options.epochs)
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def server(pace: float) -> Generator[tuple[str, int]]:
         process.wait()
 
 
-def measure(parts: Parts, config: Any, steps: int, pid: int) -> None:
+def measure(parts: Components, config: Any, steps: int, pid: int) -> None:
     """Alternate the arms."""
     worker = parts.synthesis
     assert isinstance(worker, SynthesisWorker) and worker.pid is not None
@@ -115,9 +115,9 @@ def measure(parts: Parts, config: Any, steps: int, pid: int) -> None:
     print(f"{tried} proposals were made meanwhile, {after['accepted']} variants accepted in all")
 
 
-def epoch_starts(parts: Parts, config: RunConfig, pool: Path, epochs: int) -> None:
+def epoch_starts(parts: Components, config: RunConfig, epochs: int) -> None:
     """Start epochs whose orders are with the server; no rollout, so that it is always late."""
-    curriculum = OnlineCurriculum(config, parts.originals, pool, parts.synthesis)
+    curriculum = OnlineCurriculum(config, parts.originals, parts.synthesis)
     seconds: list[float] = []
     for number in range(epochs + 1):
         started = time.perf_counter()
@@ -129,11 +129,10 @@ def epoch_starts(parts: Parts, config: RunConfig, pool: Path, epochs: int) -> No
                 f"{curriculum.waited:.3f} s, {curriculum.late} requests late",
                 flush=True,
             )
-        for task, _ in curriculum.leases(10**6):
+        for task, _ in curriculum.lease(10**6):
             scores = [Score(float(member % 2)) for member in range(config.rollout.k)]
             trajectories = [blank(task, member) for member in range(config.rollout.k)]
             curriculum.observe(Group(task, trajectories, 0), scores)
-    curriculum.close()
     middle, worst = statistics.median(seconds), max(seconds)
     print(f"epoch starts: median {middle:.3f} s, longest {worst:.3f} s")
 
@@ -144,7 +143,7 @@ def blank(task: Task, member: int) -> Trajectory:
     return Trajectory(task.id, member, 0, 0, (), (), (), turns, (), StopReason.DONE)
 
 
-def step(parts: Parts, config: Any, tasks: list[Any]) -> tuple[float, float]:
+def step(parts: Components, config: Any, tasks: list[Any]) -> tuple[float, float]:
     """Seconds of rollout and update."""
 
     async def play() -> list[Any]:

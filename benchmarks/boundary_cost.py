@@ -23,8 +23,9 @@ from pathlib import Path
 
 from rods.config import RunConfig, parse_config
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.saving import save
 from rods.env import TurnVerdict
-from rods.records import judgement_figures
+from rods.records import judgement_metrics
 from rods.reward import Score
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Group, Trajectory
@@ -123,26 +124,26 @@ def play(config: RunConfig, folder: Path, options: argparse.Namespace) -> tuple[
     """Each call timed; and how many variants were active at the end."""
     timed = Clock()
     n, made = config.rollout.tasks_per_step, tasks(options.tasks)
-    curriculum = OnlineCurriculum(config, made, folder / "pool.sqlite", InstantQueue())
+    curriculum = OnlineCurriculum(config, made, InstantQueue())
     rng = random.Random(0)
     for _ in range(options.steps):
         if curriculum.epoch_done:
             with timed("start of an epoch"):
                 curriculum.start_epoch()
-            skipped = curriculum.leases(int(options.done * curriculum.buffer.remaining))
-            curriculum.buffer.complete([lease.task.id for lease in skipped])
+            for task, epoch in curriculum.lease(int(options.done * curriculum.buffer.remaining)):
+                curriculum.buffer.draws.close(task.id, epoch)
         with timed("draw"):
-            leased = curriculum.leases(n)
+            leased = curriculum.lease(n)
         played = [(*rollout(task, config.rollout.k, rng), epoch) for task, epoch in leased]
         with timed("judge"):
-            judged = curriculum.observe_all(played)
+            judged = curriculum.judge(*zip(*played, strict=True))
+            curriculum.request_variants()
         with timed("figures for the log"):
-            judgement_figures(curriculum, [j for j in judged if j is not None])
+            judgement_metrics(curriculum, [j for j in judged if j is not None])
             curriculum.metrics()
-        with timed("snapshot"):
-            curriculum.buffer.snapshot(folder / "snapshot.sqlite")
+        with timed("checkpoint"):
+            save(curriculum, folder)
     active = curriculum.buffer.pool.counts().active
-    curriculum.close()
     return timed, active
 
 

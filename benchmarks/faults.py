@@ -33,6 +33,8 @@ from typing import Any
 import pyarrow.parquet
 from kill_resume import command, finished
 
+from rods.curriculum.draws import DONE
+from rods.curriculum.saving import STATE, VARIANTS
 from rods.infra.checkpoints import Checkpoints, step_of
 
 MORE = ["--updates", "60", "--replay.cap", "12"]
@@ -81,15 +83,14 @@ def check(run: Path) -> Counts:
     checkpoint = Checkpoints(run / "checkpoint").latest()
     if checkpoint is None:
         return Counts()
-    buffer = checkpoint.path / "buffer.sqlite"
-    pool = Counter(
-        content(body) for (body,) in rows(buffer, "SELECT body FROM tasks WHERE generated = 1")
-    )
+    state = json.loads((checkpoint.path / STATE).read_text())
+    variants = (checkpoint.path / VARIANTS).read_text().splitlines()
+    pool = Counter(content(json.dumps(json.loads(line)["task"])) for line in variants)
     outcomes = rows(
         run / "synthesis.sqlite", "SELECT seed, number, task FROM outcomes WHERE task IS NOT NULL"
     )
     made = {(seed, number): content(task) for seed, number, task in outcomes}
-    closed = rows(buffer, "SELECT seed_id, first, n FROM requests WHERE open = 0")
+    closed = [(seed, first, n) for _, seed, first, n, *_ in state["requests"]["closed"]]
     ordered = [(seed, first + i) for seed, first, n in closed for i in range(n)]
     accepted = {made[outcome] for outcome in ordered if outcome in made}
     groups: Counter[str] = Counter()
@@ -97,7 +98,12 @@ def check(run: Path) -> Counts:
         if step_of(file.stem) <= checkpoint.step:
             played = pyarrow.parquet.read_table(file, columns=["task_id", "member"]).to_pylist()
             groups.update(row["task_id"] for row in played if row["member"] == 0)
-    drawn = Counter(i for (i,) in rows(buffer, "SELECT task_id FROM draws WHERE status = 'done'"))
+    drawn = Counter(
+        task_id
+        for *order, status in state["buffer"]["draws"].values()
+        for task_id, letter in zip(order, status, strict=True)
+        if letter == DONE
+    )
     known = (run / "metrics.jsonl").read_bytes()[: checkpoint.mark()["metrics"]].splitlines()
     steps = Counter(r["step"] for r in map(json.loads, known) if r["kind"] == "step")
     return Counts(

@@ -125,15 +125,13 @@ def tasks_table(sizes: list[int], steps: int) -> None:
         },
         "benchmark",
     )
-    print(
-        "\n  tasks  variants  draw + judge + log, processor ms a step  epoch's start  database KiB"
-    )
+    print("\n  tasks  variants  draw + judge + log, processor ms a step  epoch's start  saved KiB")
     for size in sizes:
         options = argparse.Namespace(tasks=size, steps=steps, done=max(0.0, 1 - DRAWS / size))
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             timed, active = play_curriculum(config, folder, options)
-            stored = sum(file.stat().st_size for file in folder.glob("pool.sqlite*"))
+            stored = sum(file.stat().st_size for file in folder.iterdir())
         rows = timed.rows()
         parts = [rows[key]["processor_ms"] for key in ("draw", "judge", "figures for the log")]
         start = rows["start of an epoch"]["processor_ms"]

@@ -12,13 +12,15 @@ import argparse
 import json
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from rods.curriculum.saving import STATE, VARIANTS
+from rods.infra.checkpoints import Checkpoints
 
 SMALL = [
     *("--updates", "12", "--rollout.k", "2", "--rollout.tasks-per-step", "2"),
@@ -109,11 +111,12 @@ def logged(path: Path, kind: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["kind"] == kind]
 
 
-def pool(path: Path) -> list[tuple[Any, ...]]:
-    """Every task of the buffer with its state, and every judgement."""
-    with sqlite3.connect(path / "buffer.sqlite") as connection:
-        rows = [connection.execute(f"SELECT * FROM {table}") for table in ("tasks", "visits")]
-        return sorted((row for table in rows for row in table), key=repr)
+def pool(path: Path) -> list[Any]:
+    """State of the curriculum in the last checkpoint, and every variant."""
+    checkpoint = Checkpoints(path / "checkpoint").latest()
+    assert checkpoint is not None, path
+    files = [checkpoint.path / name for name in (STATE, VARIANTS)]
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ first judgement (paper: 0.25 to 0.75); how many of the tasks that could be seeds
 the first and the second half of the updates; by how much a task's mean reward moved until it was
 judged again, and how many updates later that was (paper: pass@16 less than 0.10 in about 13 steps);
 groups without variance in the first and the last quarter of the updates; how many tasks were
-played, and from how many original ones their variants came, where the run folder has its buffer
+played, and from how many original ones their variants came, where the run folder has a checkpoint
 (exp of the entropy: as many as if all were used alike).
 """
 
@@ -17,13 +17,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sqlite3
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from rods.curriculum.saving import VARIANTS
+from rods.infra.checkpoints import Checkpoints
+from rods.task import Task
 
 BETWEEN = (0.25, 0.75)
 """Where the paper's accepted variants land."""
@@ -114,11 +116,12 @@ def breadth(run: Path, steps: Sequence[dict[str, Any]]) -> str:
     """How many tasks a run played, and how many original ones its groups of variants go back to."""
     played = Counter(j["task_id"] for s in steps for j in s["judgements"])
     said = f"{run.name}: {len(played)} tasks played"
-    if not (run / "buffer.sqlite").exists():
+    checkpoint = Checkpoints(run / "checkpoint").latest()
+    if checkpoint is None:
         return said
-    with closing(sqlite3.connect(f"file:{run / 'buffer.sqlite'}?mode=ro", uri=True)) as database:
-        rows = database.execute("SELECT id, body FROM tasks WHERE body IS NOT NULL").fetchall()
-    first = {name: json.loads(body)["provenance"]["ancestors"][0] for name, body in rows}
+    lines = (checkpoint.path / VARIANTS).read_text().splitlines()
+    variants = [Task.from_json(json.loads(line)["task"], VARIANTS) for line in lines]
+    first = {task.id: task.provenance.ancestors[0] for task in variants}
     roots = Counter[str]()
     for name, groups in played.items():
         if name in first:

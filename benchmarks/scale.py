@@ -30,6 +30,7 @@ from soak import NotesEnvironment, resident, soak
 
 from rods.config import parse_config
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.saving import load, save
 from rods.envs.elsewhere.actors import on
 from rods.envs.elsewhere.messages import Action, Hosted, Observation, failed
 from rods.envs.elsewhere.processes import ProcessEnvironment
@@ -94,13 +95,13 @@ def curriculum(options: argparse.Namespace, folder: Path) -> None:
         "benchmark",
     )
     made = small_tasks(options.tasks)
-    clock, path = Clock(), folder / "pool.sqlite"
-    driven = OnlineCurriculum(config, made, path, InstantQueue())
+    clock = Clock()
+    driven = OnlineCurriculum(config, made, InstantQueue())
     clock.said("buffer made", options.tasks, "tasks")
     clock = Clock()
     driven.draw(1)
     clock.said("first epoch begun", options.tasks, "tasks")
-    print(f"  {path.stat().st_size / 2**20:,.0f} MiB on disk, {resident():,.0f} MiB resident")
+    print(f"  {resident():,.0f} MiB resident")
     lock, left, took = threading.Lock(), [options.groups], list[float]()
 
     def host(number: int) -> None:
@@ -125,9 +126,13 @@ def curriculum(options: argparse.Namespace, folder: Path) -> None:
     took.sort()
     print(f"  one: median {1000 * took[len(took) // 2]:.1f} ms, longest {1000 * took[-1]:.0f} ms")
     clock = Clock()
-    state = driven.state_dict()
-    clock.said("state as one value", len(state["buffer"]), "bytes")
-    driven.close()
+    save(driven, folder)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    clock.said("checkpoint written", size, "bytes")
+    again, clock = OnlineCurriculum(config, made, InstantQueue()), Clock()
+    load(again, folder)
+    clock.said("checkpoint read", size, "bytes")
+    print(f"  {resident():,.0f} MiB resident with both")
 
 
 # -- episodes in worlds elsewhere ----------------------------------------------------------------

@@ -39,6 +39,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
 from rods.dialects import get_dialect
+from rods.loop import keep_rolling, while_rolling
 from rods.policy import Capabilities, Completion, Engine, Weights
 from rods.rollout import owner
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.rollout.lockstep import Lockstep
-from rods.rollout.schedule import Drawn, Plan, Schedule
+from rods.rollout.schedule import DrawnTask, Rollout, Schedule, SchedulePlan, ScoredGroup
 from rods.rollout.template import ChatTemplate
 from rods.trajectory import Group
 from rods.types import FinishReason, ToolCall
@@ -215,16 +217,14 @@ class Source:
     number: int = 0
     begun: list[float] = field(default_factory=list)
 
-    async def draw(self, n: int) -> list[Drawn]:
+    async def draw(self, n: int) -> list[DrawnTask]:
         first, self.number = self.number, self.number + n
         add = [ToolCall("add", {"amount": 1})]
-        return [Drawn(notes_task([(f"add {i}", add)]), 0) for i in range(first, first + n)]
+        return [DrawnTask(notes_task([(f"add {i}", add)]), 0) for i in range(first, first + n)]
 
-    def score(self, drawn: Drawn, group: Group) -> tuple[None, bool]:
-        return None, random.Random(drawn.task.id).random() < self.share
-
-    def remembered(self) -> None:
-        return None
+    def score(self, rollout: Rollout) -> ScoredGroup:
+        passes = random.Random(rollout.drawn.task.id).random() < self.share
+        return ScoredGroup(rollout.drawn, rollout.group, [], passes)
 
 
 # -- measuring -----------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def run(
     """
     groups = episodes // K
     redraw = 0 if share == 1 else 1000
-    plan = Plan(groups, redraw) if mode != "pipelined" else Plan(
+    plan = SchedulePlan(groups, redraw) if mode != "pipelined" else SchedulePlan(
         groups, redraw, rounds=False, staleness=staleness, adaptive=adaptive, most=groups * ahead
     )  # fmt: skip
     settings = RolloutSettings(
@@ -332,22 +332,27 @@ def run(
             lockstep=Lockstep() if mode == "synchronous" else None,
         )  # fmt: skip
         player = Watched(context, K, episodes)
-        schedule = Schedule[None](source, player, plan)
+        schedule = Schedule(player, plan)
         marks: list[float] = []
         waits: list[float] = []
         passed = taken = 0
         for number in range(WARM + updates):
             asked = loop.time()
-            batch = await schedule.batch()
+            schedule.ask()
+            await keep_rolling(schedule, source.draw, source.score, lambda: schedule.ready)
+            batch = schedule.take()
             assert batch is not None
             waits.append(loop.time() - asked)
             if number >= WARM:
-                passed += sum(p.trains for p in batch.played)
-                taken += len(batch.played)
-            await schedule.update(
-                lambda: loop.spend(update),
-                lambda number=number: engine.sync(None, number + 1),  # type: ignore[arg-type, misc]
-            )
+                passed += sum(scored.trains for scored in batch.scored)
+                taken += len(batch.scored)
+            with schedule.updating():
+                if schedule.beside:
+                    work = partial(loop.spend, update)
+                    await while_rolling(schedule, source.draw, source.score, work)
+                else:
+                    loop.spend(update)
+                await engine.sync(None, number + 1)  # type: ignore[arg-type]
             marks.append(loop.time())
         await schedule.close()
         engine.stop()

@@ -30,6 +30,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,16 @@ from rods.engines.threads import set_threads
 from rods.env import Environment, World
 from rods.envs import make_environment
 from rods.envs.originals import parted_tasks
-from rods.feed import plan_of
-from rods.reward import Score, score_group
+from rods.loop import keep_rolling, while_rolling
+from rods.reward import score_group
 from rods.rewards import get_reward
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.rollout.lockstep import Lockstep
-from rods.rollout.schedule import Drawn, Schedule
+from rods.rollout.schedule import DrawnTask, Rollout, Schedule, SchedulePlan, ScoredGroup
 from rods.task import Task
 from rods.trainers.loading import load_model
 from rods.trainers.local import LocalTrainer
-from rods.trajectory import Group
 from rods.types import ToolCall, ToolResult
 
 MEDIAN, P99 = 0.05, 2.0
@@ -105,15 +105,13 @@ class Source:
     reward: Any = field(default_factory=lambda: get_reward("progress"))
     drawn: int = 0
 
-    async def draw(self, n: int) -> list[Drawn]:
+    async def draw(self, n: int) -> list[DrawnTask]:
         first, self.drawn = self.drawn, self.drawn + n
-        return [Drawn(self.tasks[i % len(self.tasks)], 0) for i in range(first, first + n)]
+        return [DrawnTask(self.tasks[i % len(self.tasks)], 0) for i in range(first, first + n)]
 
-    def score(self, drawn: Drawn, group: Group) -> tuple[list[Score], bool]:
-        return score_group(self.reward, group), True
-
-    def remembered(self) -> None:
-        return None
+    def score(self, rollout: Rollout) -> ScoredGroup:
+        scores = score_group(self.reward, rollout.group)
+        return ScoredGroup(rollout.drawn, rollout.group, scores, True)
 
 
 def tasks_of(config: RunConfig, turns: int) -> list[Task]:
@@ -139,18 +137,23 @@ async def run(config: RunConfig, updates: int, turns: int) -> list[dict[str, flo
         environment, engine, get_dialect(config.model.dialect), template, rollout, 0, 1.0,
         lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
     )  # fmt: skip
-    schedule = Schedule[list[Score]](source, Player(context, K, 10**6), plan_of(config))
+    schedule = Schedule(Player(context, K, 10**6), SchedulePlan.of(config))
     rows: list[dict[str, float]] = []
     for _ in range(updates):
         started, busy = time.perf_counter(), time.process_time()
         calls, slept = environment.calls, environment.slept
-        batch = await schedule.batch()
+        schedule.ask()
+        await keep_rolling(schedule, source.draw, source.score, lambda: schedule.ready)
+        batch = schedule.take()
         assert batch is not None
-        groups, scores = [p.group for p in batch.played], [p.scores for p in batch.played]
-        report = await schedule.update(
-            lambda groups=groups, scores=scores: trainer.update(groups, scores),
-            lambda: engine.sync(trainer.weights(), trainer.version),
-        )
+        groups, scores = batch.groups, batch.scores
+        with schedule.updating():
+            if schedule.beside:
+                work = partial(trainer.update, groups, scores)
+                report = await while_rolling(schedule, source.draw, source.score, work)
+            else:
+                report = trainer.update(groups, scores)
+            await engine.sync(trainer.weights(), trainer.version)
         played = [t for group in groups for t in group.trajectories]
         rows.append({
             "seconds": time.perf_counter() - started,

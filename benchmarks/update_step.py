@@ -40,7 +40,7 @@ from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.collect import collect
 from rods.trainers.local import LocalTrainer
-from rods.trainers.reports import UpdateReport
+from rods.trainers.reports import LocalUpdateReport
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 
@@ -109,7 +109,7 @@ class Ours:
             copy.deepcopy(model).to(options.device), tokenizer, settings, ModelSettings(), 100, 0
         )
         self._trainer._trees = self._trainer._trees and trees  # pyright: ignore[reportPrivateUsage]
-        self.report: UpdateReport | None = None
+        self.report: LocalUpdateReport | None = None
 
     def update(self) -> Took:
         """Make one."""

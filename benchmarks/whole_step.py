@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import rods
-from rods.engines.threads import UPDATE, retune, set_threads
+from rods.engines.threads import UPDATE, set_threads, use_threads
 
 HERE = Path(__file__).parents[1]
 POLICY = Path(rods.__file__).parent / "policies" / "tiny"
@@ -82,7 +82,7 @@ def matrix_rate() -> float:
     import torch
 
     set_threads(0)
-    retune(UPDATE)
+    use_threads(UPDATE)
     a = torch.ones(1024, 1024)
     times: list[float] = []
     for _ in range(10):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import sqlite3
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.config import BoundarySettings, RunConfig, parse_config
 from rods.curriculum.boundary import Judgement, region_of, wilson
-from rods.curriculum.journal import EpochReport
-from rods.curriculum.replay import ReplayBuffer
+from rods.curriculum.replay import EpochReport, ReplayBuffer
 from rods.env import TurnVerdict
 from rods.reward import Score
 from rods.task import Provenance, Task, Turn
@@ -119,31 +115,22 @@ def config(**sections: object) -> RunConfig:
     return parse_config(data, "test")
 
 
-def reports(buffer: ReplayBuffer) -> list[EpochReport]:
-    """What the start of each epoch did."""
-    return [buffer.journal.report(epoch) for epoch in range(buffer.epoch + 1)]
+def judged_draws(state: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """All draws of a curriculum's state in order, with what was judged of each."""
+    visits = {
+        (epoch, task_id): (rbar, variance, version)
+        for task_id, rows in state["buffer"]["pool"]["visits"].items()
+        for epoch, _, version, rbar, variance, *_ in rows
+    }
+    nothing = (None, None, None)
+    return [
+        (int(epoch), position, task_id, status, *visits.get((int(epoch), task_id), nothing))
+        for epoch, (*order, letters) in sorted(state["buffer"]["draws"].items())
+        for position, (task_id, status) in enumerate(zip(order, letters, strict=True))
+    ]
 
 
-def crash(path: Path, folder: Path) -> Path:
-    """What a kill leaves: the files as they are, with no open connection."""
-    folder.mkdir(exist_ok=True)
-    for suffix in ("", "-wal"):
-        source = path.with_name(path.name + suffix)
-        target = folder / (path.name + suffix)
-        target.unlink(missing_ok=True)
-        if source.exists():
-            shutil.copy(source, target)
-    return folder / path.name
-
-
-def visits_in(buffer: bytes, folder: Path) -> list[tuple[Any, ...]]:
-    """All judgements in a buffer's bytes, in the order of the draws."""
-    path = folder / "pool.sqlite"
-    path.write_bytes(buffer)
-    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as db:
-        rows = db.execute(
-            "SELECT d.epoch, d.position, d.task_id, d.status, v.rbar, v.variance, v.version "
-            "FROM draws d LEFT JOIN visits v USING(epoch, task_id) ORDER BY 1, 2"
-        ).fetchall()
-    db.close()
-    return rows
+def start(buffer: ReplayBuffer, epoch: int, **how: Any) -> EpochReport:
+    """Begin an epoch of a buffer as the curriculum does."""
+    buffer.retire_stale(epoch)
+    return buffer.start_epoch(epoch, **how)

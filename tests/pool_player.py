@@ -5,13 +5,13 @@ python tests/pool_player.py RUN
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
 
 from pool_cases import FakeQueue, config, group, originals, rewards
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.saving import load, save
 from rods.store import RunDirectory
 
 SETTINGS = config(
@@ -27,21 +27,15 @@ def play(path: Path, pause: float = 0.0) -> None:
         path.mkdir(parents=True, exist_ok=True)
         run = RunDirectory.create(path, SETTINGS, command=[])
     checkpoint = run.latest_checkpoint()
-    live = path / "buffer.sqlite"
-    if checkpoint is None:
-        for stale in path.glob("buffer.sqlite*"):
-            stale.unlink()
-    saved = checkpoint.path / "buffer.sqlite" if checkpoint else None
-    curriculum = OnlineCurriculum(SETTINGS, originals(12), live, FakeQueue(), saved)
+    curriculum = OnlineCurriculum(SETTINGS, originals(12), FakeQueue())
     if checkpoint:
-        state = json.loads((checkpoint.path / "curriculum.json").read_text())
-        curriculum.require(state)
+        load(curriculum, checkpoint.path)
     step = checkpoint.step if checkpoint else 0
     while not curriculum.done:
         if curriculum.epoch_done:
             report = curriculum.start_epoch()
             run.log({"kind": "epoch", "step": step, "injected": report.injected})
-        tasks = [lease.task for lease in curriculum.leases(4)]
+        tasks = [lease.task for lease in curriculum.lease(4)]
         time.sleep(pause)
         for task in tasks:
             curriculum.observe(*group(task, rewards(task, curriculum.epoch)))
@@ -49,9 +43,7 @@ def play(path: Path, pause: float = 0.0) -> None:
         run.write_trajectories(step, group(tasks[0], [1.0])[0].trajectories)
         run.log({"kind": "step", "step": step, "tasks": [t.id for t in tasks]})
         with run.checkpoint(step) as folder:
-            curriculum.buffer.snapshot(folder / "buffer.sqlite")
-            (folder / "curriculum.json").write_text(json.dumps(curriculum.mark()))
-    curriculum.close()
+            save(curriculum, folder)
     run.finish()
 
 

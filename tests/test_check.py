@@ -2,12 +2,19 @@
 
 import dataclasses
 import itertools
+import json
+import re
+
+import pytest
 
 from rods.env import TurnVerdict
+from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.evaluation.check import TaskFault, check_tasks
-from rods.task import Task, Turn
+from rods.envs.tool_classes import ToolClasses
+from rods.errors import TaskError
+from rods.evaluation.check import TaskFault, check_tasks, replaying
+from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
 
 ENVIRONMENT = BfclEnvironment()
@@ -115,3 +122,122 @@ def test_a_world_that_changes_between_replays_is_unstable():
     report = check_tasks([task], _Flaky())
     assert [row.finding for row in report.rows] == [TaskFault.UNSTABLE]
     assert not report.ok
+
+
+class Desk:
+    """One of the user's own classes."""
+
+    def __init__(self) -> None:
+        self.booked = 0
+
+    def book(self, hours: int) -> int:
+        """Book it."""
+        self.booked += hours
+        return self.booked
+
+    def hand_out(self) -> str:
+        """Hand out a key."""
+        return "key"
+
+
+DESK = ToolClasses("desk", [Desk])
+BOOK = ToolCall("book", {"hours": 2})
+
+
+def desk_task(*turns: Turn, category: str = "base") -> Task:
+    return Task("desk", category, turns, {"classes": ["Desk"]}, Provenance("d", "d"))
+
+
+def desk_findings(task: Task) -> list[tuple[str, int, str]]:
+    rows = check_tasks([task], DESK).rows
+    kept, faults = replaying([task], DESK)
+    unsound = any(row.finding is TaskFault.UNREACHABLE for row in rows)
+    assert (len(kept), len(faults)) == ((0, 1) if unsound else (1, 0)), "training leaves it out"
+    return [(row.finding.value, row.turn, row.detail) for row in rows]
+
+
+def test_an_unknown_tool_in_a_ground_truth_is_a_finding():
+    rows = desk_findings(desk_task(Turn("book 2", (ToolCall("bok", {"hours": 2}), BOOK))))
+    assert [row[:2] for row in rows] == [("unreachable", 0)] * len(rows)
+    assert (
+        "there is no function 'bok' among those you can call now. Did you mean book?" in rows[0][2]
+    )
+    tools = {"tools": [{"name": "book", "description": "", "parameters": {}}]}
+    single = Task("function_call", "single", (Turn("x", (ToolCall("bok"),)),), tools)
+    (row, *_) = check_tasks([single], make_environment("function_call")).rows
+    assert "there is no function 'bok'" in row.detail
+
+
+def test_a_withheld_tool_that_there_is_not_is_a_finding():
+    turns = (Turn("a key", (), ("hand_outt",)), Turn("", (ToolCall("hand_out"),)))
+    rows = desk_findings(desk_task(*turns, category="miss_func"))
+    assert rows == [
+        (
+            "unreachable",
+            0,
+            "withheld: there is no tool 'hand_outt' in its world. Did you mean 'hand_out'?",
+        )
+    ]
+    sum_two = math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}), withheld=("sbtract",))
+    assert "there is no tool 'sbtract'" in findings(sum_two)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("category", "turns", "said"),
+    [
+        ("bsae", [BOOK], "category 'bsae' is none of base, .*Did you mean 'base'"),
+        ("lending", [BOOK], "category 'lending' is none of base, miss_func, miss_param"),
+        ("base", [BOOK, None], "its last turn has no calls"),
+        ("long_context", [None], "its last turn has no calls"),
+        ("miss_func", [None, BOOK], "no turn withholds a tool"),
+        ("miss_param", [BOOK], "no turn without calls"),
+    ],
+)
+def test_a_category_that_does_not_fit_is_a_hint(category, turns, said):
+    made = [Turn(f"book 2 {i}", (call,) if call else ()) for i, call in enumerate(turns)]
+    rows = desk_findings(desk_task(*made, category=category))
+    assert [row[0] for row in rows] == ["unusual"]
+    assert re.search(said, rows[0][2])
+    assert check_tasks([desk_task(*made, category=category)], DESK).ok
+
+
+GOOD = desk_task(Turn("book 2", (BOOK,))).to_json()
+
+
+def changed(where, value):
+    """A row with something else in one place."""
+    row = json.loads(json.dumps(GOOD))
+    *path, last = where
+    place = row
+    for part in path:
+        place = place[part]
+    place[last] = value
+    return row
+
+
+@pytest.mark.parametrize("where", [["provenance"], ["provenance", "seed"], ["dialogue"]], ids=str)
+def test_null_is_nothing(where):
+    assert Task.from_json(changed(where, None)) == Task.from_json(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        (["provenance"], 3, "provenance must be an object, got 3"),
+        (["provenance", "origin"], 3, "origin must be a text, got 3"),
+        (["provenance", "ancestors"], "abc", 'ancestors must be a list, got "abc"'),
+        (["turns"], None, "turns must be a list, got null"),
+        (["turns", 0], "book", 'a turn must be an object, got "book"'),
+        (["turns", 0, "user"], None, "user must be a text, got null"),
+        (["turns", 0, "ground_truth"], None, "ground_truth must be a list, got null"),
+        (["turns", 0, "ground_truth", 0, "arguments"], None, "arguments must be an object"),
+        (["turns", 0, "ground_truth", 0, "name"], None, "name must be a text, got null"),
+        (["turns", 0, "withheld"], "hand_out", 'withheld must be a list, got "hand_out"'),
+        (["turns", 0, "withheld"], [3], "withheld must be a text, got 3"),
+        (["category"], None, "category must be a text, got null"),
+        (["world"], [], "world must be an object, got []"),
+    ],
+)
+def test_a_field_of_another_type_is_named(where, value, said):
+    with pytest.raises(TaskError, match=re.escape(f"x.jsonl:3: not a task row: {said}")):
+        Task.from_json(changed(where, value), "x.jsonl:3")

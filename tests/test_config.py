@@ -9,8 +9,6 @@ import pytest
 
 from rods.config import (
     RECIPES,
-    REMOVED,
-    RENAMED,
     RolloutSettings,
     RunConfig,
     keys,
@@ -181,21 +179,6 @@ def test_the_shared_surface_stays_small() -> None:
     assert not {"env.bfcl.wheel", "synthesis.llm.url", "train.gae.lam", "evaluation.suite.user"} & {
         *shared
     }
-
-
-@pytest.mark.parametrize("former", sorted(RENAMED))
-def test_a_former_name_says_the_new_one(former: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        load_config("rods", "quick", [f"{former}=1"])
-    assert f"{former!r} is now called {RENAMED[former]}" in str(error.value)
-    assert RENAMED[former].split()[0] in keys()
-
-
-@pytest.mark.parametrize("former", sorted(REMOVED))
-def test_a_setting_that_is_gone_says_what_happens_instead(former: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        load_config("rods", "quick", [f"{former}=false"])
-    assert f"{former!r} is gone: {REMOVED[former]}" in str(error.value)
 
 
 @pytest.mark.parametrize(("name", "trajectories"), [("otc_ppo", 512), ("retool", 1024)])

@@ -13,8 +13,8 @@ from pool_cases import (
     variant,
 )
 from rods.config import StageSettings
-from rods.curriculum.journal import METERS
-from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.online import METRICS, OnlineCurriculum
+from rods.curriculum.saving import load, save
 from rods.curriculum.stages import stage_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError
 from rods.reward import Score
@@ -23,27 +23,19 @@ GROW = [{"name": "grow", "epochs": 4, "expand": True}]
 
 
 @pytest.fixture
-def curriculum_of(tmp_path):
-    opened = []
-
-    def build(queue=None, name="pool.sqlite", tasks=None, snapshot=None, **sections):
+def curriculum_of():
+    def build(queue=None, tasks=None, **sections):
         sections.setdefault("stages", GROW)
         tasks = originals(16) if tasks is None else tasks
-        made = OnlineCurriculum(
-            config(**sections), tasks, tmp_path / name, queue or FakeQueue(), snapshot
-        )
-        opened.append(made)
-        return made
+        return OnlineCurriculum(config(**sections), tasks, queue or FakeQueue())
 
-    yield build
-    for made in opened:
-        made.close()
+    return build
 
 
 def play(curriculum, values=None, epochs=1):
     for _ in range(epochs):
         curriculum.start_epoch()
-        while tasks := [lease.task for lease in curriculum.leases(4)]:
+        while tasks := [lease.task for lease in curriculum.lease(4)]:
             for task in tasks:
                 chosen = values(task) if values else rewards(task, curriculum.epoch)
                 curriculum.observe(*group(task, chosen))
@@ -68,7 +60,7 @@ def test_stages_in_order_with_their_tasks(curriculum_of):
         categories = {curriculum.buffer.pool.task(i).category for i in drawn}
         seen.append((curriculum.stage.name, len(drawn), len(categories)))
     assert seen == [("format", 4, 4), ("base", 4, 1), ("base", 4, 1), ("all", 16, 4)]
-    with pytest.raises(TrainError, match="all stages are played"):
+    with pytest.raises(TrainError, match="all stages are over"):
         curriculum.start_epoch()
 
 
@@ -111,11 +103,11 @@ def test_stage_tasks_are_stratified_and_seeded():
 def test_a_stage_on_another_scale_is_judged_by_turns(curriculum_of):
     curriculum = curriculum_of(stages=[{"name": "format", "reward": "format", "epochs": 1}])
     curriculum.start_epoch()
-    one, two = (lease.task for lease in curriculum.leases(2))
+    one, two = (lease.task for lease in curriculum.lease(2))
     assert curriculum.observe(*group(one, [1.5, 2.0, 0.0, 0.0])).rbar == 0.5
-    grow = curriculum_of(name="grow.sqlite")
+    grow = curriculum_of()
     grow.start_epoch()
-    [(task, _)] = grow.leases(1)
+    [(task, _)] = grow.lease(1)
     with pytest.raises(RewardError, match="expand"):
         grow.observe(*group(task, [1.5, 2.0, 0.0, 0.0]))
     assert grow.buffer.completed == 0  # nothing was half done
@@ -126,8 +118,8 @@ def test_only_what_is_out_is_observed(curriculum_of):
     curriculum = curriculum_of()
     assert curriculum.epoch_done and not curriculum.done
     curriculum.start_epoch()
-    assert len(curriculum.leases(99)) == 16
-    assert curriculum.leases(1) == [] and not curriculum.epoch_done
+    assert len(curriculum.lease(99)) == 16
+    assert curriculum.lease(1) == [] and not curriculum.epoch_done
     task = originals(1)[0]
     curriculum.observe(*group(task, half(task)))
     with pytest.raises(TaskError, match="is not leased"):
@@ -140,14 +132,14 @@ def test_only_what_is_out_is_observed(curriculum_of):
 def test_an_epoch_may_start_while_groups_of_the_one_before_are_played(curriculum_of):
     curriculum = curriculum_of()
     curriculum.start_epoch()
-    first = curriculum.leases(12)
+    first = curriculum.lease(12)
     assert not curriculum.drawn_out
     with pytest.raises(TrainError, match="epoch 0 has 4 draws left"):
         curriculum.start_epoch()
-    first += curriculum.leases(99)
+    first += curriculum.lease(99)
     assert curriculum.drawn_out and not curriculum.epoch_done
     curriculum.start_epoch()
-    second = curriculum.leases(4)
+    second = curriculum.lease(4)
     assert {lease.epoch for lease in first} == {0} and {lease.epoch for lease in second} == {1}
     late = {lease.task.id for lease in first}
     for task, epoch in [*first, *second]:
@@ -159,8 +151,8 @@ def test_an_epoch_may_start_while_groups_of_the_one_before_are_played(curriculum
             + (curriculum.buffer.draws.done(epoch) - 1) // 4
         )
     assert curriculum.buffer.draws.done(0) == 16 == len(late)
-    assert curriculum.buffer.journal.meters(0)["judged"] == 16
-    assert curriculum.buffer.journal.meters(1)["judged"] == 4
+    assert curriculum.counts(0)["judged"] == 16
+    assert curriculum.counts(1)["judged"] == 4
     assert curriculum.buffer.first_step(1) == 4
 
 
@@ -184,11 +176,10 @@ def test_a_draw_starts_one_epoch_at_most(curriculum_of):
     assert [epoch for _, epoch in curriculum.draw(9)] == [1] * 4, "while the first is played"
 
 
-def test_expansion_needs_a_queue(tmp_path):
+def test_expansion_needs_a_queue():
     with pytest.raises(ConfigError, match="no synthesis queue"):
-        OnlineCurriculum(config(), originals(8), tmp_path / "a.sqlite", None)
-    static = OnlineCurriculum(config(curriculum="static"), originals(8), tmp_path / "b.sqlite")
-    static.close()
+        OnlineCurriculum(config(), originals(8))
+    OnlineCurriculum(config(curriculum="static"), originals(8))
 
 
 def test_one_cycle_an_epoch_one_step_before_its_end(curriculum_of):
@@ -197,7 +188,7 @@ def test_one_cycle_an_epoch_one_step_before_its_end(curriculum_of):
     curriculum.start_epoch()
     emitted = []
     for _ in range(4):
-        for task, _ in curriculum.leases(4):
+        for task, _ in curriculum.lease(4):
             curriculum.observe(*group(task, half(task)))
         emitted.append(len(queue.requests))
     assert emitted == [0, 0, 4, 4]
@@ -210,7 +201,7 @@ def test_several_cycles_are_spread_over_the_epoch(curriculum_of):
     curriculum = curriculum_of(queue, tasks=originals(36), synthesis=more)
     curriculum.start_epoch()
     emitted = []
-    while tasks := [lease.task for lease in curriculum.leases(4)]:
+    while tasks := [lease.task for lease in curriculum.lease(4)]:
         for task in tasks:
             curriculum.observe(*group(task, half(task)))
         emitted.append(len(queue.requests))
@@ -238,23 +229,22 @@ def test_back_pressure_limits_the_orders(curriculum_of):
     for _ in range(4):
         play(curriculum, half)
         buffer = curriculum.buffer
-        ordered = sum(r.n for r in buffer.journal.open_requests())
+        ordered = sum(r.n for r in curriculum.requests.open.values())
         assert buffer.pool.count("pending") + ordered <= 1.5 * buffer.injectable(16)
     assert curriculum.metrics()["backlog_filtered"] > 0
     assert queue.requests
 
 
-def test_invariant_9_requests_are_deterministic_and_resubmitted_after_a_crash(
-    curriculum_of, tmp_path
-):
+def test_invariant_9_requests_are_deterministic_and_resubmitted_after_a_crash(curriculum_of):
     first, second = FakeQueue(), FakeQueue()
-    play(curriculum_of(first), half)
-    play(curriculum_of(second, name="other.sqlite"), half)
+    run = curriculum_of(first)
+    play(run, half)
+    play(curriculum_of(second), half)
     assert first.requests == second.requests
     stretches = {(seed.id, start) for seed, _, start, _ in first.requests.values()}
     assert len(stretches) == len(first.requests)
-    empty = FakeQueue()  # the orders were written, then the process died before it sent them
-    curriculum_of(empty)
+    empty = FakeQueue()  # the requests were saved, and the worker's queue was lost
+    curriculum_of(empty).load_state_dict(run.state_dict())
     assert empty.requests == first.requests
 
 
@@ -273,7 +263,7 @@ def test_late_requests_are_taken_in_later_and_once(curriculum_of):
     queue.slow = set()
     play(curriculum, half)
     assert late <= set(curriculum.buffer.drawn(2))
-    assert slow not in {r.id for r in curriculum.buffer.journal.open_requests()}
+    assert slow not in curriculum.requests.open
 
 
 def test_variants_on_the_boundary_become_seeds(curriculum_of):
@@ -304,97 +294,96 @@ def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
 def test_metrics_and_log_rows(curriculum_of):
     curriculum = curriculum_of()
     curriculum.start_epoch()
-    tasks = [lease.task for lease in curriculum.leases(4)]
+    tasks = [lease.task for lease in curriculum.lease(4)]
     values = [[1.0] * 4, [0.0] * 4, half(None), [0.5] * 4]
     judged = [curriculum.observe(*group(t, v)) for t, v in zip(tasks, values, strict=True)]
     metrics = curriculum.metrics()
     expected = {"judged": 4, "hard": 1, "boundary": 2, "mastered": 1, "zero_variance": 3}
     assert {k: metrics[k] for k in expected} == expected
     assert metrics["no_variance"] == 1 and metrics["boundary_rate"] == 0.5
-    assert set(METERS) <= set(metrics)
+    assert set(METRICS) <= set(metrics)
     row = curriculum.log_row(judged[2])
     assert (row["origin"], row["region"], row["first_visit"]) == ("original", "boundary", True)
     assert (row["rbar"], row["phi"], row["variance"]) == (0.5, 1.0, 0.25)
     assert curriculum.step == 1
 
 
-def test_a_state_of_another_moment_is_refused(curriculum_of, tmp_path):
-    curriculum = curriculum_of()
-    play(curriculum)
-    state = curriculum.mark()
-    curriculum.buffer.snapshot(tmp_path / "saved.sqlite")
-    play(curriculum)
-    with pytest.raises(StoreError, match="epoch: 1 != 0"):
-        curriculum.require(state)
-    curriculum.close()
-    curriculum = curriculum_of(snapshot=tmp_path / "saved.sqlite")
-    curriculum.require(state)
-    assert curriculum.epoch == 0 and curriculum.epoch_done
+def test_a_resume_needs_the_saved_files_alone(curriculum_of, tmp_path):
+    curriculum = curriculum_of(replay={"inject": 1.0})
+    play(curriculum, half, epochs=2)
+    save(curriculum, tmp_path)
+    saved = curriculum.state_dict()
+    play(curriculum, half)
+    again = curriculum_of(replay={"inject": 1.0})
+    load(again, tmp_path)
+    assert again.state_dict() == saved != curriculum.state_dict()
+    assert again.epoch == 1 and again.epoch_done and again.buffer.pool.count("active") > 0
 
 
-def test_a_resume_needs_the_snapshot_alone(curriculum_of, tmp_path):
-    curriculum = curriculum_of()
-    play(curriculum)
-    curriculum.buffer.snapshot(tmp_path / "saved.sqlite")
-    state = curriculum.mark()
-    (tmp_path / "damaged.sqlite").write_bytes(b"x" * 9000)
-    again = curriculum_of(name="damaged.sqlite", snapshot=tmp_path / "saved.sqlite")
-    again.require(state)
-    assert again.buffer.drawn(0) == curriculum.buffer.drawn(0)
+@pytest.mark.parametrize("name", ["curriculum.json", "variants.jsonl"])
+def test_a_damaged_checkpoint_is_refused_with_its_file(curriculum_of, tmp_path, name):
+    curriculum = curriculum_of(replay={"inject": 1.0})
+    play(curriculum, half, epochs=2)
+    save(curriculum, tmp_path)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:-20])
+    before = curriculum.state_dict()
+    with pytest.raises(StoreError, match=rf"{name}: this checkpoint cannot be read"):
+        load(curriculum, tmp_path)
+    assert curriculum.state_dict() == before
+    path.unlink()
+    with pytest.raises(StoreError, match=rf"{name}: this checkpoint cannot be read"):
+        load(curriculum, tmp_path)
 
 
-def test_groups_observed_together_leave_what_they_leave_one_by_one(curriculum_of):
+def test_groups_judged_together_leave_what_they_leave_one_by_one(curriculum_of):
     queues = FakeQueue(), FakeQueue()
     kinds = {"replay": {"inject": 1.0, "retest": 0.5, "cap": 6}}
-    one, together = (curriculum_of(q, name=str(i), **kinds) for i, q in enumerate(queues))
+    one, together = (curriculum_of(q, **kinds) for q in queues)
     rows = {one: [], together: []}
     while not one.done:
         for curriculum in (one, together):
-            played = []
+            groups, scores, epochs = [], [], []
             for task, epoch in curriculum.draw(5):
                 values = rewards(task, epoch)
                 unjudged = task.turns[0].user.endswith("3") and epoch == 1
                 given = group(task, values[:1], 3) if unjudged else group(task, values)
-                played.append((*given, epoch))
+                groups, scores = [*groups, given[0]], [*scores, given[1]]
+                epochs.append(epoch)
             if curriculum is one:
-                judged = [one.observe(*given) for given in played]
+                rows_of = zip(groups, scores, epochs, strict=True)
+                judged = [one.judge([g], [s], [e])[0] for g, s, e in rows_of]
             else:
-                judged = together.observe_all(played)
+                judged = together.judge(groups, scores, epochs)
+            curriculum.request_variants()
             rows[curriculum] += [j and curriculum.log_row(j) for j in judged]
         assert one.metrics() == together.metrics()
-        assert one.mark() == together.mark()
+        assert one.state_dict() == together.state_dict()
     assert together.done and rows[one] == rows[together]
     assert queues[0].requests == queues[1].requests
-    meters = [together.buffer.journal.meters(e) for e in range(4)]
-    assert any("unjudged" in m for m in meters) and any("zero_variance" in m for m in meters)
-    assert any(name.startswith("retired") for m in meters for name in m)
+    counts = [together.counts(e) for e in range(4)]
+    assert any("unjudged" in m for m in counts) and any("zero_variance" in m for m in counts)
+    assert any(name.startswith("retired") for m in counts for name in m)
 
 
-def test_an_error_takes_all_groups_observed_together_back(curriculum_of):
+def test_an_error_judges_no_group_of_the_batch(curriculum_of):
     queue = FakeQueue()
     curriculum = curriculum_of(queue)
     curriculum.start_epoch()
-    played = [(*group(task, half(task)), epoch) for task, epoch in curriculum.leases(16)]
-    before, pool = curriculum.metrics(), curriculum.buffer.pool.counts()
-    bad = (played[-1][0], [Score(9.0)] * 4, 0)
-    with pytest.raises(RewardError, match="needs rewards in"):
-        curriculum.observe_all([*played[:-1], bad])
-    assert queue.requests == {}, "an order of what did not happen"
-    assert curriculum.metrics() == before and curriculum.buffer.pool.counts() == pool
-    assert curriculum.buffer.completed == 0 and curriculum.buffer.visits.latest(0) == []
-    curriculum.observe_all(played)
+    leases = curriculum.lease(16)
+    groups, scores = zip(*(group(task, half(task)) for task, _ in leases), strict=True)
+    before = curriculum.state_dict()
+    for wrong, error in (
+        ([*scores[:-1], [Score(9.0)] * 4], RewardError),
+        ([*scores[:-1], scores[-1][:2]], RewardError),
+    ):
+        with pytest.raises(error):
+            curriculum.judge(groups, wrong, [0] * 16)
+        assert curriculum.request_variants() == 0 and queue.requests == {}
+        assert curriculum.state_dict() == before
+    with pytest.raises(TaskError, match="is not leased in epoch 0"):
+        curriculum.judge([*groups, groups[0]], [*scores, scores[0]], [0] * 17)
+    assert curriculum.state_dict() == before
+    curriculum.judge(groups, scores, [0] * 16)
+    assert curriculum.request_variants() == 4
     assert curriculum.buffer.completed == 16 and len(queue.requests) == 4
-
-
-def test_an_order_is_written_down_before_it_is_submitted(curriculum_of):
-    class Watched(FakeQueue):
-        def submit(self, request_id, *rest):
-            assert not curriculum.buffer._db._connection.in_transaction
-            assert request_id in {r.id for r in curriculum.buffer.journal.open_requests()}
-            super().submit(request_id, *rest)
-
-    queue = Watched()
-    curriculum = curriculum_of(queue)
-    curriculum.start_epoch()
-    curriculum.observe_all([(*group(t, half(t)), e) for t, e in curriculum.leases(16)])
-    assert len(queue.requests) == 4

@@ -24,32 +24,48 @@ STRUCTURED = sorted(n for n in DIALECTS if not isinstance(get_dialect(n), Inline
 PYTHONIC, HERMES = get_dialect("pythonic"), get_dialect("hermes")
 THINK, LLAMA = get_dialect("think"), get_dialect("llama")
 NAMES = st.from_regex(r"[a-z]_[a-z0-9_]{0,6}", fullmatch=True)
+READABLE = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 SCALARS = (
     st.none()
     | st.booleans()
     | st.integers(-(10**30), 10**30)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=20)
+    | st.text(READABLE, max_size=20)
     | st.sampled_from(
-        ["</tool_call>", "<tool_call>{", "[x(a=1)]", "'\"\\n", "```", "; {", "<think>"]
+        [
+            "\n",
+            "a\n</parameter>\nb",
+            "</tool_call>",
+            "<tool_call>{",
+            "[x(a=1)]",
+            "'\"\\n",
+            "```",
+            "; {",
+            "<think>",
+        ]
     )
 )
 VALUES = st.recursive(
     SCALARS,
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(READABLE, max_size=5), inner, max_size=3)
     ),
     max_leaves=5,
 )
 CALLS = st.lists(
-    st.builds(ToolCall, NAMES, st.dictionaries(NAMES, VALUES, max_size=3)), min_size=1, max_size=3
+    st.builds(ToolCall, NAMES, st.dictionaries(NAMES, VALUES, max_size=3)),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda call: call.name,
 )
 
 
 def offer(calls: list[ToolCall]) -> dict[str, ToolSpec]:
     names: dict[str, dict[str, object]] = {}
     for call in calls:
-        names.setdefault(call.name, {}).update({key: {"type": "any"} for key in call.arguments})
+        types = {k: "string" if isinstance(v, str) else "any" for k, v in call.arguments.items()}
+        names.setdefault(call.name, {}).update({key: {"type": types[key]} for key in types})
     return {n: ToolSpec(n, "", {"type": "object", "properties": p}) for n, p in names.items()}  # type: ignore[dict-item]
 
 
@@ -98,7 +114,12 @@ def test_names_are_checked_and_types_are_not(
     dialect = get_dialect(name)
     parsed = dialect.parse(dialect.write([ToolCall("ls"), call]), OFFERED, truncated=False)
     assert parsed.verdict is verdict
-    assert parsed.calls[1] == call
+    told = (
+        ToolCall("cp", {"source": "5"})
+        if (name, call.arguments) == ("xml", {"source": 5})
+        else call
+    )
+    assert parsed.calls[1] == told, "only XML has no types of its own"
     assert all(word in parsed.feedback for word in words)
 
 
@@ -153,7 +174,7 @@ LS = '{"name": "ls", "arguments": {}}'
         ("<tool_call></tool_call>", "malformed", 0),
         ("<tool_call>[]</tool_call>", "malformed", 0),
         ('<tool_call>{"name": "ls"}</tool_call>', "malformed", 0),
-        ('<tool_call>{"name": "ls", "arguments": "{}"}</tool_call>', "malformed", 0),
+        ('<tool_call>{"name": "ls", "arguments": "{}"}</tool_call>', "calls", 1),
         ('<tool_call>{"name": "cp", "arguments": {"source": NaN}}</tool_call>', "malformed", 0),
         ("<tool_call>" + "[" * 100_000 + "</tool_call>", "malformed", 0),
         ("I would call ls.", "answer", 0),
@@ -189,6 +210,85 @@ def test_llama(text: str, verdict: str, count: int) -> None:
     parsed = LLAMA.parse(text, OFFERED, truncated=False)
     assert (parsed.verdict, len(parsed.calls)) == (verdict, count)
     assert parsed.verdict.is_error == bool(parsed.feedback)
+
+
+XML = get_dialect("xml")
+PARAMETER = "<parameter={}>\n{}\n</parameter>\n"
+
+
+def xml(name: str, *texts: tuple[str, str]) -> str:
+    body = "".join(PARAMETER.format(key, text) for key, text in texts)
+    return f"<tool_call>\n<function={name}>\n{body}</function>\n</tool_call>"
+
+
+CP_XML = xml("cp", ("source", "a"))
+UNCLOSED = xml("cp", ("source", "a"), ("destination", "b")).replace("</parameter>\n", "", 1)
+PRINTS = "pattern = '<parameter=x>\\n</parameter>'\nprint(pattern)"
+NESTED = "a\n<parameter=x>\n1\n</parameter>\nb"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "count"),
+    [
+        (CP_XML, "calls", 1),
+        (f"<think>\nI copy.\n</think>\n\nNow:\n{CP_XML}", "calls", 1),
+        (f"{CP_XML}\n{xml('ls')}", "calls", 2),
+        (CP_XML.replace("\n", ""), "calls", 1),
+        ("<tool_call><function=ls></function></tool_call>", "calls", 1),
+        (xml("cp", ("source", "a"), ("source", "b")), "malformed", 0),
+        (CP_XML.replace("</parameter>\n", ""), "malformed", 0),
+        (UNCLOSED, "malformed", 0),
+        (CP_XML.replace("</function>\n", ""), "malformed", 0),
+        (CP_XML.replace("</tool_call>", ""), "malformed", 0),
+        (CP_XML.replace("<tool_call>", ""), "malformed", 0),
+        (CP_XML.replace("<tool_call>", "").replace("</tool_call>", ""), "malformed", 0),
+        (CP_XML.replace("</function>\n", "") + xml("ls"), "malformed", 0),
+        (CP_XML.replace("<function=cp>", ""), "malformed", 0),
+        (f"<tool_call>{LS}</tool_call>", "malformed", 0),
+        (xml("rm"), "unknown_tool", 1),
+        (xml("cp", ("source", "a"), ("to", "b")), "bad_args", 1),
+        (f"You could write `{CP_XML}` there.", "answer", 0),
+        ("Done. I used <function=cp> twice.", "answer", 0),
+    ],
+)
+def test_xml(text: str, verdict: str, count: int) -> None:
+    parsed = XML.parse(text, OFFERED, truncated=False)
+    assert (parsed.verdict, len(parsed.calls)) == (verdict, count), parsed.feedback
+    assert parsed.verdict.is_error == bool(parsed.feedback)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "string"}, "5", "5"),
+        ({"type": "string"}, "null", "null"),
+        ({"type": "string"}, "a\n  <b>\n\nc", "a\n  <b>\n\nc"),
+        ({"type": "string"}, "", ""),
+        ({"type": "string"}, PRINTS, PRINTS),
+        ({"type": "string"}, NESTED, NESTED),
+        ({"type": ["string", "null"]}, "null", None),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "None", None),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "5", "5"),
+        ({"enum": ["1", "2"]}, "1", "1"),
+        ({"enum": [1, 2]}, "1", 1),
+        ({"type": "integer"}, " 5 ", 5),
+        ({"type": "integer"}, "five", "five"),
+        ({"type": "number"}, "0.5", 0.5),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "boolean"}, "False", False),
+        ({"type": "array"}, '["a",\n 1]', ["a", 1]),
+        ({"type": "object"}, '{"a": {"b": null}}', {"a": {"b": None}}),
+        ({"type": "object"}, "{'a': 1}", "{'a': 1}"),
+        ({}, "5", 5),
+        ({}, '"5"', "5"),
+        ({}, "five", "five"),
+        (True, "5", 5),
+    ],
+)
+def test_xml_values_have_the_types_of_the_schema(schema: object, text: str, value: object) -> None:
+    tool = ToolSpec("f", "", {"type": "object", "properties": {"x": schema}})  # type: ignore[dict-item]
+    parsed = XML.parse(xml("f", ("x", text)), {"f": tool}, truncated=False)
+    assert repr(parsed.calls) == repr((ToolCall("f", {"x": value}),))  # type: ignore[dict-item]
 
 
 T = "<think>x</think>"
@@ -227,7 +327,11 @@ def test_think_accepts_an_object_and_a_list() -> None:
 
 def test_what_a_dialect_cannot_say_is_refused() -> None:
     inner = ToolCall("cp", {"source": ToolCall("ls")})
-    for dialect in (HERMES, THINK, LLAMA):
+    odd = "a\n</parameter>\n<parameter=b>\nc"
+    for call in (ToolCall("f", {"x": odd}), ToolCall("f", {"x>": 1}), ToolCall("f\n")):
+        with pytest.raises(TaskError, match="holds tags"):
+            XML.write([call])
+    for dialect in (HERMES, THINK, LLAMA, XML):
         with pytest.raises(TaskError, match="nested"):
             dialect.write([inner])
         with pytest.raises(TaskError, match="cannot write"):
@@ -236,6 +340,7 @@ def test_what_a_dialect_cannot_say_is_refused() -> None:
         with pytest.raises(TaskError, match="cannot write"):
             PYTHONIC.write([call])
     answers = {PYTHONIC: "[a]", HERMES: "<tool_call>", THINK: "</answer>", LLAMA: "{}"}
+    answers[XML] = "<tool_call>"
     for dialect, text in answers.items():
         with pytest.raises(TaskError, match="answer"):
             dialect.answer(text)

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rods"
 PLACES = ("src", "tests", "docs", "benchmarks", "examples")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
-EXAMPLES = {"a.py"}
+EXAMPLES = {"a.py", "desk.py", "./desk.py"}
 """Names of files that only stand for any."""
 GUIDES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),

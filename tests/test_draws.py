@@ -1,48 +1,63 @@
-"""Draws are counted once and kept up; what is taken back is counted anew."""
+"""Draws: counts follow every move, and leases keep their epoch and place."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import random
 
 import pytest
 
 from rods.curriculum.draws import Draws
-from rods.curriculum.journal import SCHEMA
 from rods.errors import TaskError
-from rods.infra.database import Database
 
 
-def counted(draws: Draws, db: Database, epoch: int) -> tuple[int, int, int]:
-    """Due, open and done, which must be what the table says."""
-    rows = {
-        str(status): int(n or 0)
-        for status, n in db.rows(
-            "SELECT status, COUNT(*) FROM draws WHERE epoch = ? GROUP BY status", (epoch,)
-        )
-    }
-    found = (draws.due, draws.open(epoch), draws.done(epoch))
-    due, leased, done = (rows.get(status, 0) for status in ("due", "leased", "done"))
-    assert found == (due, due + leased, done)
-    return found
+def counted(draws: Draws, epoch: int) -> tuple[int, int, int]:
+    """Due draws of all epochs; open and done ones of this epoch."""
+    return draws.due, draws.open(epoch), draws.done(epoch)
 
 
-def test_counts_follow_every_move_and_what_is_taken_back(tmp_path: Path) -> None:
-    db = Database(tmp_path / "draws.sqlite", SCHEMA, 1, "buffer")
-    draws = Draws(db)
+def test_counts_follow_every_move() -> None:
+    draws = Draws()
     draws.lay_out(0, ["a", "b", "c", "d"])
-    assert counted(draws, db, 0) == (4, 4, 0)
-    assert [task_id for task_id, _ in draws.lease(3)] == ["a", "b", "c"]
-    assert counted(draws, db, 0) == (1, 4, 0)
-    draws.close(["a"], 0)
-    assert counted(draws, db, 0) == (1, 3, 1)
-    with pytest.raises(TaskError, match="d is not leased in epoch 0"), db.atomic():
-        draws.close(["b", "d"], 0)
-    assert counted(draws, db, 0) == (1, 3, 1), "b is taken back with d"
-    with pytest.raises(ZeroDivisionError), db.atomic():
-        draws.lay_out(1, ["e"])
-        draws.lease(2)
-        raise ZeroDivisionError
-    assert counted(draws, db, 0) == (1, 3, 1) and draws.open(1) == 0
-    draws.adopt()
-    assert counted(draws, db, 0) == (3, 3, 1)
-    db.close()
+    assert counted(draws, 0) == (4, 4, 0)
+    assert draws.lease(3) == [("a", 0), ("b", 0), ("c", 0)]
+    assert counted(draws, 0) == (1, 4, 0)
+    draws.close("a", 0)
+    assert counted(draws, 0) == (1, 3, 1)
+    draws.release("b", 0)
+    assert counted(draws, 0) == (2, 3, 1) and draws.out() == [("c", 0)]
+    draws.lay_out(1, ["c", "e"])
+    assert draws.lease(9) == [("b", 0), ("d", 0)], "the oldest epoch first, in its order"
+    assert draws.lease(9) == [("c", 1), ("e", 1)] and draws.lease(9) == []
+    assert draws.leased_in("c") == 0
+    draws.close("c", 0)
+    assert draws.leased_in("c") == 1 and draws.leased_in("a") is None
+    assert counted(draws, 1) == (0, 2, 0)
+
+
+@pytest.mark.parametrize(("task_id", "epoch"), [("b", 0), ("d", 0), ("a", 1), ("x", 0)])
+def test_only_a_lease_that_is_out_moves(task_id: str, epoch: int) -> None:
+    draws = Draws()
+    draws.lay_out(0, ["a", "b", "c", "d"])
+    draws.lease(3)
+    draws.close("b", 0)
+    for move in (draws.close, draws.release):
+        with pytest.raises(TaskError, match=f"{task_id} is not leased in epoch {epoch}"):
+            move(task_id, epoch)
+    with pytest.raises(TaskError, match="a is not leased"):
+        draws.require_out([("a", 0), ("c", 0), ("a", 0)])
+    assert counted(draws, 0) == (1, 3, 1)
+
+
+def test_a_saved_state_has_its_leases_due_again() -> None:
+    rng, draws = random.Random(0), Draws()
+    for epoch in range(3):
+        draws.lay_out(epoch, [f"{epoch}-{i}" for i in range(20)])
+    out = [lease for _ in range(8) for lease in draws.lease(5)]
+    for task_id, epoch in rng.sample(out, 17):
+        draws.close(task_id, epoch)
+    again = Draws()
+    again.load_state_dict(draws.state_dict())  # type: ignore[arg-type]
+    for task_id, epoch in draws.out():
+        draws.release(task_id, epoch)
+    assert [counted(again, e) for e in range(3)] == [counted(draws, e) for e in range(3)]
+    assert [again.lease(7) for _ in range(9)] == [draws.lease(7) for _ in range(9)]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pool_cases import group, originals, variant
+from pool_cases import group, originals, start, variant
 from rods.config import ReplaySettings, RunConfig
-from rods.curriculum.journal import Request
 from rods.curriculum.replay import ReplayBuffer
+from rods.curriculum.requests import Request
+from rods.curriculum.saving import STATE
+from rods.curriculum.saving import VARIANTS as LINES
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.pipeline import Outcome
 from rods.synthesis.worker.queue import SynthesisQueue
@@ -32,7 +35,31 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         sys.modules.pop(name, None)
 
 
-def played(path: Path, change: str = "", updates: int = 2, again: int = 0, logged: int = 1) -> Path:
+def nothing(requests: dict[str, Any], variants: list[Any]) -> None:
+    pass
+
+
+def lose(requests: dict[str, Any], variants: list[Any]) -> None:
+    if len(variants) == len(VARIANTS):
+        del variants[1]
+
+
+def reopen(requests: dict[str, Any], variants: list[Any]) -> None:
+    """The pool holds what was never accepted."""
+    requests["closed"] = []
+
+
+def double(requests: dict[str, Any], variants: list[Any]) -> None:
+    variants.append({**variants[0], "made": 7})
+
+
+def played(
+    path: Path,
+    change: Callable[[dict[str, Any], list[Any]], None] = nothing,
+    updates: int = 2,
+    again: int = 0,
+    logged: int = 1,
+) -> Path:
     """A run of two groups an update, with three accepted variants; then the buffer is changed."""
     run = RunDirectory.create(new_run_dir(path, "run"), RunConfig(), command=["rods", "train"])
     with closing(SynthesisQueue(run.path / "synthesis.sqlite")) as queue:
@@ -43,24 +70,26 @@ def played(path: Path, change: str = "", updates: int = 2, again: int = 0, logge
             assert order is not None
             made = variant(TASKS[0], number)
             queue.record(order, Outcome(made, 0.1, ()), 0.1)
-    with closing(ReplayBuffer(run.path / "buffer.sqlite", ReplaySettings(), 0)) as buffer:
-        buffer.pool.add_originals(TASKS)
-        request = Request("closed", TASKS[0].id, 0, 3, 1.0, 0, 9)
-        buffer.journal.order([request, request._replace(id="open", first=3)])
-        assert all(buffer.pool.offer(made, 0, "closed") for made in VARIANTS)
-        buffer.journal.close_request("closed")
-        buffer.start_epoch(0)
-        for step in range(1, updates + 1):
-            tasks = [task for task, _ in buffer.lease(2)]
-            buffer.complete([task.id for task in tasks])
-            groups = [group(task, [1.0, 0.0])[0] for task in tasks + tasks[:again]]
-            run.write_trajectories(step, [t for g in groups for t in g.trajectories])
-            for _ in range(logged):
-                run.log({"kind": "step", "step": step})
-            if step == updates:
-                buffer._db.run(change or "DELETE FROM tasks WHERE 0")  # pyright: ignore
-            with run.checkpoint(step) as folder:
-                buffer.snapshot(folder / "buffer.sqlite")
+    buffer = ReplayBuffer(ReplaySettings(), 0)
+    buffer.pool.add_originals(TASKS)
+    assert all(buffer.pool.offer(made, 0) for made in VARIANTS)
+    request = Request("closed", TASKS[0].id, 0, 3, 1.0, 0, 9)
+    requests = {"closed": [list(request)], "open": [list(request._replace(id="open", first=3))]}
+    start(buffer, 0)
+    for step in range(1, updates + 1):
+        tasks = [task for task, _ in buffer.lease(2)]
+        for task in tasks:
+            buffer.draws.close(task.id, 0)
+        groups = [group(task, [1.0, 0.0])[0] for task in tasks + tasks[:again]]
+        run.write_trajectories(step, [t for g in groups for t in g.trajectories])
+        for _ in range(logged):
+            run.log({"kind": "step", "step": step})
+        with run.checkpoint(step) as folder:
+            state: dict[str, Any] = {"buffer": buffer.state_dict(), "requests": requests}
+            variants = state["buffer"]["pool"].pop("variants")
+            change(requests, variants)
+            (folder / STATE).write_text(json.dumps(state))
+            (folder / LINES).write_text("".join(json.dumps(v) + "\n" for v in variants))
     run.log({"kind": "step", "step": updates})  # what no checkpoint knows does not count
     return run.path
 
@@ -72,19 +101,10 @@ def test_a_run_in_which_nothing_is_wrong(faults: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "lost", "doubled"),
-    [
-        (f"DELETE FROM tasks WHERE id = '{VARIANTS[1].id}'", 1, 0),
-        ("UPDATE requests SET open = 1", 3, 0),  # the pool holds what was never accepted
-        (
-            "INSERT INTO tasks(id, body, category, generated, status) SELECT 'another', "
-            f"body, category, 1, 'pending' FROM tasks WHERE id = '{VARIANTS[0].id}'",
-            0,
-            1,
-        ),
-    ],
+    [(lose, 1, 0), (reopen, 3, 0), (double, 0, 1)],
 )
 def test_variants_lost_and_doubled(
-    faults: Any, tmp_path: Path, change: str, lost: int, doubled: int
+    faults: Any, tmp_path: Path, change: Any, lost: int, doubled: int
 ) -> None:
     counts = faults.check(played(tmp_path, change))
     assert (counts.lost, counts.doubled, counts.twice, counts.untrained) == (lost, doubled, 0, 0)

@@ -17,7 +17,8 @@ import torch
 
 from rods.config import RolloutSettings, TrainSettings
 from rods.dialects import get_dialect, structured
-from rods.dialects.fences import ReTool, Torl, ZeroTir, printed
+from rods.dialects.fences import ReTool, Torl, ZeroTir
+from rods.dialects.programs import printed
 from rods.env import Environment, TurnVerdict
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
 from rods.policies.tokenizer import train_tokenizer
@@ -390,6 +391,10 @@ def test_a_setting_that_cannot_work_says_so() -> None:
         structured("zerotir")
 
 
+FENCES = 'x = """\n```python\ny\n```\n"""\nprint(x)'
+"""A program whose text holds a block of its own."""
+
+
 @pytest.mark.parametrize(
     ("name", "text", "code"),
     [
@@ -398,7 +403,7 @@ def test_a_setting_that_cannot_work_says_so() -> None:
         ("torl", "```python a```\n```output\n", "a"),
         ("torl", "no block ```output", ""),
         ("zerotir", "so ```python\na", None),
-        ("zerotir", "so ```python\n  a\n```", "  a"),
+        ("zerotir", "so ```python\n  a\n```", "a"),
         ("zerotir", "so ```python```", ""),
         ("retool", "<code>\n```python\nx = 1\nx\n```\n</code>", "x = 1\nprint(x)"),
         ("retool", "<code>2 + 2</code>", "print(2 + 2)"),
@@ -406,6 +411,36 @@ def test_a_setting_that_cannot_work_says_so() -> None:
         ("artist", "<python>\n2 + 2\n</python>", "2 + 2"),
         ("artist", "<python>\n```python\nx = 1\nx\n```\n</python>", "x = 1\nx"),
         ("artist", "print(1)</python>", ""),
+        # a fence in an item of a list
+        ("torl", "1. So:\n   ```python\n   a = 1\n   b\n   ```\n   ```output", "a = 1\nb"),
+        ("torl", "- ```python\n  a = 1\n  b\n  ```\n  ```output", "a = 1\nb"),
+        ("zerotir", "1. So:\n   ```python\n   a = 1\n   b\n   ```", "a = 1\nb"),
+        ("retool", "- <code>\n  ```python\n  a = 1\n  b\n  ```\n  </code>", "a = 1\nprint(b)"),
+        ("artist", "- <python>\n  ```python\n  a = 1\n  b\n  ```\n  </python>", "a = 1\nb"),
+        # an indented body without a fence
+        ("retool", "<code>\n    a = 1\n    b\n</code>", "a = 1\nprint(b)"),
+        ("artist", "<python>\n\n    if a:\n        b\n    c\n</python>", "if a:\n    b\nc"),
+        ("artist", "<python>    a = 1\n    b</python>", "a = 1\nb"),
+        # other fences
+        ("torl", "```py\na\n```\n```output", "a"),
+        ("torl", "```\na\n```\n```output", "a"),
+        ("torl", "```json\n{}\n```\nand\n```\na\n```\n```output", "a"),
+        ("torl", "```json\n{}\n```\n```output", ""),
+        ("retool", "<code>\n```py\na\n```\n</code>", "print(a)"),
+        ("retool", "<code>\n```\na\n```\n</code>", "print(a)"),
+        ("artist", "<python>\n```python3\na\n```\n</python>", "a"),
+        # a program that prints a fence, or a tag
+        ("torl", "```python\nprint('```')\n```\n```output", "print('```')"),
+        ("torl", "```python\nprint('```python')\nb\n```\n```output", "print('```python')\nb"),
+        ("torl", f"```python\n{FENCES}\n```\n```output", FENCES),
+        ("retool", f"<code>\n```python\n{FENCES}\n```\n</code>", FENCES),
+        ("artist", f"<python>\n{FENCES}\n</python>", FENCES),
+        ("artist", "<python>\nprint('<python>')\n</python>", "print('<python>')"),
+        ("retool", "The <code> tag runs it:\n<code>a</code>", "print(a)"),
+        # words amid and after
+        ("torl", "```python\na\n```\nthe ```python block above\n```output", "a"),
+        ("torl", "```python\na\n```\n```python\nb```output", "b"),
+        ("torl", "go ```python a\nb\n```\n```output", "a\nb"),
     ],
 )
 def test_how_a_program_is_found(name: str, text: str, code: str | None) -> None:

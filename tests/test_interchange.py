@@ -86,7 +86,7 @@ def broken(change: Callable[[dict[str, Any]], Any], name: str = NAMES[0]) -> dic
         ({"prompt": []}, "Expected a task row of ours, an entry of the benchmark"),
         ({"extra_info": {"index": 1}}, "interaction_kwargs is missing"),
         ({"task": '{"env": '}, "its task is not JSON"),
-        ({"task": '{"turns": 1, "world": 1}'}, "not a task row: 'int' object is not iterable"),
+        ({"task": '{"turns": 1, "world": 1}'}, "not a task row: turns must be a list, got 1"),
         ({"id": "multi_turn_base_7", "question": []}, "no such file of answers"),
         (broken(lambda k: k.update(initial_config="{")), "is not JSON"),
         (broken(lambda k: k.update(involved_classes=["None"])), "there is no class 'None'"),

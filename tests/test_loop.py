@@ -10,7 +10,6 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +17,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from pool_cases import config as small_config
+from rods.components import Components
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
 from rods.env import World
 from rods.errors import Interrupted, PolicyError, TaskError
 from rods.loop import train
-from rods.parts import Parts
 from rods.policy import Capabilities, Completion, Engine, ScriptedPolicy, Weights
 from rods.reward import Score
 from rods.rewards import rewards_of
@@ -220,8 +219,8 @@ async def no_rows(policy: Any, progress: Callable[[int, int], None]) -> list[dic
     return [{"version": policy.version}]
 
 
-def parts(curriculum: str) -> Parts:
-    return Parts(
+def parts(curriculum: str) -> Components:
+    return Components(
         environment=NotesEnvironment(),
         originals=[task_of(n) for n in range(1, 9)],
         policy=Learner(),
@@ -258,7 +257,7 @@ def run(path: Path, config: RunConfig, screen: Screen | None = None) -> None:
 
 class Whole(NamedTuple):
     path: Path
-    parts: Parts
+    parts: Components
 
 
 @pytest.fixture(scope="module")
@@ -353,7 +352,7 @@ def test_a_budget_of_trajectories_ends_a_run_resumed_or_not(tmp_path: Path) -> N
     assert spent[-1] >= 50 > spent[-2]
 
 
-def test_variants_made_before_stand_in_a_fixed_pool_alone(tmp_path: Path) -> None:
+def test_variants_made_before_stand_in_a_fixed_pool_alone() -> None:
     fixed = parts("static")
     made = [
         replace(v, provenance=replace(v.provenance, ancestors=(t.id,)))
@@ -361,12 +360,12 @@ def test_variants_made_before_stand_in_a_fixed_pool_alone(tmp_path: Path) -> Non
     ]
     pool = [*fixed.originals, *made]
     config = settings(curriculum="static")
-    with closing(OnlineCurriculum(config, pool, tmp_path / "fixed.sqlite")) as curriculum:
-        curriculum.start_epoch()
-        drawn = {lease.task.id for lease in curriculum.leases(100)}
+    curriculum = OnlineCurriculum(config, pool)
+    curriculum.start_epoch()
+    drawn = {lease.task.id for lease in curriculum.lease(100)}
     assert drawn == {t.id for t in pool}
     with pytest.raises(TaskError, match="is a variant"):
-        OnlineCurriculum(settings(), pool, tmp_path / "grows.sqlite", Queue())
+        OnlineCurriculum(settings(), pool, Queue())
 
 
 def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path: Path) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-import sqlite3
 import time
 from collections import Counter as Tally
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rods.components import Components
 from rods.config import RunConfig
 from rods.errors import ConfigError
 from rods.loop import train
-from rods.parts import Parts
 from rods.policy import Capabilities, Completion
 from rods.reward import Score
 from rods.store import RunDirectory
@@ -51,7 +50,7 @@ def config_of(mode: str, **changes: Any) -> RunConfig:
     return settings(rollout={"k": 4, "tasks_per_step": 4, **MODES[mode]}, **changes)
 
 
-def go(path: Path, config: RunConfig, made: Parts, screen: Screen | None = None) -> None:
+def go(path: Path, config: RunConfig, made: Components, screen: Screen | None = None) -> None:
     run = start(path, config) if not path.exists() else RunDirectory.resume(path, config)
     train(made, run, screen or Screen())
 
@@ -105,7 +104,7 @@ class _Lingering:
         self._session.close()
 
 
-def lasting(curriculum: str) -> Parts:
+def lasting(curriculum: str) -> Components:
     made = parts(curriculum)
     made.trainer, made.policy = Lasting(), Lingering()
     return made
@@ -142,18 +141,28 @@ def test_groups_that_no_update_took_are_counted_in_the_log(tmp_path: Path) -> No
     assert rows[-1]["kind"] == "eval", "the last evaluation comes after them"
 
 
+def saved(path: Path) -> dict[str, Any]:
+    """State of the curriculum in the last checkpoint."""
+    checkpoint = RunDirectory.open(path).latest_checkpoint()
+    assert checkpoint is not None
+    return json.loads((checkpoint.path / "curriculum.json").read_text())
+
+
 def leased(path: Path) -> int:
-    """Draws that are open."""
-    with closing(sqlite3.connect(path / "buffer.sqlite")) as db:
-        query = "SELECT COUNT(*) FROM draws WHERE status = 'leased'"
-        return int(db.execute(query).fetchone()[0])
+    """Draws that were out when the run ended: they are saved as due."""
+    state = saved(path)
+    return sum(order[-1].count("d") for order in state["buffer"]["draws"].values())
 
 
 def done(path: Path) -> list[tuple[int, str]]:
-    """Epoch and task of each draw that is done, from the buffer itself."""
-    with closing(sqlite3.connect(path / "buffer.sqlite")) as db:
-        rows = db.execute("SELECT epoch, task_id FROM draws WHERE status = 'done'").fetchall()
-    return [(int(epoch), str(task_id)) for epoch, task_id in rows]
+    """Epoch and task of each draw that is done, from the last checkpoint."""
+    draws = saved(path)["buffer"]["draws"]
+    return [
+        (int(epoch), task_id)
+        for epoch, (*order, status) in draws.items()
+        for task_id, letter in zip(order, status, strict=True)
+        if letter == "o"
+    ]
 
 
 @pytest.mark.parametrize("mode", [*slow("pipelined"), "stale"])

@@ -91,7 +91,7 @@ def test_invalid_escapes_raise_no_warning():
 
 def test_size_and_depth_are_bounded():
     with pytest.raises(CallSyntaxError, match="characters"):
-        parse_python_calls("f(x='" + "a" * 30_000 + "')")
+        parse_python_calls("f(x='" + "a" * 100_001 + "')")
     with pytest.raises(CallSyntaxError, match="nested"):
         parse_python_calls("f(x=" + "[" * 60 + "]" * 60 + ")")
     with pytest.raises(CallSyntaxError, match="nested"):

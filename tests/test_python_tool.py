@@ -51,6 +51,15 @@ def test_a_program_runs_and_only_what_it_prints_comes_back(world: PythonToolWorl
     assert run(world, "x = 1") == ToolResult("")
 
 
+@pytest.mark.parametrize(
+    "code", ["```python\n{}\n```", "```py\n{}\n```\n", "```\n{}\n```", "\n    {}", "{}"]
+)
+def test_a_fence_around_a_program_is_not_run(world: PythonToolWorld, code: str) -> None:
+    program = "x = '```'\nprint(x)"
+    indent = "\n" + code.partition("{")[0].rpartition("\n")[2]
+    assert run(world, code.format(program.replace("\n", indent))) == ToolResult("```\n")
+
+
 def test_programs_stand_alone(world: PythonToolWorld) -> None:
     run(world, "x = 3")
     again = run(world, "print(x)")

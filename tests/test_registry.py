@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from oracle import OraclePolicy
+from rods.assemble.refusals import require_named
 from rods.config import load_config
 from rods.dialects import DIALECTS, get_dialect
 from rods.envs import ENVIRONMENTS, make_environment
+from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.errors import ConfigError
 from rods.rewards import REWARDS, get_reward, rewards_of
 from rods.synthesis.rejection import Rejection
@@ -131,6 +133,90 @@ def test_what_is_not_there_is_refused_by_name(
 ) -> None:
     with pytest.raises(ConfigError, match=said):
         find(name)
+
+
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize("file", ["./mine.py", "mine.py", "{folder}/mine.py", "deep/er/other.py"])
+def test_a_file_is_named_by_its_path(file: str, tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "beside.py").write_text("HEIGHT = 3\n")
+    (tmp_path / "deep" / "er" / "other.py").write_text(f"from beside import HEIGHT\n{MODULE}")
+    name = file.format(folder=tmp_path)
+    environment = make_environment(f"{name}:Shelf")
+    assert isinstance(environment, NotesEnvironment)
+    assert type(environment) is ENVIRONMENTS.find(f"{name}:Shelf"), "loaded once"
+    assert make_writer(f"{name}:Lazy", [TASK], environment).name == "lazy"
+    assert get_dialect(f"{name}:Shouting").write([ToolCall("add")]).endswith("!")
+    played = play(TASK, OraclePolicy(TASK, get_dialect("pythonic"), TEMPLATE))
+    [paid] = rewards_of().score_group(f"{name}:Paid", Group(TASK, [played], 0))
+    assert paid.value == 3.0
+    assert "mine" not in sys.modules or not file.startswith("deep")
+
+
+@pytest.mark.usefixtures("mine")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no file .*broken.py"),
+        ("from . import other", "relative import"),
+        ("x = (", "was never closed"),
+        ("import nowhere", "No module named 'nowhere'"),
+    ],
+)
+@pytest.mark.parametrize("find", [make_environment, get_dialect, get_reward, WRITERS.find])
+def test_a_file_that_cannot_be_loaded_is_named(
+    find: Callable[[str], object], content: str | None, said: str, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "broken.py").write_text(content)
+    with pytest.raises(ConfigError, match=rf"'./broken.py:x' cannot be imported: .*{said}"):
+        find("./broken.py:x")
+    with pytest.raises(ConfigError, match=r"or FILE\.py:attribute of your own"):
+        find("./broken.py")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mine")
+def test_processes_of_worlds_find_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    name = "./mine.py:Shelf"
+    environment = ProcessEnvironment(make_environment(name), local(name, {}), 1, 20.0)
+    try:
+        world = environment.open(TASK)
+        world.begin_turn(0)
+        assert world.call(ToolCall("add", {"amount": 1})).content == "1"
+        world.close()
+    finally:
+        environment.close()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ["env.name=__main__:hub"],
+            "env.name = '__main__:hub': .*synthesis worker is another one.*FILE.py:hub, or train",
+        ),
+        (
+            ["env.name=__main__:hub", "curriculum=static", "rollout.worlds.processes=2"],
+            "env.name = '__main__:hub': .*each process of worlds is another one.*FILE.py:hub",
+        ),
+        (["synthesis.writer=__main__:mine"], "synthesis.writer = '__main__:mine': .*FILE.py:mine"),
+        (
+            ["env.name=function_call", "env.function_call.environment=__main__:hub"],
+            "env.name = '__main__:hub'",
+        ),
+    ],
+)
+def test_what_a_notebook_holds_is_refused_before_another_process_needs_it(
+    overrides: list[str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        require_named(load_config("rods", "quick", overrides))
+
+
+def test_a_notebooks_environment_trains_where_no_other_process_needs_it() -> None:
+    require_named(load_config("rods", "quick", ["env.name=__main__:hub", "curriculum=static"]))
 
 
 def test_every_short_name_means_something() -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rods.config import EnvSettings
+from rods.env import TurnVerdict
 from rods.envs.originals import original_tasks
 from rods.envs.questions.families import FAMILIES, question_task, question_tasks
 from rods.envs.questions.gym import ONE_ANSWER
 from rods.errors import ConfigError, RewardError
 from rods.reward import score
+from rods.rewards import REWARDS as EVERY
 from rods.rewards import get_reward
 from rods.rewards.answers import judge_answer, judge_of, leniently
-from rods.task import Task
+from rods.task import Task, Turn
+from rods.types import ToolCall
 from tir_cases import play, question
 
 REWARDS = [
@@ -164,6 +168,53 @@ def test_spellings_of_the_value_pay(answer: str) -> None:
 @pytest.mark.parametrize("answer", ["1,234", "1{,}234", "1234", r"1\,234"])
 def test_thousands_pay(answer: str) -> None:
     assert judge_answer(question("1234", family="add"), rf"\boxed{{{answer}}}").correct
+
+
+CALLS = "<think>a</think>\n<tool_call>\n%s\n</tool_call>"
+ODD = [
+    *("[" * 20_000, "\ud800", "\x00", " " * 100_000, "x " * 10_000, "9" * 20_000),
+    *("<think>" * 10_000, "</think>\n" * 10_000, "<tool_call>\n" * 10_000, "<python>" * 10_000),
+    *("</answer>" * 10_000, "```\n" * 10_000, "\\boxed{" * 10_000 + "}" * 10_000),
+    *(CALLS % body for body in ("null", "true", '"f"', "[[]]", "[null]", "9" * 10_000, "\ud800")),
+    *(
+        CALLS % body
+        for body in ("[" * 900 + "]" * 900, "[" * 10_000, '{"name":["f"],"arguments":{}}')
+    ),
+    *(
+        CALLS % f'{{"name":"f","{key}":{value}}}'
+        for key in ("arguments", "parameters")
+        for value in (
+            "null",
+            "[1]",
+            "NaN",
+            "1e999",
+            '{"a":' * 450 + "1" + "}" * 450,
+            "[" * 2000 + "]" * 2000,
+        )
+    ),
+]
+"""Responses that say nothing that is wanted, and that a scorer could stumble over."""
+
+
+OF_CALLS = (
+    *("progress", "accuracy", "parity", "format", "envtuning"),
+    *("toolrl", "tool_n1", "artist_fc"),
+)
+UNSOLVED = TurnVerdict(True, 0, False, False, False)
+
+
+@pytest.mark.parametrize("name", list(EVERY))
+def test_odd_responses_are_scored_at_once_and_are_not_right(name: str) -> None:
+    wanted = Task("function_call", "x", (Turn("Do it.", (ToolCall("f", {"a": 1}),)),), {})
+    task = wanted if name.startswith(OF_CALLS) else SUM
+    # paid by definition: thrift, and in ToolRL the right names
+    most = 2.0 if name == "toolrl" else 1.0 if "additive" in name else 0.5
+    for text in ODD:
+        began = time.process_time()
+        done = score(get_reward(name), task, replace(play(text), verdicts=(UNSOLVED,)))
+        assert done.valid and time.process_time() - began < 1, text[:40]
+        assert done.parts.get("correct", 0.0) == 0, text[:40]
+        assert done.value <= most, text[:40]
 
 
 # -- where the answer stands ---------------------------------------------------------------------

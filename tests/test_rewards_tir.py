@@ -18,7 +18,7 @@ from rods.rewards.answers import final_answer, judge_answer
 from rods.rewards.otc import CallMinima, OtcGrpo, grpo_productivity, ppo_productivity
 from rods.rewards.reading import ending, prose
 from rods.rewards.repetition import ngram_repetition, repeatness
-from rods.rewards.sameness import same_plain_math, same_text
+from rods.rewards.sameness import own_verdict, same_text
 from rods.store import RunDirectory
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -63,7 +63,12 @@ def value(name: str, trajectory: Trajectory, task: Task = TASK) -> float:
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
         (r"\boxed{\left\{ x \right.}", r"\left\{ x \right."),
         (r"\boxed{}", ""),
-        (r"\boxed 5", None),
+        (r"\boxed{5}, as \boxed{} asks", "5"),
+        (r"\boxed{} \boxed{ }", ""),
+        ("<answer>5</answer>, in <answer></answer> tags", "5"),
+        ("<answer></answer>", ""),
+        ("The answer is 5, the answer isn't 6", "5, the answer isn't 6"),
+        (r"\boxed 5", "5"),
         ("<answer> Paris </answer>", "Paris"),
         ("<answer>a</answer> no, <answer>b</answer>", "b"),
         ("<answer>lost <answer>c</answer>", "c"),
@@ -130,8 +135,10 @@ def test_forms_are_looked_for_in_order() -> None:
         ("1e9999999", "1e9999999", True),
         ("1e9999999", "1", False),
         ("9" * 150, "9" * 150, True),
-        ("50%", "50", True),
+        ("50%", "50", False),
+        ("50%", "0.5", True),
         (r"50\%", "50%", True),
+        ("50", "50%", True),
         (r"90^\circ", "90", True),
         ("x = 5", "5", True),
         ("x=5", "y=5", True),
@@ -158,7 +165,7 @@ def test_forms_are_looked_for_in_order() -> None:
     ],
 )
 def test_our_own_judge_of_mathematics(answer: str, reference: str, same: bool) -> None:
-    assert same_plain_math(answer, reference) is same
+    assert (own_verdict(answer, reference) == "right") is same
 
 
 @pytest.mark.parametrize(

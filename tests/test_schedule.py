@@ -13,12 +13,22 @@ import pytest
 
 from rods.env import Layer
 from rods.errors import EnvError
+from rods.loop import keep_rolling, while_rolling
+from rods.reward import Score
 from rods.rollout.lockstep import Lockstep
-from rods.rollout.schedule import Batch, Drawn, Plan, Schedule
+from rods.rollout.schedule import (
+    DrawnTask,
+    Rollout,
+    RolloutBatch,
+    Schedule,
+    SchedulePlan,
+    ScoredGroup,
+)
 from rods.task import Task
 from rods.trajectory import Group
 from worlds import notes_task
 
+Plan = SchedulePlan
 TASKS = [notes_task([(f"task {i}", [])]) for i in range(400)]
 NUMBER = {task.id: i for i, task in enumerate(TASKS)}
 
@@ -44,7 +54,7 @@ class Acted:
         """Groups that ended while an update ran."""
         self.updating = False
         self._left = iter(range(tasks))
-        self.schedule = Schedule[int](self, self, plan)  # type: ignore[arg-type]
+        self.schedule = Schedule(self, plan, 0, lambda: list(self.scored))  # type: ignore[arg-type]
 
     async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
         number, version = NUMBER[task.id], self.version
@@ -56,41 +66,49 @@ class Acted:
         self.beside += self.updating
         return Group(task, (), version)
 
-    async def draw(self, n: int) -> Sequence[Drawn]:
+    async def draw(self, n: int) -> Sequence[DrawnTask]:
         self.asked.append(n)
-        return [Drawn(TASKS[i], 0) for i in itertools.islice(self._left, n)]
+        return [DrawnTask(TASKS[i], 0) for i in itertools.islice(self._left, n)]
 
-    def score(self, drawn: Drawn, group: Group) -> tuple[int, bool]:
-        number = NUMBER[drawn.task.id]
+    def score(self, rollout: Rollout) -> ScoredGroup:
+        number = NUMBER[rollout.drawn.task.id]
         self.scored.append(number)
-        return number, self.passes(number)
-
-    def remembered(self) -> list[int]:
-        return list(self.scored)
+        score = Score(float(number))
+        return ScoredGroup(rollout.drawn, rollout.group, [score], self.passes(number))
 
     def work(self) -> None:
         self.updating = True
         time.sleep(self.update)
         self.updating = False
 
-    async def hand_over(self) -> None:
-        self.version += 1
+    async def batch(self) -> RolloutBatch | None:
+        self.schedule.ask()
+        await keep_rolling(self.schedule, self.draw, self.score, lambda: self.schedule.ready)
+        return self.schedule.take()
 
-    async def play(self, updates: int) -> list[Batch[int]]:
-        batches: list[Batch[int]] = []
+    async def train(self) -> None:
+        with self.schedule.updating():
+            if self.schedule.beside:
+                await while_rolling(self.schedule, self.draw, self.score, self.work)
+            else:
+                self.work()
+            self.version += 1
+
+    async def play(self, updates: int) -> list[RolloutBatch]:
+        batches: list[RolloutBatch] = []
         while len(batches) < updates:
-            batch = await self.schedule.batch()
+            batch = await self.batch()
             if batch is None:
                 break
             batches.append(batch)
-            await self.schedule.update(self.work, self.hand_over)
+            await self.train()
         self.unused = sum(await self.schedule.close())
         return batches
 
 
 def played(acted: Acted, updates: int = 99) -> list[list[int]]:
     batches = asyncio.run(acted.play(updates))
-    return [[p.scores for p in batch.played] for batch in batches]
+    return [[int(row[0].value) for row in batch.scores] for batch in batches]
 
 
 @pytest.mark.parametrize(("rounds", "asked"), [(0, [4]), (1, [4, 2]), (5, [4, 2, 1])])
@@ -102,14 +120,16 @@ def test_groups_that_a_filter_drops_are_drawn_anew(rounds: int, asked: list[int]
 
 
 @pytest.mark.parametrize("plan", [Plan(1, redraw=3), Plan(1, redraw=3, rounds=False)])
-def test_a_task_that_comes_again_under_the_same_weights_gets_other_noise(plan: Plan) -> None:
+def test_a_task_that_comes_again_under_the_same_weights_gets_other_noise(
+    plan: Plan,
+) -> None:
     class Again(Acted):
         """One task for ever, which the filter drops."""
 
         noise: list[tuple[int, int]]
 
-        async def draw(self, n: int) -> Sequence[Drawn]:
-            return [Drawn(TASKS[0], 0)] * n
+        async def draw(self, n: int) -> Sequence[DrawnTask]:
+            return [DrawnTask(TASKS[0], 0)] * n
 
         async def group(self, task: Task, visit: int = 0, layer: Layer | None = None) -> Group:
             self.noise.append((self.version, visit))
@@ -202,7 +222,7 @@ def test_tasks_may_run_out() -> None:
 def test_what_is_remembered_is_what_was_scored_up_to_the_batch() -> None:
     acted = Acted(Plan(4, rounds=False, staleness=2, last=4), update=0.01)
     batches = asyncio.run(acted.play(4))
-    assert [batch.remembered for batch in batches] == [list(range(4 * n)) for n in (1, 2, 3, 4)]
+    assert [batch.rewards_state for batch in batches] == [list(range(4 * n)) for n in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("staleness", [0, 1])
@@ -241,7 +261,7 @@ def test_the_meters_say_who_waits() -> None:
     def shares(takes: float, update: float) -> tuple[float, float]:
         plan = Plan(4, rounds=False, staleness=1, last=5)
         batches = asyncio.run(Acted(plan, takes=lambda i: takes, update=update).play(5))
-        last: dict[str, Any] = batches[-1].meters
+        last: dict[str, Any] = batches[-1].metrics
         assert last["staleness_max"] == 1 and last["acceptance"] == 1.0
         return last["idle_rollout"], last["idle_update"]
 
@@ -257,20 +277,20 @@ def test_an_evaluation_between_updates_is_in_no_meter(staleness: int) -> None:
     plan = Plan(4, rounds=False, staleness=staleness, last=2)
     acted = Acted(plan, takes=lambda i: 0.2, update=0.001)
 
-    async def play() -> list[Batch[int]]:
-        batches: list[Batch[int]] = []
+    async def play() -> list[RolloutBatch]:
+        batches: list[RolloutBatch] = []
         for _ in range(2):
             with acted.schedule.unmeasured():
                 await asyncio.sleep(1.0)  # groups in flight end meanwhile
-            batch = await acted.schedule.batch()
+            batch = await acted.batch()
             assert batch is not None
             batches.append(batch)
-            await acted.schedule.update(acted.work, acted.hand_over)
+            await acted.train()
         await acted.schedule.close()
         return batches
 
     for batch in asyncio.run(play()):
-        meters: dict[str, Any] = batch.meters
+        meters: dict[str, Any] = batch.metrics
         assert batch.seconds < 0.9
         assert staleness or meters["idle_rollout"] < 0.5
 

@@ -13,7 +13,7 @@ A test here locks a decision. Do not change one to make it pass: decide, and say
  8. Without retirement (ablation) only the cap removes variants.
  9. Every active task of the stage is drawn exactly once an epoch.
 10. Open leases are due again after a kill, in their old order (invariant 8).
-11. A restored snapshot draws what the uninterrupted run drew (invariant 8).
+11. A run resumed from a saved state draws what the uninterrupted run drew (invariant 8).
 12. Nothing waits for synthesis; where `drain_seconds` asks for runs that can be repeated, an
     epoch's start does, for so long at most, and says so (invariant 6).
 13. A group with fewer than K/2 valid members moves nothing, and is counted.
@@ -21,6 +21,7 @@ A test here locks a decision. Do not change one to make it pass: decide, and say
 15. Every variant names its ancestors back to an original task (invariant 7).
 """
 
+import json
 import random
 import subprocess
 import sys
@@ -33,50 +34,38 @@ import pool_player
 from pool_cases import (
     FakeQueue,
     config,
-    crash,
     group,
     judgement,
     original,
     originals,
-    reports,
     rewards,
+    start,
     variant,
 )
 from rods.config import ReplaySettings
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.replay import ReplayBuffer
+from rods.curriculum.saving import load, save
 from rods.store import RunDirectory
 from sweeps import slow
 
 
 @pytest.fixture
-def buffer_of(tmp_path):
-    opened = []
-
+def buffer_of():
     def build(count=10, **settings):
-        buffer = ReplayBuffer(tmp_path / f"{len(opened)}.sqlite", ReplaySettings(**settings))
+        buffer = ReplayBuffer(ReplaySettings(**settings))
         buffer.pool.add_originals(originals(count))
-        opened.append(buffer)
         return buffer
 
-    yield build
-    for buffer in opened:
-        buffer.close()
+    return build
 
 
 @pytest.fixture
-def curriculum_of(tmp_path):
-    opened = []
+def curriculum_of():
+    def build(queue=None, count=12, **sections):
+        return OnlineCurriculum(config(**sections), originals(count), queue or FakeQueue())
 
-    def build(queue=None, name="pool.sqlite", count=12, path=None, snapshot=None, **sections):
-        path, queue = path or tmp_path / name, queue or FakeQueue()
-        made = OnlineCurriculum(config(**sections), originals(count), path, queue, snapshot)
-        opened.append(made)
-        return made
-
-    yield build
-    for made in opened:
-        made.close()
+    return build
 
 
 def play(buffer, rbars=None, rbar=0.5, skip=()):
@@ -86,19 +75,19 @@ def play(buffer, rbars=None, rbar=0.5, skip=()):
             if task.id not in skip:
                 mean = (rbars or {}).get(task.id, rbar)
                 buffer.record(judgement(task, mean, buffer.epoch), buffer.epoch)
-            buffer.complete([task.id])
+            buffer.draws.close(task.id, buffer.epoch)
 
 
 def offer(buffer, count, epoch=0):
     made = [variant(original(0), i) for i in range(count)]
     for task in made:
-        buffer.pool.offer(task, epoch, "r")
+        buffer.pool.offer(task, epoch)
     return [t.id for t in made]
 
 
 def run_epoch(curriculum):
     report = curriculum.start_epoch()
-    while tasks := [lease.task for lease in curriculum.leases(4)]:
+    while tasks := [lease.task for lease in curriculum.lease(4)]:
         for task in tasks:
             curriculum.observe(*group(task, rewards(task, curriculum.epoch)))
     return report
@@ -108,7 +97,7 @@ def run_epoch(curriculum):
 def test_1_originals_stay(buffer_of, rbar):
     buffer = buffer_of()
     for epoch in range(6):
-        buffer.start_epoch(epoch)
+        start(buffer, epoch)
         play(buffer, rbar=rbar)
     assert buffer.pool.counts().originals == 10
     assert len(buffer.drawn(5)) == 10
@@ -117,15 +106,15 @@ def test_1_originals_stay(buffer_of, rbar):
 def test_2_invariant_6_a_variant_of_epoch_n_waits_for_n_plus_1(buffer_of):
     buffer = buffer_of(inject=1.0)
     [before] = offer(buffer, 1, epoch=0)
-    buffer.start_epoch(0)
+    start(buffer, 0)
     assert before not in buffer.drawn(0)
     play(buffer)
     late = variant(original(1), 7)
-    buffer.pool.offer(late, 1, "r")  # made ahead of its time: it must wait for epoch 2
-    buffer.start_epoch(1)
+    buffer.pool.offer(late, 1)  # made ahead of its time: it must wait for epoch 2
+    start(buffer, 1)
     assert before in buffer.drawn(1) and late.id not in buffer.drawn(1)
     play(buffer)
-    buffer.start_epoch(2)
+    start(buffer, 2)
     assert late.id in buffer.drawn(2)
 
 
@@ -135,9 +124,9 @@ def test_2_invariant_6_a_variant_of_epoch_n_waits_for_n_plus_1(buffer_of):
 def test_3_injection_is_limited_and_in_order(buffer_of, inject, originals, enter):
     buffer = buffer_of(originals, inject=inject)
     ids = offer(buffer, 40)
-    buffer.start_epoch(0)
+    start(buffer, 0)
     play(buffer)
-    report = buffer.start_epoch(1)
+    report = start(buffer, 1)
     assert (report.injected, report.deferred, report.pending) == (enter, 40 - enter, 40 - enter)
     assert sorted(set(buffer.drawn(1)) & set(ids)) == sorted(ids[:enter])
 
@@ -147,7 +136,7 @@ def test_3_the_share_is_of_the_pool_before_injection(buffer_of):
     offer(buffer, 40)
     sizes = []
     for epoch in range(4):
-        sizes.append(buffer.start_epoch(epoch).injected)
+        sizes.append(start(buffer, epoch).injected)
         play(buffer)
     assert sizes == [0, 5, 7, 11]  # half of 10, 15, 22
 
@@ -155,11 +144,11 @@ def test_3_the_share_is_of_the_pool_before_injection(buffer_of):
 def test_4_the_lowest_phi_leave_first(buffer_of):
     buffer = buffer_of(10, inject=0.4, cap=6)
     ids = offer(buffer, 8)
-    buffer.start_epoch(0)
+    start(buffer, 0)
     play(buffer)
-    buffer.start_epoch(1)  # four enter
+    start(buffer, 1)  # four enter
     play(buffer, dict(zip(ids, [0.9, 0.5, 0.3, 0.6], strict=False)), skip=ids[2:3])
-    report = buffer.start_epoch(2)  # four more enter, two must leave
+    report = start(buffer, 2)  # four more enter, two must leave
     assert (report.injected, report.pruned, report.active) == (4, 2, 6)
     assert set(ids) & set(buffer.drawn(2)) == {ids[1], ids[2], *ids[4:8]}
 
@@ -170,9 +159,9 @@ def test_4_the_lowest_phi_leave_first(buffer_of):
 def test_5_burn_in(buffer_of, rbar, reason):
     buffer = buffer_of(inject=1.0)
     [task_id] = offer(buffer, 1)
-    buffer.start_epoch(0)
+    start(buffer, 0)
     play(buffer)
-    buffer.start_epoch(1)
+    start(buffer, 1)
     play(buffer, {task_id: rbar})
     assert buffer.pool.counts().retired == ({reason: 1} if reason else {})
 
@@ -192,31 +181,31 @@ def test_6_retirement_at_the_second_visit(buffer_of, rbar, reason):
     buffer = buffer_of(inject=1.0)
     [task_id] = offer(buffer, 1)
     for epoch, mean in enumerate([0.5, 0.5, rbar]):
-        buffer.start_epoch(epoch)
+        start(buffer, epoch)
         play(buffer, {task_id: mean})
     assert buffer.pool.counts().retired == ({reason: 1} if reason else {})
-    buffer.start_epoch(3)
+    start(buffer, 3)
     assert (task_id in buffer.drawn(3)) == (reason is None)
 
 
 def test_7_stale_after_three_epochs_without_a_judgement(buffer_of):
     buffer = buffer_of(inject=1.0)
     [task_id] = offer(buffer, 1)
-    buffer.start_epoch(0)
+    start(buffer, 0)
     play(buffer)
-    buffer.start_epoch(1)
+    start(buffer, 1)
     play(buffer)
     for epoch in (2, 3, 4):
-        assert buffer.start_epoch(epoch).retired == {}
+        assert start(buffer, epoch).retired == {}
         play(buffer, skip=[task_id])
-    assert buffer.start_epoch(5).retired == {"stale": 1}
+    assert start(buffer, 5).retired == {"stale": 1}
 
 
 def test_8_without_retirement_only_the_cap_removes(buffer_of):
     buffer = buffer_of(inject=1.0, retire=(), cap=3)
     offer(buffer, 6)
     for epoch in range(6):
-        buffer.start_epoch(epoch)
+        start(buffer, epoch)
         play(buffer, rbar=0.0)
     assert set(buffer.pool.counts().retired) == {"pruned"}
     assert buffer.pool.counts().active == 3
@@ -226,24 +215,22 @@ def test_9_every_active_task_is_drawn_once(buffer_of):
     buffer = buffer_of(inject=0.3)
     ids = offer(buffer, 9)
     for epoch in range(4):
-        report = buffer.start_epoch(epoch)
+        report = start(buffer, epoch)
         drawn = buffer.drawn(epoch)
         assert len(drawn) == len(set(drawn)) == 10 + report.active
         play(buffer)
     assert set(ids) <= set(buffer.drawn(3))
 
 
-def test_10_invariant_8_open_leases_are_due_again(buffer_of, tmp_path):
+def test_10_invariant_8_open_leases_are_due_again(buffer_of):
     buffer = buffer_of()
-    buffer.start_epoch(0)
+    start(buffer, 0)
     first = buffer.lease(4)
-    buffer.complete([first[1].task.id])
-    copy = crash(tmp_path / "0.sqlite", tmp_path / "killed")
-    again = ReplayBuffer(copy, ReplaySettings())
-    again.pool.add_originals(originals(10))
+    buffer.draws.close(first[1].task.id, 0)
+    again = buffer_of()
+    again.load_state_dict(json.loads(json.dumps(buffer.state_dict())))
     due = [i for i in buffer.drawn(0) if i != first[1].task.id]
     assert [lease.task.id for lease in again.lease(99)] == due
-    again.close()
 
 
 def uninterrupted(curriculum):
@@ -254,52 +241,32 @@ def uninterrupted(curriculum):
 
 @pytest.mark.parametrize("kill_after", [*slow(1, 7, 11), 12, *slow(13, 23), 24, *slow(30, 41), 55])
 def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, kill_after):
-    expected = uninterrupted(curriculum_of(name="whole.sqlite"))
+    whole = curriculum_of()
+    expected = uninterrupted(whole)
     queue = FakeQueue()
-    run = curriculum_of(queue, name="killed.sqlite")
-    saved = tmp_path / "saved.sqlite"
-    state, seen = run.mark(), 0
-    run.buffer.snapshot(saved)
+    run, seen = curriculum_of(queue), 0
+    save(run, tmp_path)
     while not run.done and seen <= kill_after:
         if run.epoch_done:
             run.start_epoch()
-        for task, _ in run.leases(4):
+        for task, _ in run.lease(4):
             run.observe(*group(task, rewards(task, run.epoch)))
             seen += 1
             if seen > kill_after:
                 break
         else:  # a step is whole: checkpoint
-            state = run.mark()
-            run.buffer.snapshot(saved)
-    path = crash(tmp_path / "killed.sqlite", tmp_path / "killed")
-    again = curriculum_of(queue, path=path, snapshot=saved)
-    again.require(state)
+            save(run, tmp_path)
+    again = curriculum_of(queue)  # the process died; the worker's queue did not
+    load(again, tmp_path)
     while not again.done:
         if again.epoch_done:
             again.start_epoch()
-        for task, _ in again.leases(4):
+        for task, _ in again.lease(4):
             again.observe(*group(task, rewards(task, again.epoch)))
     assert [again.buffer.drawn(e) for e in range(again.epochs)] == expected
-    whole = curriculum_of(name="whole.sqlite")
-    assert reports(again.buffer) == reports(whole.buffer)
-    assert sum(e.injected for e in reports(again.buffer)) > 0
-
-
-@pytest.mark.slow
-def test_11_invariant_8_the_live_file_alone_goes_on_too(curriculum_of, tmp_path):
-    expected = uninterrupted(curriculum_of(name="whole.sqlite"))
-    queue, path = FakeQueue(), tmp_path / "life0.sqlite"
-    run, lives = curriculum_of(queue, path=path), 0
-    while not run.done:  # killed after every single observation
-        if run.epoch_done:
-            run.start_epoch()
-        task = run.leases(4)[0].task
-        run.observe(*group(task, rewards(task, run.epoch)))
-        lives += 1
-        path = crash(path, tmp_path / f"life{lives}")
-        run.close()
-        run = curriculum_of(queue, path=path)
-    assert [run.buffer.drawn(e) for e in range(run.epochs)] == expected
+    assert again.buffer.reports == whole.buffer.reports
+    assert again.state_dict() == whole.state_dict()
+    assert sum(e.injected for e in again.buffer.reports) > 0
 
 
 @pytest.mark.slow
@@ -321,12 +288,9 @@ def test_11_invariant_8_twenty_real_kills(tmp_path):
     whole, killed = (RunDirectory.open(tmp_path / name) for name in ("whole", "killed"))
     assert killed.metrics() == whole.metrics()
     assert killed.manifest["finished"]
-    pools = []
-    for run in (whole, killed):
-        buffer = ReplayBuffer(run.path / "buffer.sqlite", ReplaySettings())
-        pools.append((reports(buffer), buffer.pool.counts(), [buffer.drawn(e) for e in range(14)]))
-        buffer.close()
-    assert pools[0] == pools[1]
+    last = [run.latest_checkpoint().path for run in (whole, killed)]
+    for name in ("curriculum.json", "variants.jsonl"):
+        assert (last[0] / name).read_bytes() == (last[1] / name).read_bytes()
 
 
 class Slow(FakeQueue):
@@ -372,10 +336,10 @@ def test_12_invariant_6_an_epoch_does_not_wait_unless_it_is_asked_to(curriculum_
 def test_13_an_unjudged_group_moves_nothing_and_is_counted(curriculum_of):
     curriculum = curriculum_of()
     curriculum.start_epoch()
-    [(task, _)] = curriculum.leases(1)
+    [(task, _)] = curriculum.lease(1)
     assert curriculum.observe(*group(task, [1.0], invalid=3)) is None
     assert curriculum.metrics()["unjudged"] == 1 and curriculum.metrics()["judged"] == 0
-    assert curriculum.buffer.visits.of(task.id) == []
+    assert curriculum.buffer.pool[task.id].judgements == []
     assert curriculum.buffer.completed == 1
 
 
@@ -384,8 +348,8 @@ def test_14_static_orders_and_moves_nothing(curriculum_of):
     curriculum = curriculum_of(queue, curriculum="static")
     uninterrupted(curriculum)
     assert not queue.requests
-    assert all(e.draws == 12 and not e.injected for e in reports(curriculum.buffer))
-    assert curriculum.metrics().keys() == curriculum_of(name="other.sqlite").metrics().keys() | {
+    assert all(e.draws == 12 and not e.injected for e in curriculum.buffer.reports)
+    assert curriculum.metrics().keys() == curriculum_of().metrics().keys() | {
         "ingested", "deferred", "priority_pruned", "retired_stale",
     }  # fmt: skip
     assert curriculum.metrics()["judged"] == 12

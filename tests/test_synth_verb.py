@@ -239,22 +239,6 @@ def test_ctrl_c_keeps_what_was_made_and_resume_ends_in_the_same_bytes(
 
 
 @pytest.mark.parametrize("resume", [[], ["--resume"]])
-def test_an_unfinished_data_set_of_the_old_version_is_refused_and_left_alone(
-    resume: list[str],
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    old = folder / "v.jsonl.journal"
-    old.write_text('{"journal": 1, "digest": "0", "settings": {}}\n{"variant": null}\n')
-    before = {p.name: p.read_bytes() for p in folder.iterdir()}
-    words = ["synth", "--seeds", SEED_FILE, "--n", "5", *SMALL, "--out", "v.jsonl", *resume]
-    assert rods(*words, monkeypatch=monkeypatch) == 2
-    assert "v.jsonl.journal: an unfinished data set of an older version" in capsys.readouterr().err
-    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
-
-
-@pytest.mark.parametrize("resume", [[], ["--resume"]])
 def test_of_two_that_start_at_once_one_makes_the_data_set(
     resume: list[str],
     folder: Path,
@@ -288,13 +272,12 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
     originals = sides_of(config, ENVIRONMENT)
     (folder / "run").mkdir()
     with worker_of(config, originals, folder / "run") as worker:
-        pool = OnlineCurriculum(config, originals.originals, folder / "pool.sqlite", worker)
+        pool = OnlineCurriculum(config, originals.originals, worker)
         while not pool.done:
             pool.start_epoch()
-            while tasks := [lease.task for lease in pool.leases(4)]:
+            while tasks := [lease.task for lease in pool.lease(4)]:
                 for task in tasks:
                     pool.observe(*group(task, [1.0, 0.0, 1.0, 0.0]))
-        pool.close()
     queue = SynthesisQueue(folder / "run" / "synthesis.sqlite")
     beside = {task.id: queue.variants(task.id, 10**6) for task in originals.originals}
     queue.close()

@@ -203,6 +203,11 @@ def test_arguments_are_checked_by_name_type_and_enumeration() -> None:
     assert argument_faults(spec, {"color": "red", "coats": 2, "area": 3, "dry": True}) == []
     for wrong in ({}, {"color": "green"}, {"color": "red", "coats": True}, {"colour": "red"}):
         assert argument_faults(spec, wrong)
+    deep: Any = "red"
+    for _ in range(600):
+        deep = [deep]
+    for wrong in ({"color": deep}, {"color": "re\0d"}, {"color": "red", "area": float("inf")}):
+        assert len(argument_faults(spec, wrong)) == 1, "no dialect reads them"
 
 
 def turn_of(**arguments: Any) -> PlannedTurn:

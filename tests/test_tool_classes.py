@@ -6,16 +6,21 @@ import datetime
 import enum
 import random
 import threading
+import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, Dict, List, Literal, Optional, Union  # noqa: UP035
 
+import pydantic
 import pytest
 
+from rods.envs.hints import call_hint
 from rods.envs.tool_classes import ToolClasses
 from rods.envs.tool_classes.docstring import read_docstring
 from rods.envs.tool_classes.schema import tools_of
 from rods.envs.tool_classes.state import StateError, copied, make, plain_state
 from rods.errors import ConfigError, TaskError
+from rods.synthesis.structure.typed import mistyped
 from rods.types import ToolCall
 
 
@@ -53,8 +58,30 @@ def schema_of(hint: Any, default: Any = ...) -> dict[str, Any]:
             list[Literal["a", "b"]],
             {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
         ),
-        (Optional[str], {"type": "string"}),  # noqa: UP045
-        (Union[int, None], {"type": "integer"}),  # noqa: UP007
+        (Optional[str], {"type": ["string", "null"]}),  # noqa: UP045
+        (Union[int, None], {"type": ["integer", "null"]}),  # noqa: UP007
+        (List, {"type": "array"}),  # noqa: UP006
+        (Dict, {"type": "object"}),  # noqa: UP006
+        (Sequence, {"type": "array"}),
+        (typing.Sequence, {"type": "array"}),
+        (typing.Iterable[int], {"type": "array", "items": {"type": "integer"}}),
+        (Mapping, {"type": "object"}),
+        (typing.Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Optional[List], {"type": ["array", "null"]}),  # noqa: UP006, UP045
+        (list[Dict], {"type": "array", "items": {"type": "object"}}),  # noqa: UP006
+        (list[Any], {"type": "array"}),
+        (list[str | None], {"type": "array", "items": {"type": ["string", "null"]}}),
+        (
+            dict[str, int | None],
+            {"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
+        ),
+        (Optional[Annotated[int, "n"]], {"type": ["integer", "null"], "description": "n"}),  # noqa: UP045
+        (Annotated[int | None, "n"], {"type": ["integer", "null"], "description": "n"}),
+        (int | float | None, {"type": ["number", "null"]}),
+        (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
+        (Colour | None, {"type": ["string", "null"], "enum": ["red", "blue", None]}),
+        (Literal["a"] | None, {"type": ["string", "null"], "enum": ["a", None]}),
+        (Literal["a", None], {"type": ["string", "null"], "enum": ["a", None]}),
         (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
         (Colour, {"type": "string", "enum": ["red", "blue"]}),
         (Annotated[str, "Its name."], {"type": "string", "description": "Its name."}),
@@ -67,8 +94,49 @@ def test_hints_become_schemas(hint: Any, schema: dict[str, Any]) -> None:
 
 def test_defaults_are_told_and_optional() -> None:
     assert schema_of(int, 3) == {"type": "integer", "default": 3}
-    assert schema_of(str | None, None) == {"type": "string", "default": None}
+    assert schema_of(str | None, None) == {"type": ["string", "null"], "default": None}
+    assert schema_of(str, None) == {"type": ["string", "null"], "default": None}
     assert schema_of(Colour, Colour.RED)["default"] == "red"
+    assert schema_of(list[Colour], [Colour.RED])["default"] == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "right", "wrong"),
+    [
+        (list[str | None], ["a", None], ["a", 1]),
+        (dict[str, int | None], {"a": None, "b": 1}, {"a": "x"}),
+        (Optional[Annotated[int, "n"]], None, "x"),  # noqa: UP045
+        (Optional[List], None, "x"),  # noqa: UP006, UP045
+        (Optional[List], ["x", 1], "x"),  # noqa: UP006, UP045
+        (list[Dict], [{"a": 1}], ["x"]),  # noqa: UP006
+        (Mapping, {"a": 1}, ["x"]),
+        (Sequence, [1], "x"),
+        (Colour | None, None, "green"),
+        (Literal["a", None], None, "b"),
+        (list[int], [1], None),
+        (list[int], [1], [None]),
+    ],
+    ids=str,
+)
+def test_null_is_taken_where_the_hint_says_so(hint: Any, right: Any, wrong: Any) -> None:
+    def method(self: Any, value: Any) -> None: ...
+
+    method.__annotations__["value"] = hint
+    tool = tools_of(type("Box", (), {"method": method}))["method"]
+    assert tool.fault({"value": right}) == ""
+    assert tool.convert({"value": right}) == {"value": right}
+    assert "value" in tool.fault({"value": wrong})
+    spec = tool.spec
+    assert (mistyped(spec, {"value": None}) == []) is (tool.fault({"value": None}) == "")
+    if tool.fault({"value": None}) == "":
+        assert call_hint(ToolCall("method", {"value": None}), {"method": spec}) == ""
+
+
+def test_a_tuple_comes_as_a_tuple() -> None:
+    def method(self: Any, value: tuple[float, ...]) -> None: ...
+
+    tool = tools_of(type("Box", (), {"method": method}))["method"]
+    assert tool.convert({"value": [1, 2]}) == {"value": (1.0, 2.0)}
 
 
 def google() -> None:
@@ -198,6 +266,14 @@ class Unsayable:
     def put(self, value: complex) -> None: ...
 
 
+class Row(typing.TypedDict):
+    x: int
+
+
+class Model(pydantic.BaseModel):
+    x: int
+
+
 class Starred:
     def put(self, *values: int) -> None: ...
 
@@ -266,6 +342,37 @@ class Broken:
 def test_what_cannot_be_hosted_is_said_at_once(kind: type[Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         ToolClasses("box", [kind])
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        (Row, "Row"),
+        (Model, "Model"),
+        (datetime.date, "datetime.date"),
+        (list[datetime.date], "datetime.date"),
+        (Optional[datetime.datetime], "datetime.datetime"),  # noqa: UP045
+        (tuple[int, str], r"tuple\[int, str\]"),
+        (tuple, "tuple"),
+        (set[int], r"set\[int\]"),
+        (int | str, r"int \| str"),
+        (Any, "Any"),
+        (None, "None"),
+        (typing.NewType("Id", str), "Id"),
+        (type("Point", (), {}), "Point"),
+    ],
+    ids=str,
+)
+def test_a_hint_without_schema_is_refused_by_name(hint: Any, shown: str) -> None:
+    where = "class Box, method method, parameter value"
+    with pytest.raises(ConfigError, match=rf"{where}: the hint .*{shown}.* has no tool schema"):
+        schema_of(hint)
+
+
+@pytest.mark.parametrize("default", [datetime.date(2026, 1, 1), {1, 2}, float("inf")], ids=str)
+def test_a_default_that_is_no_json_is_refused_by_name(default: Any) -> None:
+    with pytest.raises(ConfigError, match=r"value: its default .* cannot be said in JSON"):
+        schema_of(str, default)
 
 
 def test_tools_are_called_by_name_alone() -> None:

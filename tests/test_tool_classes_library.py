@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -233,18 +232,6 @@ def test_check_and_synth_take_it_by_settings(
     held_out = {task.provenance.scenario for task in parted_tasks(SETTINGS).held_out}
     assert not held_out & {task.provenance.scenario for task in made}
     assert check_tasks(made, make_environment(NAME)).ok
-
-
-def test_the_guide_runs() -> None:
-    text = (ROOT / "docs" / "bring-your-own-tools.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 2
-    scope: dict[str, Any] = {"__name__": "guide"}
-    for block in blocks:
-        exec(block, scope)
-    spec = scope["world"].offered()[0]
-    assert spec.description == "Book a room."
-    assert spec.parameters["required"] == ["room_id"]
 
 
 def test_a_broken_class_is_one_message(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from rods.envs.elsewhere.methods import task_environments
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import EnvError, TaskError
 from rods.evaluation.check import check_tasks
@@ -251,3 +252,19 @@ def test_a_bad_task_is_named(change: dict[str, Any], said: str) -> None:
     bad = dataclasses.replace(TASK, **change)
     with pytest.raises(TaskError, match=rf"task {bad.id} \(purse_0\).*{said}"):
         ENVIRONMENT.open(bad)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.zone = "UTC"
+
+    def shift(self, zone: str | None, size: Literal["s", "m"] | None = None) -> None:
+        self.zone = zone or "UTC"
+
+
+def test_trl_reads_that_null_is_allowed() -> None:
+    world: Any = {"classes": ["Clock"]}
+    task = Task("clock", "base", (Turn("x", (call("shift", zone=None),)),), world)
+    (kind,) = task_environments(ToolClasses("clock", [Clock]), [task]).values()
+    hints = kind.shift.__annotations__  # type: ignore[attr-defined]
+    assert hints == {"zone": str | None, "size": str | None, "return": str}

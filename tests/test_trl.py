@@ -146,16 +146,12 @@ def test_the_boundary_sees_what_the_local_trainer_shows_it(
 ) -> None:
     """The same trajectories, observed as `rods train` does it, give the same judgements."""
     originals = {d.task.id: d.task for d in trained.batches[0].dealt + trained.batches[1].dealt}
-    local = OnlineCurriculum(
-        trained.config, list(originals.values()), tmp_path / "local.sqlite", FakeQueue()
-    )
+    local = OnlineCurriculum(trained.config, list(originals.values()), FakeQueue())
     for batch in trained.batches[:2]:
         drawn = local.draw(2)
         assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in batch.dealt]
-        triples = [(g, s, 0) for g, s in zip(batch.groups, batch.scores, strict=True)]
-        judged = local.observe_all(triples)
+        judged = local.judge(batch.groups, batch.scores, [0] * len(batch.groups))
         assert [local.log_row(j) for j in judged if j] == batch.rows
-    local.close()
 
 
 def test_the_first_update_is_that_of_rods_train(trained: Trained, tmp_path: Path) -> None:
@@ -227,8 +223,8 @@ def test_invariant_8_a_killed_trainer_goes_on_with_the_same_pool(
     again = [sys.executable, *command(out, "--resume")]
     made = subprocess.run(again, capture_output=True, text=True, timeout=600, env=environment())
     assert made.returncode == 0, made.stderr
-    last = visits(out / f"checkpoint-{STEPS}", tmp_path)
-    assert last == visits(trained.folder / f"checkpoint-{STEPS}", tmp_path)
+    last = visits(out / f"checkpoint-{STEPS}")
+    assert last == visits(trained.folder / f"checkpoint-{STEPS}")
     assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
 
 
@@ -244,8 +240,8 @@ def test_a_synthesis_worker_that_is_killed_is_replaced(trained: Trained, tmp_pat
         assert len(workers) == 1
         workers[0].kill()
         assert running.wait(600) == 0, text.read_text()[-3000:]
-    last = visits(out / f"checkpoint-{STEPS}", tmp_path)
-    assert last == visits(trained.folder / f"checkpoint-{STEPS}", tmp_path)
+    last = visits(out / f"checkpoint-{STEPS}")
+    assert last == visits(trained.folder / f"checkpoint-{STEPS}")
 
 
 @pytest.fixture
@@ -286,8 +282,8 @@ def test_two_processes_play_what_one_plays(
     words = [sys.executable, *launcher, *command(out, "--updates", "2", *more)]
     made = subprocess.run(words, capture_output=True, text=True, timeout=900, env=environment())
     assert made.returncode == 0, made.stderr
-    both = visits(out / "checkpoint-2", tmp_path)
-    one = visits(trained.folder / "checkpoint-2", tmp_path)
+    both = visits(out / "checkpoint-2")
+    one = visits(trained.folder / "checkpoint-2")
     assert both[:2] == one[:2], "before an update the weights are the same to the last bit"
     assert [row[:4] for row in both] == [row[:4] for row in one]
     assert all(row[3] == "done" for row in both)

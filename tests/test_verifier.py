@@ -52,19 +52,18 @@ SLOW = [
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("bomb", SLOW)
 def test_a_slow_answer_is_given_up_and_the_next_one_judged(bomb: str) -> None:
-    judged = judge_answer(question("1"), rf"So \boxed{{{bomb}}}.")
-    assert (judged.correct, judged.gave_up) == (False, True)
-    assert judged.verdict in ("time", "memory", "died")
+    assert ask("1", bomb) in ("time", "memory", "died")
     assert ask("x^2+x", "x(x+1)") == "right"
 
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.slow
 def test_giving_up_is_counted_apart_from_being_wrong() -> None:
-    for name, bomb in {"outcome": "9^{9^9}", "torl": "9**9**9", "otc_ppo": "9^{9^9}"}.items():
-        done = score(get_reward(name), question("1"), play(rf"\boxed{{{bomb}}}"))
+    cases = [("outcome", "x+1", "9^{9^9}"), ("torl", "1", "9**9**9"), ("otc_ppo", "x+1", "9^{9^9}")]
+    for name, reference, bomb in cases:
+        done = score(get_reward(name), question(reference), play(rf"\boxed{{{bomb}}}"))
         assert done.valid and done.parts["judge_gave_up"] == 1.0, name
-        wrong = score(get_reward(name), question("1"), play(r"\boxed{x}"))
+        wrong = score(get_reward(name), question(reference), play(r"\boxed{x}"))
         assert done.value == wrong.value and wrong.parts["judge_gave_up"] == 0.0, name
 
 

@@ -25,7 +25,7 @@ import psutil
 import pytest
 
 import rods
-from pool_cases import FakeQueue, visits_in
+from pool_cases import FakeQueue, judged_draws
 from rods.config import RECIPES, RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
@@ -266,24 +266,20 @@ def test_the_boundary_sees_what_the_local_trainer_shows_it(
     """The same trajectories, observed as `rods train` does it, give the same judgements."""
     first = [trained[1], trained[2]]
     originals = {d.task.id: d.task for step in first for d in step.dealt}
-    local = OnlineCurriculum(
-        small(), list(originals.values()), tmp_path / "local.sqlite", FakeQueue()
-    )
+    local = OnlineCurriculum(small(), list(originals.values()), FakeQueue())
     for step in first:
         drawn = local.draw(2)
         assert [(t.id, e) for t, e in drawn] == [(d.task.id, d.epoch) for d in step.dealt]
-        triples = [(g, s, e) for g, s, (_, e) in zip(step.groups, step.scores, drawn, strict=True)]
-        judged = local.observe_all(triples)
+        judged = local.judge(step.groups, step.scores, [epoch for _, epoch in drawn])
         assert [local.log_row(j) for j in judged if j] == step.rows
-    local.close()
 
 
-def visits(checkpoint: Path, folder: Path) -> list[tuple[Any, ...]]:
+def visits(checkpoint: Path) -> list[tuple[Any, ...]]:
     """All judgements in a checkpoint's pool, in the order of the draws."""
     import torch
 
     saved = torch.load(checkpoint / "data.pt", weights_only=False)
-    return visits_in(_found(saved, "curriculum")["buffer"], folder)
+    return judged_draws(_found(saved, "curriculum"))
 
 
 def _found(value: Any, key: str) -> Any:
@@ -330,8 +326,8 @@ def test_invariant_8_whoever_is_killed_the_pool_is_the_same(
     for step, record in resumed.items():
         drawn = [(d.task.id, d.epoch) for d in record.dealt]
         assert drawn == [(d.task.id, d.epoch) for d in trained[step].dealt]
-    last = visits(out / f"global_step_{STEPS}", tmp_path)
-    assert last == visits(folder / f"global_step_{STEPS}", tmp_path)
+    last = visits(out / f"global_step_{STEPS}")
+    assert last == visits(folder / f"global_step_{STEPS}")
     assert {row[3] for row in last} <= {"done", "due"} and len(last) > 4
 
 
@@ -399,7 +395,7 @@ def test_what_was_in_flight_at_a_kill_is_drawn_again(ahead_folder: Path, tmp_pat
     before = {n: step for n, step in steps_of(tmp_path / "killed").items() if n < first}
     drawn = draws_of({**before, **resumed})
     assert len(drawn) == 2 * STEPS and len(set(drawn)) == len(drawn)
-    last = visits(out / f"global_step_{STEPS}", tmp_path)
+    last = visits(out / f"global_step_{STEPS}")
     judged = [(row[2], row[0]) for row in last if row[3] == "done"]
     assert sorted(judged) == sorted(drawn), "the pool knows all that was trained on, once"
 
@@ -566,12 +562,12 @@ def test_a_checkpoint_without_our_state_is_refused(
     shutil.copytree(folder, out)
     latest = int((out / "latest_checkpointed_iteration.txt").read_text())
     (out / f"global_step_{latest}" / "data.pt").unlink()
-    before = (out / "rods" / "buffer.sqlite").read_bytes()
+    before = (out / "rods" / "synthesis.sqlite").read_bytes()
     made = subprocess.run(
         command(out), capture_output=True, text=True, env=environment(), timeout=2000
     )
     assert made.returncode == 2 and "data.pt is missing" in made.stderr
-    assert (out / "rods" / "buffer.sqlite").read_bytes() == before, "what was there is kept"
+    assert (out / "rods" / "synthesis.sqlite").read_bytes() == before, "what was there is kept"
 
 
 @pytest.mark.parametrize("source", ["", f"{WITH_VALUES} = None"], ids=["newer", "known"])

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import rods
-from pool_cases import visits_in
+from pool_cases import judged_draws
 from rods.config import RunConfig
 
 STEPS = 4
@@ -41,10 +41,10 @@ def small(*changes: str) -> RunConfig:
     return rods.load_config("rods", "quick", [*SMALL, *changes])
 
 
-def visits(checkpoint: Path, folder: Path) -> list[tuple[Any, ...]]:
+def visits(checkpoint: Path) -> list[tuple[Any, ...]]:
     """All judgements in a checkpoint's pool, in the order of the draws."""
     state = torch.load(checkpoint / "rods.pt", weights_only=True)["curriculum"]
-    return visits_in(state["buffer"], folder)
+    return judged_draws(state)
 
 
 def environment() -> dict[str, str]:

@@ -69,42 +69,6 @@ SMALL = "small"
 """Stands for a recipe's first profile, the one that runs on a laptop."""
 FULL = "full"
 """Stands for a recipe's top level."""
-
-
-def _moved(section: str, to: str, names: str) -> dict[str, str]:
-    return {f"{section}.{name}": f"{section}.{to}.{name}" for name in names.split()}
-
-
-RENAMED = {
-    "boundary.thompson_visits": "boundary.thompson.visits",
-    "boundary.select": 'boundary.priority (priority = "random" was select = "random")',
-    "replay.retire_below": "replay.retire (its first number)",
-    "replay.retire_above": "replay.retire (its second number)",
-    "env.wheel": "env.bfcl.wheel",
-    "env.split": "env.bfcl.split",
-    "env.corpus": "env.search.corpus",
-    "env.retriever": "env.search.retriever",
-    "env.sandbox": "env.python_tool.sandbox",
-    "env.keep_variables": "env.python_tool.keep_variables",
-    "env.families": "env.questions.families",
-    "env.difficulty": "env.questions.difficulty",
-    "env.questions": "env.questions.count",
-    "synthesis.resample_share": "synthesis.resample.share",
-    "train.gae_lambda": "train.gae.lam",
-    "train.group_window": "train.filtering.window",
-    **_moved("synthesis", "llm", "url model models temperature temperatures top_p planner"),
-    **_moved("synthesis", "llm", "narrative coherence feedback concurrency timeout"),
-    "synthesis.cycles_per_epoch": "synthesis.pace.cycles",
-    "synthesis.backlog_epochs": "synthesis.pace.backlog",
-    **_moved("train", "gae", "critic_lr critic_warmup gamma value_clip"),
-    **_moved("train", "local", "weight_decay grad_clip microbatch_tokens checkpoint_steps"),
-    **_moved("train", "local", "gradient_checkpointing"),
-}
-"""Former names of settings and what they are called now."""
-REMOVED = {
-    "rollout.preflight": "the calls of a run's first step are always checked; leave it out",
-}
-"""Former settings without a successor, and what happens instead."""
 ALONE = ("gae", "reinforce++", "reinforce++_by_trajectory")
 """Advantages that need no group."""
 AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
@@ -324,10 +288,6 @@ def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
 def _explain(fault: dict[str, Any]) -> str:
     location = [str(part) for part in fault["loc"]]
     key = ".".join(location)
-    if key in RENAMED and (fault["type"] == "extra_forbidden" or isinstance(fault["input"], int)):
-        return f"{key!r} is now called {RENAMED[key]}."
-    if key in REMOVED and fault["type"] == "extra_forbidden":
-        return f"{key!r} is gone: {REMOVED[key]}."
     if fault["type"] == "extra_forbidden":
         names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])]
         return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names or [key])

@@ -19,18 +19,22 @@ from __future__ import annotations
 
 import inspect
 import random
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import ConfigError
+from rods.infra.interrupt import unless_ctrl_c
 from rods.infra.text import size_of, whole
 from rods.registry import load, require
 from rods.split import Split, split
 from rods.task import Task, read_tasks
 from rods.types import ToolCall, ToolResult, ToolSpec
 
+STRAY = (SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError, RecursionError)
+"""Exceptions that a tool may raise by what it was called with, and that would end more than it."""
 MOST = 1 << 20
 """Characters of a call, and of a result."""
 
@@ -98,20 +102,26 @@ class World(Protocol):
         ...
 
 
-def call_in(world: World, call: ToolCall) -> ToolResult:
-    """Execute a call that a policy wrote, in the same way wherever the world is.
+def called(world: World, call: ToolCall) -> ToolResult:
+    """What a call that a policy wrote gives, the same wherever the world is.
 
     The world is given whole characters (`rods.infra.text`). What no wire should carry, a call or a
-    result of more than `MOST` characters, is a failed call.
+    result of more than `MOST` characters, is a failed call, and so is one that would have ended the
+    rollout or the program.
+
+    Raises:
+        EnvError: the world broke.
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
     if size_of(call) > MOST:
         text = f"Error: this call has more than {MOST:,} characters; nothing was executed."
         return ToolResult(text, failed=True)
-    return bounded(world.call(whole(call)))
-
-
-def bounded(result: ToolResult) -> ToolResult:
-    """A result as it is, or that it is too long to be shown."""
+    try:
+        result = world.call(whole(call))
+    except STRAY as error:
+        unless_ctrl_c(error)
+        shown = f"Error: {type(error).__name__}: {error}".removesuffix(": ")
+        return ToolResult(shown, failed=True)
     if len(result.content) <= MOST:
         return result
     return ToolResult(f"Error: the result has {len(result.content):,} characters.", failed=True)

@@ -1,184 +1,289 @@
-"""The closed loop, readable top to bottom.
+"""The RODS algorithm (arXiv 2606.19047), one training step after the other.
 
-    tasks -> rollout -> reward -> update          the policy learns
-      ^                   |
-      |                boundary -> synthesis      new tasks where it can learn most
-      +---- replay buffer <--------+              the data follows the policy
+    draw -> roll out -> score -> judge -> request variants -> update     the policy learns
+      ^                                                         |
+      +---------------- retire <- ingest variants <-------------+        the data follows it
 
-Owns the order of things and what is written when. It knows no model, environment or writer: those
-come in as `Parts` (`parts.py`). When groups are drawn and played is a schedule's business
-(`feed.py`, `rollout/schedule.py`). A step ends with a checkpoint; a kill anywhere repeats at most
-the steps since then, with the same draws and, but for bounded staleness, the same samples.
+Owns the order of these verbs and what is written when. It knows no model, environment, writer or
+screen: those come in as `Components`. Each verb lives in one place: `curriculum/` draws, judges,
+requests, ingests and retires, `rollout/` rolls out, `rewards/` score, `trainers/` update.
 
-    train(parts, run, display)
+    train(components, run, display)
+
+A step ends with a checkpoint. A kill anywhere repeats at most the steps since then, with the same
+draws and, except for bounded staleness, the same samples.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeAlias, TypeVar
 
-from rods.config import RunConfig
+from rods.components import Components, Display, UpdateReport
+from rods.curriculum import saving
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import Interrupted
-from rods.feed import schedule_of
 from rods.infra.interrupt import ctrl_c
-from rods.parts import Display, Parts, Trainer
-from rods.records import judgement_figures, rollout_figures
+from rods.records import epoch_record, epoch_warnings, step_record, unused_record, unused_words
 from rods.reward import Score
+from rods.rollout.episode import RolloutContext
+from rods.rollout.groups import Player, in_rounds
+from rods.rollout.lockstep import Lockstep
 from rods.rollout.preflight import preflight
-from rods.rollout.schedule import Batch, Schedule
+from rods.rollout.schedule import (
+    DrawnTask,
+    Rollout,
+    RolloutBatch,
+    Schedule,
+    SchedulePlan,
+    ScoredGroup,
+)
 from rods.store import RunDirectory
 from rods.types import Json
 
+R = TypeVar("R")
+Draw: TypeAlias = Callable[[int], Awaitable[Sequence[DrawnTask]]]
+Grade: TypeAlias = Callable[[Rollout], ScoredGroup]
 
-def train(parts: Parts, run: RunDirectory, display: Display) -> None:
-    """Play the curriculum to its end, or until Ctrl-C.
+
+def train(components: Components, run: RunDirectory, display: Display) -> None:
+    """Train until the stages or the budget end.
 
     Raises:
         Interrupted: Ctrl-C; everything up to the last whole step is saved.
     """
     with ctrl_c() as stopped:
-        asyncio.run(_train(parts, run, display, stopped))
+        asyncio.run(_train(components, run, display, stopped))
     run.finish()
 
 
 async def _train(
-    parts: Parts, run: RunDirectory, display: Display, stopped: Callable[[], bool]
+    components: Components, run: RunDirectory, display: Display, stopped: Callable[[], bool]
 ) -> None:
-    """The whole run, on one event loop."""
-    config, every = run.config, run.config.evaluation.every
-    async with _curriculum(parts, run, config) as curriculum:
+    async with _started(components, run) as curriculum:
+        loop = _Loop(components, run, display, curriculum)
         if run.latest_checkpoint() is None:
-            await _evaluate(parts, run, display, "before", step=0)
-            _checkpoint(parts, run, curriculum, parts.rewards.state_dict(), force=True)
-        sampled = sum(_sampled(record) for record in run.metrics())
-        async with schedule_of(parts, run, display, curriculum) as schedule:
-            while not _finished(config, curriculum, parts.trainer, sampled):
-                if (done := parts.trainer.step) and every and done % every == 0:
-                    with schedule.unmeasured():
-                        await _evaluate(parts, run, display, f"update {done}", step=done + 1)
-                batch = await schedule.batch()
-                if batch is None:
-                    break
-                record = await _step(parts, run, curriculum, schedule, batch)
-                run.log(record)
-                display.step(record)
-                sampled += _sampled(record)
-                over = stopped() or _finished(config, curriculum, parts.trainer, sampled)
-                _checkpoint(parts, run, curriculum, batch.remembered, force=over)
+            await loop.evaluate("before", step=0)
+            loop.checkpoint(components.rewards.state_dict(), force=True)
+        async with loop.rolling():
+            while not loop.over and await loop.step(stopped):
                 if stopped():
-                    raise Interrupted(f"stopped after update {parts.trainer.step}.")
-        await _evaluate(parts, run, display, "after", step=parts.trainer.step + 1)
+                    raise Interrupted(f"stopped after update {components.trainer.step}.")
+        await loop.evaluate("after", step=components.trainer.step + 1)
 
 
-def _finished(
-    config: RunConfig, curriculum: OnlineCurriculum, trainer: Trainer, sampled: int
-) -> bool:
-    spent = 0 < config.updates <= trainer.step or 0 < config.trajectories <= sampled
-    return curriculum.done or spent
+class _Loop:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        components: Components,
+        run: RunDirectory,
+        display: Display,
+        curriculum: OnlineCurriculum,
+    ) -> None:
+        self.components, self.run, self.display = components, run, display
+        self.curriculum = curriculum
+        self.trainer, self.policy = components.trainer, components.policy
+        plan = SchedulePlan.of(run.config)
+        plan.require(components.policy)
+        state = components.rewards.state_dict
+        self.schedule = Schedule(self._player(), plan, self.trainer.step, state)
+        self.sampled = sum(_trajectories(record) for record in run.metrics())
+        """Trajectories of all updates so far."""
+        self._ahead = False
+        """Whether an epoch began since the last draw: a pool smaller than a batch begins one."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the stages or a budget of the run have ended."""
+        config = self.run.config
+        spent = 0 < config.updates <= self.trainer.step
+        return self.curriculum.done or spent or 0 < config.trajectories <= self.sampled
+
+    # -- one training step ------------------------------------------------------------------
+
+    async def step(self, stopped: Callable[[], bool]) -> bool:
+        """Make one training step; False: no task is left."""
+        every = self.run.config.evaluation.every
+        if (done := self.trainer.step) and every and done % every == 0:
+            with self.schedule.unmeasured():
+                await self.evaluate(f"update {done}", step=done + 1)
+        batch = await self._batch()  # draw, roll out, score
+        if batch is None:
+            return False
+        groups, scores = batch.groups, batch.scores
+        if self.trainer.step == 0:
+            preflight(groups)
+        epochs = [scored.drawn.epoch for scored in batch.scored]
+        judgements = self.curriculum.judge(groups, scores, epochs)
+        self.curriculum.request_variants()
+        report = await self._update(batch)
+        self.run.write_trajectories(self.trainer.step, [t for g in groups for t in g.trajectories])
+        record = step_record(self.components, self.curriculum, batch, judgements, report)
+        self._log({**record, "total_steps": self.run.config.updates})
+        over = stopped() or self.over
+        if not over:
+            await self._next_epoch(self.run.config.rollout.tasks_per_step)
+        self.checkpoint(batch.rewards_state, force=over)
+        return True
+
+    def _log(self, record: Mapping[str, Json]) -> None:
+        self.run.log(record)
+        self.display.step(record)
+        self.sampled += _trajectories(record)
+
+    # -- draw, roll out, score --------------------------------------------------------------
+
+    @asynccontextmanager
+    async def rolling(self) -> AsyncGenerator[None]:
+        """Groups may be in flight within; at the end they are cancelled and counted."""
+        self.schedule.begin()
+        try:
+            yield
+        finally:
+            unused = await self.schedule.close()
+            if any(unused):
+                # After the last checkpoint: a resume, which draws them again, cuts this line.
+                self.run.log(unused_record(unused, self.trainer.step))
+                self.display.message(unused_words(*unused))
+
+    def _player(self) -> Player:
+        c, rollout, seed = self.components, self.run.config.rollout, self.run.config.seed
+        context = RolloutContext(
+            c.environment, c.policy, c.dialect, c.template, rollout, seed, rollout.temperature,
+            lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
+        )  # fmt: skip
+        total = rollout.k * rollout.tasks_per_step
+        return Player(context, rollout.k, total, in_rounds(self.display.rollout, total))
+
+    async def _batch(self) -> RolloutBatch | None:
+        """The scored groups of the next update; None: no task is left."""
+        self.schedule.ask()
+        await keep_rolling(self.schedule, self._draw, self._score, lambda: self.schedule.ready)
+        return self.schedule.take()
+
+    async def _draw(self, n: int) -> list[DrawnTask]:
+        """Draw the next `n` tasks; fewer at the end of the last epoch."""
+        if not self._ahead:
+            await self._next_epoch(n)
+        self._ahead = False
+        hints = self.components.hints
+        return [
+            DrawnTask(task, epoch, hints if self.curriculum.hints(epoch) else None)
+            for task, epoch in self.curriculum.lease(n)
+        ]
+
+    def _score(self, rollout: Rollout) -> ScoredGroup:
+        """Score a group by the reward of the stage that drew its task."""
+        stage, group = self.curriculum.stage_of(rollout.drawn.epoch), rollout.group
+        scores: Sequence[Score] = self.components.rewards.score_group(stage.reward, group)
+        keeps = self.components.filter
+        return ScoredGroup(rollout.drawn, group, scores, keeps is None or keeps(scores))
+
+    # -- update -----------------------------------------------------------------------------
+
+    async def _update(self, batch: RolloutBatch) -> UpdateReport:
+        """Update the policy and hand its weights to the engine."""
+        with self.schedule.updating():
+            work = partial(self.trainer.update, batch.groups, batch.scores)
+            if self.schedule.beside:
+                report = await while_rolling(self.schedule, self._draw, self._score, work)
+            else:
+                await self.policy.sleep()
+                report = work()
+                await self.policy.wake()
+            await self.policy.sync(self.trainer.weights(), self.trainer.version)
+        return report
+
+    # -- ingest variants, retire ------------------------------------------------------------
+
+    async def _next_epoch(self, n: int) -> None:
+        """Begin the next epoch where this one has fewer than `n` tasks left to draw.
+
+        A variant made in one epoch is drawn from the next one on (invariant 6).
+        """
+        if not self.curriculum.short_of(n):
+            return
+        # It may wait for synthesis, which must not hold up what is rolled out.
+        await asyncio.to_thread(self.curriculum.ingest_variants)
+        self.curriculum.retire()
+        report = self.curriculum.lay_out_epoch()
+        self._ahead = True
+        record = epoch_record(self.components, self.curriculum, report)
+        self.run.log(record)
+        self.display.epoch(record)
+        patience = self.run.config.synthesis.drain_seconds
+        for warning in epoch_warnings(record, self.curriculum, patience):
+            self.display.message(warning)
+
+    # -- evaluate, checkpoint ---------------------------------------------------------------
+
+    async def evaluate(self, when: str, step: int) -> None:
+        """Evaluate on held-out tasks and log the rows; one during training counts to `step`."""
+        self.display.message(f"held-out evaluation {when}")
+        rows = await self.components.evaluate(self.policy, self.display.rollout)
+        self.run.log({"kind": "eval", "step": step, "when": when, "rows": [{**r} for r in rows]})
+
+    def checkpoint(self, rewards_state: Json, force: bool) -> None:
+        """Save everything, if it is due: policy, optimizer, curriculum and rewards."""
+        step, latest = self.trainer.step, self.run.latest_checkpoint()
+        due = force or step % self.run.config.train.local.checkpoint_steps == 0
+        if not due or (latest is not None and latest.step == step):
+            return
+        with self.run.checkpoint(step) as folder:
+            self.trainer.save(folder / "policy")
+            saving.save(self.curriculum, folder)
+            (folder / "rewards.json").write_text(json.dumps(rewards_state), encoding="utf-8")
 
 
-def _sampled(record: Mapping[str, Json]) -> int:
+async def keep_rolling(
+    schedule: Schedule, draw: Draw, score: Grade, until: Callable[[], bool]
+) -> None:
+    """Draw, roll out and score as a schedule wants it, until something is the case."""
+    while True:
+        while (rollout := schedule.finished()) is not None:
+            schedule.add(score(rollout))
+        if wanted := schedule.wanted:
+            schedule.roll_out(await draw(wanted))
+        elif until():
+            return
+        else:
+            await schedule.changed()
+
+
+async def while_rolling(schedule: Schedule, draw: Draw, score: Grade, work: Callable[[], R]) -> R:
+    """Do work, such as an update, in a thread, and keep rolling out meanwhile."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    working.add_done_callback(lambda _: schedule.wake())
+    try:
+        await keep_rolling(schedule, draw, score, working.done)
+    finally:
+        await asyncio.wait({working})  # a thread cannot be stopped half way
+    return working.result()
+
+
+def _trajectories(record: Mapping[str, Json]) -> int:
     return int(str(record.get("trajectories", 0)))
 
 
-async def _step(
-    parts: Parts,
-    run: RunDirectory,
-    curriculum: OnlineCurriculum,
-    schedule: Schedule[list[Score]],
-    batch: Batch[list[Score]],
-) -> dict[str, Json]:
-    """Judge a batch and update: one line of the log."""
-    groups, scores = [p.group for p in batch.played], [p.scores for p in batch.played]
-    if parts.trainer.step == 0:
-        preflight(groups)
-    judged = curriculum.observe_all((p.group, p.scores, p.drawn.epoch) for p in batch.played)
-    epoch = batch.played[0].drawn.epoch
-
-    async def hand_over() -> None:
-        if not schedule.beside:
-            await parts.policy.wake()
-        await parts.policy.sync(parts.trainer.weights(), parts.trainer.version)
-
-    if not schedule.beside:
-        await parts.policy.sleep()
-    report = await schedule.update(lambda: parts.trainer.update(groups, scores), hand_over)
-    run.write_trajectories(parts.trainer.step, [t for g in groups for t in g.trajectories])
-    return {
-        **report.metrics(),
-        **rollout_figures(groups, scores, batch.seconds),
-        **parts.meters(groups, scores),
-        **judgement_figures(curriculum, [j for j in judged if j is not None]),
-        "kind": "step",
-        "step": parts.trainer.step,
-        "epoch": epoch,
-        "stage": curriculum.stage_of(epoch).name,
-        "hints": sum(p.drawn.layer is not None for p in batch.played) / len(batch.played),
-        "seconds_update": report.seconds,
-        "informative_groups": report.informative,
-        "schedule": batch.meters,
-        "buffer": {**curriculum.metrics(epoch)},
-        "synthesis": dict(parts.synthesis.state()) if parts.synthesis else {},
-        "total_steps": run.config.updates,
-    }
-
-
-async def _evaluate(
-    parts: Parts, run: RunDirectory, display: Display, when: str, step: int
-) -> None:
-    # One on the way counts, as an epoch's record does, to the update that follows it.
-    display.message(f"held-out evaluation {when}")
-    rows = await parts.evaluate(parts.policy, display.rollout)
-    run.log({"kind": "eval", "step": step, "when": when, "rows": [dict(row) for row in rows]})
-
-
-# -- checkpoints ---------------------------------------------------------------------------------
-
-
-def _checkpoint(
-    parts: Parts, run: RunDirectory, curriculum: OnlineCurriculum, remembered: Json, force: bool
-) -> None:
-    step = parts.trainer.step
-    latest = run.latest_checkpoint()
-    due = force or step % run.config.train.local.checkpoint_steps == 0
-    if not due or (latest is not None and latest.step == step):
-        return
-    with run.checkpoint(step) as folder:
-        parts.trainer.save(folder / "policy")
-        curriculum.buffer.snapshot(folder / "buffer.sqlite")
-        text = json.dumps(curriculum.mark())
-        (folder / "curriculum.json").write_text(text, encoding="utf-8")
-        text = json.dumps(remembered)
-        (folder / "rewards.json").write_text(text, encoding="utf-8")
-
-
 @asynccontextmanager
-async def _curriculum(
-    parts: Parts, run: RunDirectory, config: RunConfig
-) -> AsyncGenerator[OnlineCurriculum]:
-    """The curriculum, the engine and all state, as the last checkpoint left it."""
-    path = run.path / "buffer.sqlite"
-    checkpoint = run.latest_checkpoint()
-    if checkpoint is None:
-        for stale in run.path.glob("buffer.sqlite*"):
-            stale.unlink()
-    snapshot = None if checkpoint is None else checkpoint.path / "buffer.sqlite"
-    curriculum = OnlineCurriculum(config, parts.originals, path, parts.synthesis, snapshot)
+async def _started(components: Components, run: RunDirectory) -> AsyncGenerator[OnlineCurriculum]:
+    """Start the engine and restore all state from the last checkpoint, if there is one."""
+    curriculum = OnlineCurriculum(run.config, components.originals, components.synthesis)
+    checkpoint, trainer = run.latest_checkpoint(), components.trainer
     try:
-        await parts.policy.start()
+        await components.policy.start()
         if checkpoint is not None:
-            text = (checkpoint.path / "curriculum.json").read_text(encoding="utf-8")
-            curriculum.require(json.loads(text))
-            remembered = checkpoint.path / "rewards.json"
-            if remembered.exists():  # checkpoints of older versions have none
-                parts.rewards.load_state_dict(json.loads(remembered.read_text(encoding="utf-8")))
-            parts.trainer.load(checkpoint.path / "policy")
-        await parts.policy.sync(parts.trainer.weights(), parts.trainer.version)
+            saving.load(curriculum, checkpoint.path)
+            text = (checkpoint.path / "rewards.json").read_text(encoding="utf-8")
+            components.rewards.load_state_dict(json.loads(text))
+            trainer.load(checkpoint.path / "policy")
+        await components.policy.sync(trainer.weights(), trainer.version)
         yield curriculum
     finally:
-        await parts.policy.close()
-        curriculum.close()
+        await components.policy.close()

@@ -1,6 +1,6 @@
 """The lines of `metrics.jsonl`: what a step and an epoch leave behind, as plain JSON.
 
-Owns the names of the figures that display and report read. It computes them from values that exist
+Owns the names of the metrics that display and report read. It computes them from values that exist
 already and decides nothing.
 """
 
@@ -10,16 +10,45 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from rods.components import Components, UpdateReport
 from rods.curriculum.boundary import Judgement
-from rods.curriculum.journal import EpochReport
 from rods.curriculum.online import OnlineCurriculum
+from rods.curriculum.replay import EpochReport
 from rods.reward import Score
-from rods.rollout.schedule import Unused
+from rods.rollout.schedule import RolloutBatch, Unused
 from rods.trajectory import Group
 from rods.types import Json
 
 
-def rollout_figures(
+def step_record(
+    components: Components,
+    curriculum: OnlineCurriculum,
+    batch: RolloutBatch,
+    judgements: Sequence[Judgement | None],
+    report: UpdateReport,
+) -> dict[str, Json]:
+    """Everything that one training step leaves in the log."""
+    groups, scores, own = batch.groups, batch.scores, components.metrics
+    drawn = [scored.drawn for scored in batch.scored]
+    return {
+        **report.metrics(),
+        **rollout_metrics(groups, scores, batch.seconds),
+        **(own(groups, scores) if own else {}),
+        **judgement_metrics(curriculum, [j for j in judgements if j is not None]),
+        "kind": "step",
+        "step": components.trainer.step,
+        "epoch": drawn[0].epoch,
+        "stage": curriculum.stage_of(drawn[0].epoch).name,
+        "hints": sum(d.layer is not None for d in drawn) / len(drawn),
+        "seconds_update": report.seconds,
+        "informative_groups": report.informative,
+        "schedule": batch.metrics,
+        "buffer": {**curriculum.metrics(drawn[0].epoch)},
+        "synthesis": synthesis_state(components),
+    }
+
+
+def rollout_metrics(
     groups: Sequence[Group], scores: Sequence[Sequence[Score]], seconds: float
 ) -> dict[str, Json]:
     """Rewards, stops, verdicts and speed of one step's rollouts."""
@@ -43,23 +72,29 @@ def rollout_figures(
     }
 
 
-def judgement_figures(
+def judgement_metrics(
     curriculum: OnlineCurriculum, judgements: Sequence[Judgement]
 ) -> dict[str, Json]:
-    """Where the step's tasks lie."""
+    """Regions of the step's tasks, and each judgement."""
     return {
         "regions": _counts(j.region for j in judgements),
         "judgements": [curriculum.log_row(j) for j in judgements],
     }
 
 
-def epoch_figures(curriculum: OnlineCurriculum, report: EpochReport) -> dict[str, Json]:
-    """What the start of an epoch did to the pool."""
-    counts = curriculum.buffer.pool.counts()
+def synthesis_state(components: Components) -> dict[str, Json]:
+    """Counts of the synthesis worker; empty for a fixed pool."""
+    return {**components.synthesis.state()} if components.synthesis else {}
+
+
+def epoch_record(
+    components: Components, curriculum: OnlineCurriculum, report: EpochReport
+) -> dict[str, Json]:
+    """What the start of an epoch did to the pool; it counts to the update that follows."""
     return {
         "kind": "epoch",
-        "epoch": curriculum.epoch,
-        "stage": curriculum.stage.name,
+        "epoch": report.epoch,
+        "stage": curriculum.stage_of(report.epoch).name,
         "active": report.originals + report.active,
         "injected": report.injected,
         "deferred": report.deferred,
@@ -68,17 +103,45 @@ def epoch_figures(curriculum: OnlineCurriculum, report: EpochReport) -> dict[str
         "draws": report.draws,
         "originals": report.originals,
         "generated": report.active,
-        "pending": counts.pending,
+        "pending": report.pending,
+        "seconds_waited": round(curriculum.waited, 3),
+        "late_requests": curriculum.late,
+        "step": components.trainer.step + 1,
+        "synthesis": synthesis_state(components),
     }
 
 
-def unused_figures(unused: Unused, step: int) -> dict[str, Json]:
-    """What was begun and is in no update when a run ends or stops."""
+def epoch_warnings(
+    record: dict[str, Json], curriculum: OnlineCurriculum, drain_seconds: float
+) -> list[str]:
+    """Messages about synthesis that the start of an epoch calls for.
+
+    Args:
+        record: of the epoch.
+        curriculum: knows how long the start waited.
+        drain_seconds: `synthesis.drain_seconds`, the longest wait.
+    """
+    warnings: list[str] = []
+    state = record["synthesis"]
+    if isinstance(state, dict) and state.get("suspended"):
+        warnings.append(f"synthesis pauses, training continues without it: {state['suspended']}")
+    if drain_seconds and curriculum.late:
+        warnings.append(
+            f"epoch {curriculum.epoch} waited {curriculum.waited:.1f} s for synthesis, and "
+            f"{curriculum.late} requests were not ready: this run cannot be repeated exactly. "
+            f"Raise synthesis.drain_seconds ({drain_seconds:g}), or set it to 0: then nothing "
+            "waits."
+        )
+    return warnings
+
+
+def unused_record(unused: Unused, step: int) -> dict[str, Json]:
+    """Groups that were begun and are in no update when a run ends or stops."""
     return {"kind": "unused", "step": step, "played": unused.played, "playing": unused.playing}
 
 
 def unused_words(played: int, playing: int) -> str:
-    """The same for people."""
+    """Say the same in a sentence."""
     return (
         f"{played + playing} groups were begun and are in no update: {played} had been played, "
         f"{playing} were in flight."

@@ -1,4 +1,4 @@
-"""Names in settings: a short name of ours, or `module:attribute` of anybody's.
+"""Names in settings: a short name of ours, or anybody's `module:attribute`, `FILE.py:attribute`.
 
 Owns how a name becomes an object, for environments, dialects, rewards and writers alike; each room
 keeps the table of its own. Nothing is imported before it is asked for.
@@ -10,10 +10,13 @@ keeps the table of its own. Nothing is imported before it is asked for.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from rods.errors import ConfigError
@@ -50,7 +53,7 @@ class Registry:
         known = list(self._names)
         raise ConfigError(
             f"{self._setting}: there is no {self._kind} {name!r}.{nearest(name, known)} "
-            f"Known: {', '.join(known)}; or module:attribute of your own."
+            f"Known: {', '.join(known)}; or module:attribute or FILE.py:attribute of your own."
         )
 
     def find(self, name: str) -> Any:
@@ -59,22 +62,51 @@ class Registry:
 
 
 def load(setting: str, address: str) -> Any:
-    """What stands at `module:attribute`; modules of the working directory are found too.
+    """What stands at `module:attribute` or `FILE.py:attribute`.
+
+    Modules of the working directory are found too, and those beside a file.
 
     Raises:
         ConfigError: it cannot be imported.
     """
-    module, _, attribute = address.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.append(here)
+    module, _, attribute = address.rpartition(":")
     try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = _of_file(module) if module.endswith(".py") else _of_name(module)
+        return getattr(found, attribute)
+    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
         raise ConfigError(
             f"{setting}: {address!r} cannot be imported: {error}. Modules are looked for in the "
-            "working directory too."
+            "working directory too; a file is named FILE.py:attribute."
         ) from error
+
+
+def _of_name(module: str) -> ModuleType:
+    _found_in(str(Path.cwd()))
+    return importlib.import_module(module)
+
+
+def _of_file(name: str) -> ModuleType:
+    """The module in a file, loaded once; its name is the path, so that it hides no other."""
+    path = Path(os.path.expanduser(name)).resolve()
+    known = str(path).replace(".", "|")  # a dot would stand for a package
+    if known in sys.modules:
+        return sys.modules[known]
+    spec = importlib.util.spec_from_file_location(known, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ImportError(f"there is no file {path}")
+    _found_in(str(path.parent))
+    module = sys.modules[known] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[known]
+        raise
+    return module
+
+
+def _found_in(folder: str) -> None:
+    if folder not in sys.path and (folder != str(Path.cwd()) or "" not in sys.path):
+        sys.path.append(folder)
 
 
 def takes(setting: str, name: str, function: Any, *expected: str, **named: object) -> Any:

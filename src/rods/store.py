@@ -4,7 +4,7 @@
       manifest.json             versions, seed, settings, hashes, command
       metrics.jsonl             one record a line, appended
       trajectories/step-000012.parquet
-      buffer.sqlite             the replay buffer (owned by `curriculum/`)
+      synthesis.sqlite          the synthesis worker's queue
       checkpoint/step-000012/   written beside, then renamed; the last two are kept
       checkpoint/latest         name of the one to resume from
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from rods.errors import TaskError
 from rods.infra.files import is_parquet, parquet_rows, replacing, text_of
@@ -140,26 +140,19 @@ class Task:
             raise TaskError(f"{where}: not a task row, but {got}. {shape}")
         data = cast("dict[str, Any]", data)
         try:
-            turns = tuple(
-                Turn(
-                    user=str(t["user"]),
-                    ground_truth=calls_from_json(t["ground_truth"]),
-                    withheld=tuple(opened(t.get("withheld"), "withheld") or ()),
-                )
-                for t in listed(data["turns"], "turns")
-            )
-            p = opened(data.get("provenance"), "provenance") or {}
+            turns = tuple(map(_turn_from_json, _objects(data, "turns")))
+            p = _field(data, "provenance", dict, {})
             origin = Provenance(
-                origin=p.get("origin", ""),
-                scenario=p.get("scenario", ""),
-                ancestors=tuple(p.get("ancestors", ())),
-                recipe=p.get("recipe", ""),
-                seed=int(p.get("seed", 0)),
-                scenarios=tuple(p.get("scenarios", ())),
+                origin=_field(p, "origin", str, ""),
+                scenario=_field(p, "scenario", str, ""),
+                ancestors=_names(p, "ancestors"),
+                recipe=_field(p, "recipe", str, ""),
+                seed=_field(p, "seed", int, 0),
+                scenarios=_names(p, "scenarios"),
             )
-            said = tuple(map(_message_from_json, listed(data.get("dialogue"), "dialogue")))
-            head = (str(data["env"]), str(data["category"]))
-            task = cls(*head, turns, dict(opened(data["world"], "world")), origin, said)
+            said = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
+            head = (_field(data, "env", str), _field(data, "category", str))
+            task = cls(*head, turns, dict(_field(data, "world", dict)), origin, said)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
@@ -167,6 +160,49 @@ class Task:
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
         return task
+
+
+_KINDS: Mapping[Any, str] = {
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+    int: "a whole number",
+}
+T = TypeVar("T")
+
+
+def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = None) -> T:
+    """A field of a row; null counts as missing, and lists and objects may be JSON text.
+
+    Raises:
+        KeyError: it is missing, and there is no default.
+        TypeError: it is of another type; names it.
+    """
+    value = row[key] if default is None else row.get(key, default)
+    if value is None and default is not None:
+        return default
+    value = opened(value, key) if kind in (list, dict) else value
+    if not isinstance(value, kind):
+        raise TypeError(f"{key} must be {_KINDS[kind]}, got {json.dumps(value, default=str):.80}")
+    return value
+
+
+def _objects(row: Mapping[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
+    """A field that is a list of objects, each of which may be JSON text, too."""
+    return listed(_field(row, key, list, default), key)
+
+
+def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    names = _field(row, key, list, [])
+    return tuple(_field({key: name}, key, str) for name in names)
+
+
+def _turn_from_json(row: Any) -> Turn:
+    if not isinstance(row, dict):
+        raise TypeError(f"a turn must be an object, got {json.dumps(row, default=str):.80}")
+    turn = cast("dict[str, Any]", row)
+    calls = tuple(map(call_from_json, _objects(turn, "ground_truth")))
+    return Turn(_field(turn, "user", str), calls, _names(turn, "withheld"))
 
 
 def _message_to_json(message: Message) -> Json:
@@ -178,7 +214,8 @@ def _message_to_json(message: Message) -> Json:
 def _message_from_json(row: Mapping[str, Any]) -> Message:
     if row["role"] not in ("user", "assistant", "tool"):
         raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
-    return Message(row["role"], str(row["content"]), calls_from_json(row.get("calls")))
+    calls = calls_from_json(row.get("calls"))
+    return Message(row["role"], _field(row, "content", str, ""), calls)
 
 
 def call_to_json(call: ToolCall) -> dict[str, Json]:
@@ -191,9 +228,9 @@ def call_to_json(call: ToolCall) -> dict[str, Json]:
 
 
 def call_from_json(row: Mapping[str, Any]) -> ToolCall:
-    """The inverse of `call_to_json`; arguments may be JSON text, or null where there are none."""
-    arguments = opened(row["arguments"], "arguments") or {}
-    return ToolCall(str(row["name"]), {str(k): _load(v) for k, v in arguments.items()})
+    """The inverse of `call_to_json`; arguments may be JSON text."""
+    given = _field(row, "arguments", dict)
+    return ToolCall(_field(row, "name", str), {str(k): _load(v) for k, v in given.items()})
 
 
 def calls_from_json(rows: Any) -> tuple[ToolCall, ...]:

@@ -58,6 +58,23 @@ class ToolSpec:
         return cast("Sequence[str]", self.parameters.get("required") or ())
 
 
+def json_type(schema: Mapping[str, Any]) -> str:
+    """The type in a JSON schema; of a list of types the first that is not null; "" without one."""
+    found = schema.get("type", "")
+    names = cast("list[object]", found) if isinstance(found, list) else [found]
+    return next((str(name) for name in names if name != "null"), "")
+
+
+def allows_null(schema: Mapping[str, Any]) -> bool:
+    """Whether null is among the types of a JSON schema."""
+    return isinstance(schema.get("type"), list) and "null" in schema["type"]
+
+
+def json_choices(schema: Mapping[str, Any]) -> list[Json]:
+    """The values that a JSON schema names, without null; none where it names none."""
+    return [value for value in schema.get("enum") or () if value is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What a call returned, as the policy reads it."""

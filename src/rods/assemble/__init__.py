@@ -1,24 +1,24 @@
-"""From settings to parts: the one place where names become objects.
+"""From settings to components: the one place where names become objects.
 
 Owns which environment, tasks, policy, trainer, worker and evaluation a configuration means. Nothing
 here decides anything during training.
 
     run = rods.train(load_config("rods", "quick"))           # all of it, as `rods train` does
-    with assemble(config, start_run(config, folder="")) as parts: ...
+    with assemble(config, start_run(config, folder="")) as components: ...
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rods.assemble.engines import engine_within, template_of
-from rods.assemble.refusals import grows, require_named, require_tasks
+from rods.assemble.refusals import grows, require_known_tools, require_named, require_tasks
 from rods.assemble.tasks import Sides, held_out_tasks, sides_of
+from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
@@ -31,12 +31,10 @@ from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Suite
 from rods.evaluation.tool_metrics import meters
 from rods.loop import train as play
-from rods.parts import Parts, every_group
-from rods.policy import Policy
+from rods.policy import Engine
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
 from rods.report.trackers import tracking
-from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.rewards.filters import group_fault, has_variance
 from rods.rollout.template import ChatTemplate
@@ -47,6 +45,7 @@ from rods.task import Task
 from rods.trainers.loading import load_model, load_tokenizer
 from rods.trainers.local import LocalTrainer
 from rods.trainers.memory.settled import settle
+from rods.types import Json
 
 
 def train(
@@ -76,11 +75,11 @@ def train(
         run = start_run(config, folder, start)
     display = TrainDisplay(pipelined=run.config.rollout.schedule == "pipelined")
     try:
-        with assemble(run.config, run) as parts, display:
+        with assemble(run.config, run) as components, display:
             display.message(f"run {run.path}: {run.config.curriculum}, seed {run.config.seed}")
             display.resume(run.metrics())
             with tracking(run, display.message):
-                play(parts, run, display)
+                play(components, run, display)
     except Interrupted as stop:
         build_report(run.path)
         raise Interrupted(f"{stop} Go on with: rods train --resume {run.path}") from stop
@@ -110,12 +109,13 @@ def start_run(config: RunConfig, folder: str, start: Start | None = None) -> Run
 
 
 @contextmanager
-def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
+def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     """Everything that the loop drives; the worker is stopped at the end."""
     set_threads(config.model.threads)
     environment = environment_of(config)
     sides = sides_of(config, environment)
     require_tasks(config, environment, sides.originals)
+    require_known_tools(config, environment, sides.originals)
     run.update_manifest(skipped=[dict(row._asdict()) for row in sides.skipped])
     config, cache = settle(config, run)
     model, tokenizer = load_model(config.model)
@@ -134,12 +134,12 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
     suite = Suite(held_out_tasks(config, environment, sides), config.evaluation)
 
     async def evaluate(
-        policy: Policy, progress: Callable[[int, int], None]
-    ) -> list[dict[str, Any]]:
+        policy: Engine, progress: Callable[[int, int], None]
+    ) -> Sequence[Mapping[str, Json]]:
         return await suite.run(environment, policy, dialect, template, config.rollout, progress)
 
     with worker_of(config, sides, run.path) as synthesis:
-        yield Parts(
+        yield Components(
             environment=environment,
             originals=sides.originals,
             policy=policy,
@@ -150,8 +150,8 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Parts]:
             evaluate=evaluate,
             rewards=rewards_of(config.rewards.model_dump()),
             hints=hinted,
-            meters=partial(meters, needed=environment.calls_needed),
-            trains=_filter(config),
+            metrics=partial(meters, needed=environment.calls_needed),
+            filter=_filter(config),
         )
 
 
@@ -169,10 +169,10 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     return min(steps, config.updates or steps)
 
 
-def _filter(config: RunConfig) -> Callable[[Sequence[Score]], bool]:
-    """Whether a group trains under the run's filter."""
+def _filter(config: RunConfig) -> GroupFilter | None:
+    """The run's filter; None: every group is trained on."""
     if config.train.filter == "none":
-        return every_group
+        return None
     if config.train.filter == "dapo":
         return has_variance
     return lambda scores: group_fault(scores, config.train.filtering.window) is None

@@ -8,6 +8,7 @@ variants, engines that never change. What contradicts itself in the settings is 
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 
@@ -16,13 +17,15 @@ from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory
 from rods.env import Environment, questions_of
 from rods.envs import ENVIRONMENTS, make_environment
-from rods.errors import ConfigError, TaskError
+from rods.errors import ConfigError, PolicyError, TaskError
 from rods.report.trackers import packages_of
 from rods.rewards import get_reward
 from rods.rewards.calls.single import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
+from rods.synthesis.structure.trace import all_tools
 from rods.synthesis.writers import OF_CALLS, WRITERS, writer_factory
 from rods.task import Task
+from rods.trainers.loading import BUNDLED
 
 
 def require_named(config: RunConfig) -> None:
@@ -36,6 +39,7 @@ def require_named(config: RunConfig) -> None:
             'are written inside one response and get no hints. Take curriculum = "static".'
         )
     ENVIRONMENTS.address(config.env.name)
+    _require_importable(config)
     for stage in config.stages:
         reward = get_reward(stage.reward)
         if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:
@@ -48,6 +52,24 @@ def require_named(config: RunConfig) -> None:
         writer_factory(config.synthesis.writer)
         _require_growth(config)
     packages_of(config.track.names)
+
+
+def _require_importable(config: RunConfig) -> None:
+    """Raises `ConfigError` where another process needs what a notebook or a script holds."""
+    environment = config.env.arguments.get("environment", config.env.name)
+    worker = "the synthesis worker" if config.curriculum == "rods" and grows(config) else ""
+    worlds = config.rollout.worlds.processes or config.ray.worlds
+    for key, name, other in (
+        ("env.name", environment, worker or ("each process of worlds" if worlds else "")),
+        ("synthesis.writer", config.synthesis.writer, worker),
+    ):
+        module, _, attribute = str(name).partition(":")
+        if module == "__main__" and other:
+            leave = ", or train with --curriculum static" if other == worker else ""
+            raise ConfigError(
+                f"{key} = {name!r}: a notebook or a script is known to this process alone, and "
+                f"{other} is another one. Write it into a file and name FILE.py:{attribute}{leave}."
+            )
 
 
 def _require_growth(config: RunConfig) -> None:
@@ -85,6 +107,25 @@ def require_tasks(config: RunConfig, environment: Environment, tasks: Sequence[T
     require_single_steps(config, tasks)
     require_calls(config, tasks)
     require_variants(config, environment, tasks)
+
+
+def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequence[Task]) -> None:
+    """Raises `PolicyError` where a bundled policy was pretrained with none of the tasks' tools."""
+    if config.model.name not in BUNDLED:
+        return
+    card = json.loads((BUNDLED[config.model.name] / "card.json").read_text(encoding="utf-8"))
+    offered: dict[str, None] = {}
+    for task in tasks:
+        offered |= dict.fromkeys(all_tools(environment.here, task))
+        if not offered.keys().isdisjoint(card["tools"]):
+            return
+    if offered:  # worlds elsewhere show their tools in a turn alone
+        raise PolicyError(
+            f'model.name = "{config.model.name}": this bundled policy was pretrained with other '
+            f"tools than those of env.name = {config.env.name!r} ({', '.join([*offered][:3])}), so "
+            "none of its calls could be read. Name a model of yours: --model.name "
+            "FOLDER_OR_HUB_NAME."
+        )
 
 
 def require_interruptible(config: RunConfig, environment: Environment) -> None:

@@ -33,7 +33,7 @@ def check(
 ) -> None:
     """Replay every task's ground truth in a fresh world; exit 1 if any is at fault.
 
-    Your own environment: --env.name module:attribute --env.tasks FILE.
+    Your own environment: --env.name FILE.py:attribute --env.tasks FILE.
     """
     if template:
         others = ["--tasks"] * (tasks is not None) + ["--every"] * every + context.args

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 
 import typer
@@ -13,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import AsJson, out
-from rods.errors import ConfigError
+from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import CORE, VERSION, extras, install_line
 
 
@@ -56,9 +55,14 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
 
     for name in ENVIRONMENTS:
         # One that cannot be made without settings, such as an address, needs nothing here.
-        with suppress(ConfigError):
-            if needs := make_environment(name).needs():
-                console.print(f"{name}: {needs}")
+        try:
+            needs = make_environment(name).needs()
+        except ConfigError:
+            continue
+        except PrerequisiteError as error:
+            needs = str(error)
+        if needs:
+            console.print(f"{name}: {escape(needs)}")
     console.print(f"GPU: {_gpu()}")
     console.print(f"free disk here: {shutil.disk_usage('.').free / 2**30:.0f} GiB")
 

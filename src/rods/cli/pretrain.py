@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rods.policies.conversations import Conversation
     from rods.policies.pretrain import PretrainSettings
+    from rods.types import ToolSpec
 
 TOOLS, MATH, SEARCH, REPO = KINDS = "tools", "math", "search", "repo"
 
@@ -35,6 +36,12 @@ CORPUS = 2_000
 """Variants whose texts train the tokenizer."""
 OPEN = Habits(stop=0.65)
 """Habits of the second part: a turn ends too early more often than not, so it does greedily."""
+OTHER_TOOLS = {
+    MATH: ["code_interpreter"],
+    SEARCH: ["search"],
+    REPO: ["bash", "str_replace_editor", "finish"],
+}
+"""What the other policies are pretrained with."""
 DATA = (
     "Verified variants of 80 of the 100 training scenarios of BFCL multi-turn (split `tuning`, 320 "
     "of 800 tasks), made by the graph and the resample writers, half by walks that keep nothing of "
@@ -101,13 +108,13 @@ def pretrain(
     if (folder / "model.safetensors").exists():
         raise StoreError(f"{folder}: a policy is here already. Choose another folder.")
     # Here, as processes that begin with a wheel that is missing or broken could not say so.
-    lines = _tool_lines(wheel) if kind == TOOLS else []
+    specs = _tool_specs(wheel) if kind == TOOLS else []
     with disk(folder, "making"):
         folder.mkdir(parents=True, exist_ok=True)
     set_threads(threads)
     habits = ORACLE if ceiling else OPEN
     if kind == TOOLS:
-        pretraining = _tools(folder, seed, tokens, wheel, lines, habits)
+        pretraining = _tools(folder, seed, tokens, wheel, specs, habits)
     else:
         made = {MATH: _math, SEARCH: _search, REPO: partial(_repo, ceiling)}
         pretraining = made[kind](seed, tokens)
@@ -125,6 +132,7 @@ def pretrain(
     card["seed"] = seed
     card["data"] = pretraining.data
     card["limits"] = pretraining.limits
+    card["tools"] = [spec.name for spec in specs] or OTHER_TOOLS[kind]
     which = f" --kind {kind}" if kind != TOOLS else ""
     which += " --ceiling" if ceiling else ""
     which += f" --hidden {hidden} --layers {layers}" if hidden else ""
@@ -211,8 +219,9 @@ def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
 
 
 def _tools(
-    folder: Path, seed: int, tokens: int, wheel: str, lines: list[str], habits: Habits
+    folder: Path, seed: int, tokens: int, wheel: str, specs: list[ToolSpec], habits: Habits
 ) -> Pretraining:
+    from rods.dialects import structured
     from rods.policies.pretrain import PretrainSettings
     from rods.policies.tokenizer import common_words, train_tokenizer
 
@@ -225,6 +234,7 @@ def _tools(
     ) as processes:
         say(f"texts of {CORPUS} variants for the tokenizer")
         texts = [t for part in processes.map(_texts, _shares(range(CORPUS))) for t in part]
+        lines = [structured("compact").describe(specs)] * 200  # so that they become few tokens
         tokenizer = train_tokenizer(texts + lines, common_words(texts), settings.vocab)
         tokenizer.save_pretrained(folder)
         say(f"conversations of {number} and {more} variants")
@@ -282,9 +292,8 @@ def _conversations(job: tuple[Path, RolloutSettings, str, range, Habits]) -> lis
     return list(make_conversations(_generators[side], template, rollout, numbers, habits))
 
 
-def _tool_lines(wheel: str) -> list[str]:
-    """Every tool's line as prompts show it, often enough to become few tokens."""
-    from rods.dialects import structured
+def _tool_specs(wheel: str) -> list[ToolSpec]:
+    """Every tool of the environment."""
     from rods.envs import make_environment
     from rods.synthesis.structure.trace import all_tools
 
@@ -292,5 +301,4 @@ def _tool_lines(wheel: str) -> list[str]:
     tasks = environment.tasks(0.0)
     names = sorted({str(n) for t in tasks for n in cast("list[str]", t.world["classes"])})
     whole = replace(tasks[0], world={"classes": names, "initial_config": {}})
-    text = structured("compact").describe(list(all_tools(environment, whole).values()))
-    return [text] * 200
+    return list(all_tools(environment, whole).values())

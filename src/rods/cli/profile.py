@@ -44,7 +44,7 @@ def profile(
 ) -> None:
     """Show a task's API graph: calls by turn, where arguments come from, and what feeds what.
 
-    Your own environment: --env.name module:attribute --env.tasks FILE.
+    Your own environment: --env.name FILE.py:attribute --env.tasks FILE.
     """
     from rods.config import load_config
     from rods.envs import make_environment

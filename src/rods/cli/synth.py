@@ -118,15 +118,10 @@ def synth(
 
 def _free(target: Path, resume: bool) -> Path:
     """The folder of the queue, once it is sure that nothing is overwritten."""
-    folder, journal = (target.with_name(target.name + end) for end in (".synthesis", ".journal"))
+    folder = target.with_name(target.name + ".synthesis")
     begun = (folder / QUEUE).exists()
     if not target.parent.is_dir():
         raise StoreError(f"{target}: there is no folder {target.parent}. Make it first.")
-    if journal.exists():
-        raise StoreError(
-            f"{journal}: an unfinished data set of an older version of rods is here; nothing was "
-            "changed. Finish it with that version, or move it away and begin anew."
-        )
     if target.exists() and not (resume and begun):
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     if begun and not resume:

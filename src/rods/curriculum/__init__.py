@@ -1,7 +1,8 @@
-"""The curriculum: what the policy can learn from now.
+"""The curriculum: which tasks the policy can learn from now.
 
-Owns the boundary of what it can do, the replay buffer with its journal, and `OnlineCurriculum`,
-the one object that a trainer drives. Never plays a task, never makes one.
+Owns the boundary of what the policy can do, the replay buffer, the synthesis requests, and
+`OnlineCurriculum`, the one object that a trainer drives. It never rolls out a task and never
+generates one.
 
     from rods.curriculum.online import OnlineCurriculum
 """

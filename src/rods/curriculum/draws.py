@@ -1,8 +1,7 @@
 """Draws: which tasks an epoch plays, which of them are out, which are done.
 
-Owns the leases, in the buffer's own file and transactions. A lease belongs to the epoch that drew
-it, so the next epoch may start while leases are out. It never decides what an epoch plays;
-`replay.py` does.
+Owns the leases. A lease belongs to the epoch that drew it, so the next epoch may start while leases
+are out. It never decides what an epoch plays; `replay.py` does.
 
     draws.lay_out(3, task_ids)
     for task_id, epoch in draws.lease(16): ...
@@ -11,157 +10,151 @@ it, so the next epoch may start while leases are out. It never decides what an e
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rods.curriculum.journal import by_name
 from rods.errors import TaskError
-from rods.infra.database import Database
 from rods.task import Task
+from rods.types import Json
+
+DUE, OUT, DONE = "d", "l", "o"
+"""Status of a draw, one letter each, so that a checkpoint holds one string an epoch."""
 
 
 class Lease(NamedTuple):
-    """A task that was drawn and is not observed yet."""
+    """A task that was drawn and is not judged yet."""
 
     task: Task
     epoch: int
     """The epoch that drew it, which may not be the current one any more."""
 
 
+class _Epoch:
+    """The draws of one epoch, in order."""
+
+    def __init__(self, order: Sequence[str], status: Sequence[str] = "") -> None:
+        self.order = list(order)
+        self.status = list(status) or [DUE] * len(self.order)
+        self.position = {task_id: i for i, task_id in enumerate(self.order)}
+        self.due = self.status.count(DUE)
+        self.done = self.status.count(DONE)
+        self.first = 0
+        """No draw before this position is due."""
+
+    @property
+    def open(self) -> int:
+        return len(self.order) - self.done
+
+    def move(self, position: int, status: str) -> None:
+        self.due += (status == DUE) - (self.status[position] == DUE)
+        self.done += (status == DONE) - (self.status[position] == DONE)
+        self.status[position] = status
+        if status == DUE:
+            self.first = min(self.first, position)
+
+    def lease(self, n: int) -> list[str]:
+        taken: list[str] = []
+        while len(taken) < n and self.due:
+            if self.status[self.first] == DUE:
+                self.move(self.first, OUT)
+                taken.append(self.order[self.first])
+            self.first += 1
+        return taken
+
+
 class Draws:
     """The draws of all epochs."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
-        self._undone = db.undone
-        self._open = range(0)
-        """Epochs that may have an open draw."""
-        self._leased = (-1, -1)
-        """Epoch and position of the draw that was leased last: none is due before it."""
-        self._tallies: dict[int, Counter[str]] = {}
-        """Draws of an epoch by status, counted once and kept up: a step asks a hundred times."""
-
-    def adopt(self) -> None:
-        """Leases of a process that died are due again."""
-        self._db.run("UPDATE draws SET status = 'due' WHERE status = 'leased'")
-        self._look()
+    def __init__(self) -> None:
+        self._epochs: dict[int, _Epoch] = {}
 
     def lay_out(self, epoch: int, task_ids: Iterable[str]) -> None:
-        """All tasks of an epoch, in the order in which they will be drawn."""
-        first = next((e for e in self._epochs if self.open(e)), epoch)
-        rows = [(epoch, position, task_id) for position, task_id in enumerate(task_ids)]
-        self._db.run_many("INSERT INTO draws VALUES (?, ?, ?, 'due')", rows)
-        self._open = range(first, epoch + 1)
-        self._tallies[epoch] = Counter(due=len(rows))
-
-    def _look(self) -> None:
-        sql = "SELECT MIN(epoch), MAX(epoch) FROM draws WHERE status IN ('due', 'leased')"
-        ((first, last),) = self._db.rows(sql)
-        self._open = range(0) if first is None else range(int(first), int(last or 0) + 1)
-        self._leased = (self._open.start, -1)
-        self._tallies.clear()
-        self._undone = self._db.undone
-
-    def _counts(self, epoch: int) -> Counter[str]:
-        """To be asked for before a draw moves, then kept up."""
-        if self._undone != self._db.undone:
-            self._look()
-        if epoch not in self._tallies:
-            sql = "SELECT status, COUNT(*) FROM draws WHERE epoch = ? GROUP BY status"
-            self._tallies[epoch] = Counter(by_name(self._db.rows(sql, (epoch,))))
-        return self._tallies[epoch]
+        """Set all tasks of an epoch, in the order in which they will be drawn."""
+        self._epochs[epoch] = _Epoch(list(task_ids))
 
     def order(self, epoch: int) -> list[str]:
         """Task ids of an epoch in the order of the draws."""
-        rows = self._db.rows(
-            "SELECT task_id FROM draws WHERE epoch = ? ORDER BY position", (epoch,)
-        )
-        return [str(r[0]) for r in rows]
-
-    @property
-    def _epochs(self) -> range:
-        if self._undone != self._db.undone:
-            self._look()
-        return self._open
+        found = self._epochs.get(epoch)
+        return [] if found is None else list(found.order)
 
     @property
     def due(self) -> int:
         """Draws of any epoch that are not out and not done."""
-        with self._db.lock:
-            return sum(self._counts(epoch)["due"] for epoch in self._epochs)
+        return sum(e.due for e in self._epochs.values())
 
     def open(self, epoch: int) -> int:
         """Draws of an epoch that are not done."""
-        with self._db.lock:
-            counts = self._counts(epoch)
-            return counts["due"] + counts["leased"]
+        found = self._epochs.get(epoch)
+        return 0 if found is None else found.open
 
     def done(self, epoch: int) -> int:
         """Draws of an epoch that are done."""
-        with self._db.lock:
-            return self._counts(epoch)["done"]
+        found = self._epochs.get(epoch)
+        return 0 if found is None else found.done
 
     def lease(self, n: int) -> list[tuple[str, int]]:
         """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
-        if not self._epochs:
-            return []
-        rows = self._db.rows(
-            "SELECT epoch, position, task_id FROM draws WHERE (epoch, position) > (?, ?) "
-            "AND status = 'due' ORDER BY epoch, position LIMIT ?",
-            (*self._leased, n),
-        )
-        drawn = [(int(e or 0), int(position or 0), str(i)) for e, position, i in rows]
-        drawn = [draw for draw in drawn if draw[0] == drawn[0][0]]
-        if drawn:
-            (epoch, first, _), (_, last, _) = drawn[0], drawn[-1]
-            counts = self._counts(epoch)
-            self._db.run(
-                "UPDATE draws SET status = 'leased' "
-                "WHERE epoch = ? AND position BETWEEN ? AND ? AND status = 'due'",
-                (epoch, first, last),
-            )
-            counts.update(due=-len(drawn), leased=len(drawn))
-            self._leased = (epoch, last)
-        return [(task_id, epoch) for epoch, _, task_id in drawn]
+        for epoch, draws in self._epochs.items():
+            if draws.due:
+                return [(task_id, epoch) for task_id in draws.lease(n)]
+        return []
 
     def leased_in(self, task_id: str) -> int | None:
         """The oldest epoch whose lease of a task is out; None: there is none."""
-        sql = "SELECT 1 FROM draws WHERE epoch = ? AND task_id = ? AND status = 'leased'"
-        with self._db.lock:
-            return next((e for e in self._epochs if self._db.rows(sql, (e, task_id))), None)
+        for epoch, draws in self._epochs.items():
+            if draws.open and self._is_out(task_id, epoch):
+                return epoch
+        return None
 
     def out(self) -> list[tuple[str, int]]:
         """All leases that are out, in the order of the draws: tasks and epochs."""
-        rows = self._db.rows(
-            "SELECT task_id, epoch FROM draws WHERE status = 'leased' ORDER BY epoch, position"
-        )
-        return [(str(task_id), int(epoch or 0)) for task_id, epoch in rows]
+        return [
+            (task_id, epoch)
+            for epoch, draws in self._epochs.items()
+            if draws.open > draws.due
+            for task_id, status in zip(draws.order, draws.status, strict=True)
+            if status == OUT
+        ]
 
-    def close(self, task_ids: Sequence[str], epoch: int) -> None:
-        """Leases of an epoch are done; raises `TaskError` where a task is not leased in it."""
-        self._move(task_ids, epoch, "done")
-
-    def release(self, task_ids: Sequence[str], epoch: int) -> None:
-        """Leases of an epoch are due again, before all that comes later in the order of the draws.
-
-        Raises:
-            TaskError: a task is not leased in this epoch.
-        """
-        self._move(task_ids, epoch, "due")
-        self._leased = min(self._leased, (epoch, -1))
-
-    def _move(self, task_ids: Sequence[str], epoch: int, status: str) -> None:
-        """Leases of an epoch stand elsewhere."""
-        counts = self._counts(epoch)
-        for task_id in task_ids:
-            changed = self._db.run(
-                "UPDATE draws SET status = ? WHERE epoch = ? AND task_id = ? AND status = 'leased'",
-                (status, epoch, task_id),
-            )
-            if not changed:
+    def require_out(self, leases: Sequence[tuple[str, int]]) -> None:
+        """Raise `TaskError` where a task is not leased in its epoch, or stands here twice."""
+        seen: set[tuple[str, int]] = set()
+        for task_id, epoch in leases:
+            if (task_id, epoch) in seen or not self._is_out(task_id, epoch):
                 raise TaskError(
                     f"task {task_id} is not leased in epoch {epoch}: it was not drawn, it was "
                     "completed already, or its lease was released."
                 )
-            counts.update({"leased": -1, status: 1})
+            seen.add((task_id, epoch))
+
+    def close(self, task_id: str, epoch: int) -> None:
+        """Mark a lease as done; raises `TaskError` where the task is not leased in this epoch."""
+        self._move(task_id, epoch, DONE)
+
+    def release(self, task_id: str, epoch: int) -> None:
+        """Make a leased draw due again, before all later ones; raises `TaskError` as `close`."""
+        self._move(task_id, epoch, DUE)
+
+    def _move(self, task_id: str, epoch: int, status: str) -> None:
+        self.require_out([(task_id, epoch)])
+        draws = self._epochs[epoch]
+        draws.move(draws.position[task_id], status)
+
+    def _is_out(self, task_id: str, epoch: int) -> bool:
+        draws = self._epochs.get(epoch)
+        position = None if draws is None else draws.position.get(task_id)
+        return draws is not None and position is not None and draws.status[position] == OUT
+
+    def state_dict(self) -> dict[str, Json]:
+        """Each epoch's task ids, and behind them one string of their status letters.
+
+        A lease that is out is saved as due: whoever holds it will not survive a resume.
+        """
+        return {
+            str(epoch): [*draws.order, "".join(draws.status).replace(OUT, DUE)]
+            for epoch, draws in self._epochs.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Sequence[str]]) -> None:
+        """Stand where `state_dict` was taken."""
+        self._epochs = {int(e): _Epoch(row[:-1], row[-1]) for e, row in state.items()}

@@ -1,114 +1,90 @@
 """The one object that a training loop or a host trainer drives: boundary, buffer, synthesis.
 
-Owns the order of things: epochs, which tasks come next, what follows from a group, and when
-`orders.py` chooses seeds and takes in their variants. It never samples, never updates weights and
-never waits for synthesis (invariant 6), but where `synthesis.drain_seconds` asks for runs that can
-be repeated: then at an epoch's start, for so long at most. Its whole state lives in the buffer's
-file and changes by transactions, so a kill anywhere loses nothing (invariant 8).
+Owns the order of things: epochs, which tasks come next, what follows from a group, and when seed
+tasks are chosen and their variants ingested. It never samples, never updates weights and never
+waits for synthesis (invariant 6), except where `synthesis.drain_seconds` asks for runs that can be
+repeated: then before an epoch, for so long at most.
 
-    curriculum = OnlineCurriculum(config, originals, run.path / "buffer.sqlite", synthesis)
+    curriculum = OnlineCurriculum(config, originals, synthesis)
     while not curriculum.done:
         leases = curriculum.draw(config.rollout.tasks_per_step)
-        ...                                       # roll out, score, update
-        judgements = [curriculum.observe(group, scores, epoch) for group, scores, epoch in step]
+        ...                                       # roll out, score
+        judgements = curriculum.judge(groups, scores, [epoch for _, epoch in leases])
+        curriculum.request_variants()
 
-`draw` crosses epochs, so that batches are whole: an epoch starts as soon as the one before is
-`drawn_out`, while groups of that one are still played. Who wants epochs apart calls `start_epoch`
-and `leases`. Threads may share the object: any number draw, observe and release, in any order.
+`draw` crosses epochs, so that batches are whole: an epoch starts as soon as the one before has too
+few tasks left, while groups of that one are still rolled out. A loop that wants to do this itself
+calls `lease`, and between epochs `ingest_variants`, `retire` and `lay_out_epoch`. Any number of
+threads may share the object.
 
-A checkpoint is `state_dict()`, one value that holds the buffer too; `load_state_dict` on any
-machine goes on from it. Who keeps the buffer in a file of its own takes `mark()` and
-`buffer.snapshot(path)` together, makes the object again with `snapshot=path`, then calls
-`require(mark)`.
+A checkpoint is `state_dict()`, one value of plain JSON (`saving.py` writes it as files); a run
+resumed on any machine continues from it (invariant 8).
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rods.config import RunConfig, StageSettings
 from rods.curriculum.boundary import Judgement, judge_values, signals
 from rods.curriculum.draws import Lease
-from rods.curriculum.journal import METERS, EpochReport, Request
-from rods.curriculum.orders import Orders, SynthesisQueue
-from rods.curriculum.replay import ReplayBuffer
+from rods.curriculum.replay import EpochReport, ReplayBuffer
+from rods.curriculum.requests import SynthesisQueue, SynthesisRequests
 from rods.curriculum.stages import Stages
 from rods.errors import ConfigError, RewardError, StoreError, TrainError
-from rods.infra.database import put_snapshot
 from rods.reward import Score
 from rods.task import Task
 from rods.trajectory import Group
 from rods.types import Json
 
-BUFFER = "buffer"
-"""Key of the buffer's bytes in a state."""
 FLAT = 1e-12
 """A group whose rewards vary less has no advantage and gives no gradient."""
-
-
-class _Seen(NamedTuple):
-    """What was observed of a task."""
-
-    task_id: str
-    epoch: int | None
-    version: int
-    values: Callable[[bool], Sequence[float | None]]
-    """Of each member, None where it is invalid; given whether turns are to be read."""
+METRICS = (
+    "judged", "unjudged", "hard", "boundary", "mastered", "zero_variance", "no_variance",
+    "cycles", "seed_emitted", "cooldown_filtered", "variance_filtered", "quota_filtered",
+    "backlog_filtered", "accepted", "duplicate", "late_requests", "retired_burn_in",
+    "retired_too_hard", "retired_mastered", "revived",
+)  # fmt: skip
+"""Counts of one epoch in `metrics`, beside rates and the pool's state."""
 
 
 class OnlineCurriculum:
     """Which tasks are trained on, in what order, from the first epoch to the last."""
 
     def __init__(
-        self,
-        config: RunConfig,
-        originals: Sequence[Task],
-        buffer_path: Path,
-        synthesis: SynthesisQueue | None = None,
-        snapshot: Path | None = None,
+        self, config: RunConfig, originals: Sequence[Task], synthesis: SynthesisQueue | None = None
     ) -> None:
-        """Open the buffer and go on where it stands.
+        """Begin before the first epoch.
 
         Args:
             config: settings; `stages` say how many epochs there are.
-            originals: human tasks of the training side.
-            buffer_path: the live file.
+            originals: human-written tasks of the training side.
             synthesis: the worker; None for a fixed pool.
-            snapshot: put this copy in the live file's place first (a resume from a checkpoint; it
-                works although the live file is damaged).
 
         Raises:
             ConfigError: a stage has no tasks, or a stage expands and there is no synthesis.
-            StoreError: the buffer was made with other original tasks or another seed.
         """
         self._config = config
-        self._originals = originals
-        self._drawing = threading.Lock()
-        """Held while somebody draws: one epoch's start at a time, beside what is observed."""
+        self._drawing, self._lock = threading.RLock(), threading.RLock()
+        """Held while an epoch starts, which may wait for synthesis; held while the state moves."""
         self.waited, self.late = 0.0, 0
         """Seconds that the epoch's start waited for synthesis, and requests not finished by then;
-        those can enter a later epoch."""
+        their variants can enter a later epoch."""
         self._stages = Stages(config, originals)
         if synthesis is None and any(map(self._stages.expands, range(self.epochs))):
             raise ConfigError(
                 "a stage has expand = true but there is no synthesis queue. Give one, or set "
                 "curriculum = 'static'."
             )
-        if snapshot is not None:
-            put_snapshot(snapshot, buffer_path)
-        self.buffer = ReplayBuffer(buffer_path, config.replay, config.seed)
-        self._require_originals()
-        self._orders = Orders(config, self._stages, self.buffer, synthesis)
-        self._orders.submit(self.buffer.journal.open_requests())
-
-    def _require_originals(self) -> None:
-        fixed = self._config.curriculum != "rods"
-        self.buffer.pool.add_originals(self._originals, fixed=fixed)
+        self._counts: dict[int, Counter[str]] = {}
+        self.buffer = ReplayBuffer(config.replay, config.seed)
+        self.buffer.pool.add_originals(originals, fixed=config.curriculum != "rods")
+        self.requests = SynthesisRequests(config, self._stages, self.buffer, synthesis, self._count)
+        self._judged_in: set[int] = set()
+        """Epochs of the tasks that were judged since variants were last requested."""
 
     # -- where we are -----------------------------------------------------------------------
 
@@ -137,12 +113,12 @@ class OnlineCurriculum:
 
     @property
     def epoch_done(self) -> bool:
-        """Whether every task of the epoch was drawn and observed, so the next one can start."""
+        """Whether every task of the epoch was drawn and judged."""
         return self.buffer.remaining == 0
 
     @property
     def drawn_out(self) -> bool:
-        """Whether every task of the epoch was drawn; groups of it may still be played."""
+        """Whether every task of the epoch was drawn; groups of it may still be rolled out."""
         return self.buffer.draws.due == 0
 
     @property
@@ -150,9 +126,13 @@ class OnlineCurriculum:
         """Whether no epoch follows."""
         return self.epoch == self.epochs - 1
 
+    def short_of(self, n: int) -> bool:
+        """Whether the next epoch must start before `n` more tasks can be drawn."""
+        return self.buffer.draws.due < n and not self.last
+
     @property
     def done(self) -> bool:
-        """Whether all epochs of all stages are played."""
+        """Whether all epochs of all stages are over."""
         return self.last and self.epoch_done
 
     @property
@@ -160,91 +140,93 @@ class OnlineCurriculum:
         """Training steps begun before the current group, at `tasks_per_step` groups a step."""
         return self._step(self.epoch)
 
-    def _step(self, epoch: int) -> int:
-        n = self._config.rollout.tasks_per_step
-        return self.buffer.first_step(epoch) + self.buffer.draws.done(epoch) // n
+    def _step(self, epoch: int, more: int = 0) -> int:
+        """The same, once `more` further groups of an epoch are judged."""
+        done = self.buffer.draws.done(epoch) + more
+        return self.buffer.first_step(epoch) + done // self._config.rollout.tasks_per_step
 
-    # -- what a trainer calls ---------------------------------------------------------------
-
-    def start_epoch(self) -> EpochReport:
-        """Take in finished variants, then retire, inject, prune and lay out the epoch's draws.
-
-        Groups of the epoch before may still be played, once it is `drawn_out`. What they show comes
-        too late for this start.
-
-        Raises:
-            TrainError: the current epoch has tasks that were not drawn, or all stages are played.
-        """
-        if self.last or not self.drawn_out:
-            left = f"epoch {self.epoch} has {self.buffer.draws.due} draws left"
-            why = "all stages are played" if self.drawn_out else left
-            raise TrainError(f"the next epoch cannot start: {why}.")
-        epoch = self.epoch + 1
-        self.waited, self.late = self._orders.take_in(epoch)
-        return self.buffer.start_epoch(
-            epoch,
-            originals=self._stages.originals(epoch),
-            categories=self.stage_of(epoch).categories,
-            expand=self._stages.expands(epoch),
-            first_step=self.buffer.laid_out // self._config.rollout.tasks_per_step,
-        )
+    # -- draw -------------------------------------------------------------------------------
 
     def draw(self, n: int) -> list[Lease]:
-        """The next `n` tasks, each with the epoch that drew it.
+        """Draw the next `n` tasks, each with the epoch that drew it.
 
         Where the current epoch has too few, the next one starts and gives the rest. Fewer than `n`:
         all stages are drawn, or the pool is smaller than that (an epoch starts once a call).
         """
         with self._drawing:
-            drawn = self._rest_of(n)
+            drawn = self.lease(n)
             if len(drawn) < n and self.drawn_out and not self.last:
                 self.start_epoch()
-                drawn += self._rest_of(n - len(drawn))
+                drawn += self.lease(n - len(drawn))
         return drawn
 
-    def _rest_of(self, n: int) -> list[Lease]:
-        """What is laid out and not drawn, the oldest epoch first: leases of it were released."""
-        drawn = self.leases(n)
-        while len(drawn) < n and (more := self.leases(n - len(drawn))):
-            drawn += more
+    def lease(self, n: int) -> list[Lease]:
+        """Draw at most `n` tasks that are laid out, the oldest epoch first."""
+        drawn: list[Lease] = []
+        with self._lock:
+            while len(drawn) < n and (more := self.buffer.lease(n - len(drawn))):
+                drawn += more
         return drawn
 
-    def leases(self, n: int) -> list[Lease]:
-        """The same of one epoch: fewer at its end, none when all of its tasks are out."""
-        return self.buffer.lease(n)
+    def release(self, task_ids: Sequence[str] | None = None, epoch: int | None = None) -> None:
+        """Make tasks that are out due again, before all others: their worker died.
+
+        Args:
+            task_ids: the tasks; None: all that are out.
+            epoch: the one that drew them; None: for each the oldest in which it is out.
+
+        Raises:
+            TaskError: one of them is not out; then nothing is released.
+        """
+        with self._lock:
+            draws = self.buffer.draws
+            leases = draws.out()
+            if task_ids is not None:
+                epochs = self._epochs_of(task_ids, [epoch] * len(task_ids))
+                leases = list(zip(task_ids, epochs, strict=True))
+            draws.require_out(leases)
+            for task_id, drawn_in in leases:
+                draws.release(task_id, drawn_in)
+
+    # -- judge ------------------------------------------------------------------------------
+
+    def judge(
+        self,
+        groups: Sequence[Group],
+        scores: Sequence[Sequence[Score]],
+        epochs: Sequence[int | None],
+    ) -> list[Judgement | None]:
+        """Judge groups in order and move their tasks; an error changes nothing.
+
+        Args:
+            groups: K trajectories each of tasks that `draw` gave.
+            scores: one for each trajectory. In stages that expand they lie in [0, 1]; in others
+                the judgement reads the share of turns solved, whatever the reward's scale.
+            epochs: the epoch that drew each (`Lease.epoch`); None: the oldest in which it is out.
+
+        Returns:
+            None for a group with too few valid members: its task is neither moved nor lost.
+
+        Raises:
+            TaskError: a task is not out.
+            RewardError: a score lies outside [0, 1], or the lengths differ.
+        """
+        with self._lock:
+            drawn_in = self._epochs_of([g.task.id for g in groups], epochs)
+            values = [
+                signals(group, rows, self._config.boundary, by_turns=not self.stage_of(e).expand)
+                for group, rows, e in zip(groups, scores, drawn_in, strict=True)
+            ]
+            leases = [(g.task.id, e) for g, e in zip(groups, drawn_in, strict=True)]
+            return self._judge(leases, values, [g.policy_version for g in groups])
 
     def observe(
         self, group: Group, scores: Sequence[Score], epoch: int | None = None
     ) -> Judgement | None:
-        """Judge a group, move its task, and order variants when a cycle is due.
-
-        Args:
-            group: K trajectories of a task that `draw` gave.
-            scores: one for each trajectory. In stages that expand they lie in [0, 1]; in others
-                the judgement reads the share of turns solved, whatever the reward's scale.
-            epoch: the one that drew it (`Lease.epoch`); None: the oldest in which it is out.
-
-        Returns:
-            None if too few members were valid: the task is neither moved nor lost.
-        """
-        return self.observe_all([(group, scores, epoch)])[0]
-
-    def observe_all(
-        self, played: Iterable[tuple[Group, Sequence[Score], int | None]]
-    ) -> list[Judgement | None]:
-        """The same of several groups, one after the other, in one transaction: a kill or an error
-        in between takes all of them back.
-        """
-        settings = self._config.boundary
-        return self._observe(
-            _Seen(
-                group.task.id,
-                epoch,
-                group.policy_version,
-                lambda turns, g=group, s=scores: signals(g, s, settings, by_turns=turns),
-            )
-            for group, scores, epoch in played
-        )
+        """Judge one group, and request variants when a cycle is due; see `judge`."""
+        [judgement] = self.judge([group], [scores], [epoch])
+        self.request_variants()
+        return judgement
 
     def observe_values(
         self,
@@ -254,14 +236,14 @@ class OnlineCurriculum:
         version: int = 0,
         epoch: int | None = None,
     ) -> Judgement | None:
-        """The same for a host that has numbers and no trajectories.
+        """Do the same as `observe` for a host that has numbers and no trajectories.
 
         Args:
             task_id: of a task that `draw` gave.
             values: what each member earned, in [0, 1]; in stages that do not expand, the share of
                 its turns that it solved.
             valid: whether each member counts: False where infrastructure failed. None: all do.
-            version: policy version that played it.
+            version: policy version that rolled it out.
             epoch: the one that drew it; None: the oldest in which it is out.
 
         Raises:
@@ -274,145 +256,165 @@ class OnlineCurriculum:
                 "expected one for each."
             )
         read = [v if c else None for v, c in zip(values, counts, strict=True)]
-        return self._observe([_Seen(task_id, epoch, version, lambda _: read)])[0]
+        with self._lock:
+            [drawn_in] = self._epochs_of([task_id], [epoch])
+            [judgement] = self._judge([(task_id, drawn_in)], [read], [version])
+        self.request_variants()
+        return judgement
 
-    def _observe(self, observed: Iterable[_Seen]) -> list[Judgement | None]:
+    def _epochs_of(self, task_ids: Sequence[str], epochs: Sequence[int | None]) -> list[int]:
+        """The epoch that drew each task; where it is not given, the oldest in which it is out."""
+        found: list[int] = []
+        for task_id, epoch in zip(task_ids, epochs, strict=True):
+            self.buffer.pool.task(task_id)  # raises where there is no such task
+            leased = self.buffer.draws.leased_in(task_id) if epoch is None else epoch
+            found.append(self.epoch if leased is None else leased)
+        return found
+
+    def _judge(
+        self,
+        leases: Sequence[tuple[str, int]],
+        values: Sequence[Sequence[float | None]],
+        versions: Sequence[int],
+    ) -> list[Judgement | None]:
+        self.buffer.draws.require_out(leases)
         judgements: list[Judgement | None] = []
-        requests: list[Request] = []
-        counts: Counter[tuple[int, str]] = Counter()
-        with self.buffer.atomic():
-            for seen in observed:
-                epoch = self._drawn_in(seen.task_id) if seen.epoch is None else seen.epoch
-                task, step = self.buffer.pool.task(seen.task_id), self._step(epoch)
-                values = seen.values(not self.stage_of(epoch).expand)
-                settings = self._config.boundary
-                judgement = judge_values(task, values, settings, step, seen.version)
-                counts.update((epoch, name) for name in self._record(judgement, epoch))
-                self.buffer.complete([seen.task_id], epoch)
-                requests += self._orders.cycle(epoch, step) if self._orders.due(epoch) else []
-                judgements.append(judgement)
-            self.buffer.journal.add_all(counts)
-        self._orders.submit(requests)
+        before: Counter[int] = Counter()
+        for (task_id, epoch), row, version in zip(leases, values, versions, strict=True):
+            task, step = self.buffer.pool.task(task_id), self._step(epoch, before[epoch])
+            before[epoch] += 1
+            judgements.append(judge_values(task, row, self._config.boundary, step, version))
+        # No error is possible from here on, so a batch is judged whole or not at all.
+        for judgement, (task_id, epoch) in zip(judgements, leases, strict=True):
+            for name in self._record(judgement, epoch):
+                self._count(name, epoch)
+            self.buffer.draws.close(task_id, epoch)
+        self._judged_in.update(before)
         return judgements
 
-    def release(self, task_ids: Sequence[str] | None = None, epoch: int | None = None) -> None:
-        """Tasks that are out will be drawn again, first of all: whoever played them died.
-
-        Args:
-            task_ids: the tasks; None: all that are out.
-            epoch: the one that drew them; None: for each the oldest in which it is out.
-
-        Raises:
-            TaskError: one of them is not out; then nothing is released.
-        """
-        with self.buffer.atomic():
-            if task_ids is None:
-                leases = self.buffer.draws.out()
-            else:
-                leases = [(i, self._drawn_in(i) if epoch is None else epoch) for i in task_ids]
-            for task_id, drawn_in in leases:
-                self.buffer.release([task_id], drawn_in)
-
-    def _drawn_in(self, task_id: str) -> int:
-        found = self.buffer.draws.leased_in(task_id)
-        return self.epoch if found is None else found
-
-    def metrics(self, epoch: int | None = None) -> dict[str, float]:
-        """The meters of an epoch and the state of the pool, as numbers for the log; None: of the
-        current epoch.
-        """
-        epoch = self.epoch if epoch is None else epoch
-        meters = self.buffer.journal.meters(epoch)
-        out: dict[str, float] = {name: float(meters.get(name, 0)) for name in METERS}
-        judged = max(1, meters.get("judged", 0))
-        out["boundary_rate"] = meters.get("boundary", 0) / judged
-        out["zero_variance_rate"] = meters.get("zero_variance", 0) / judged
-        counts = self.buffer.pool.counts()
-        out |= {"originals": counts.originals, "active": counts.active, "pending": counts.pending}
-        out["requests_open"] = len(self.buffer.journal.open_requests())
-        out["never_solved"] = len(self.buffer.visits.never_solved)
-        if epoch >= 0:
-            report = self.buffer.journal.report(epoch)
-            out |= {"ingested": report.injected, "deferred": report.deferred}
-            out |= {"priority_pruned": report.pruned}
-            out |= {"retired_stale": report.retired.get("stale", 0)}
-        return out
-
-    # -- state ------------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything, as one value: `mark()`, and under `buffer` the bytes of the buffer's file."""
-        with self.buffer.held():
-            return {**self.mark(), BUFFER: self.buffer.dump()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` said, wherever that was; what was out is due again.
-
-        Raises:
-            StoreError: it is damaged, or was made with other original tasks or another seed.
-        """
-        data = state.get(BUFFER)
-        if not isinstance(data, bytes):
-            raise StoreError(
-                f"the saved state of the curriculum holds no replay buffer (keys: {sorted(state)})."
-                " Expected what state_dict() said."
-            )
-        with self._drawing:
-            self.buffer.restore(data)
-            self._require_originals()
-        self.require(cast("Mapping[str, Json]", {k: v for k, v in state.items() if k != BUFFER}))
-
-    def mark(self) -> dict[str, Json]:
-        """Where we stand: what a checkpoint keeps beside a snapshot of the same moment."""
-        return {
-            "seed": self._config.seed,
-            "epoch": self.epoch,
-            "completed": self.buffer.completed,
-            "drawn": _digest(self.buffer.drawn(self.epoch)),
-        }
-
-    def require(self, mark: Mapping[str, Json]) -> None:
-        """Go on from a checkpoint whose snapshot the buffer was restored from.
-
-        Raises:
-            StoreError: the buffer stands elsewhere than the checkpoint; the message says where.
-        """
-        mine = self.mark()
-        wrong = [f"{k}: {mine[k]} != {mark.get(k)}" for k in mine if mine[k] != mark.get(k)]
-        if wrong:
-            raise StoreError(
-                f"the replay buffer does not belong to this checkpoint ({'; '.join(wrong)}). "
-                "Restore the snapshot that was taken with it."
-            )
-        self._orders.submit(self.buffer.journal.open_requests())
-
-    def close(self) -> None:
-        """Close the buffer's file."""
-        self.buffer.close()
-
-    # -- meters -----------------------------------------------------------------------------
-
     def _record(self, judgement: Judgement | None, epoch: int) -> list[str]:
-        """Keep a judgement; the meters that count it."""
+        """Keep a judgement and name the metrics that count it."""
         if judgement is None:
             return ["unjudged"]
-        meters = ["judged", str(judgement.region)]
+        names = ["judged", str(judgement.region)]
         if judgement.variance < FLAT:
-            meters += ["zero_variance", *["no_variance"] * (judgement.region == "boundary")]
+            names += ["zero_variance", *["no_variance"] * (judgement.region == "boundary")]
         # A fixed pool moves no variant, so `record` retires nothing there.
         moved = self.buffer.record(judgement, epoch)
         if moved:
-            meters.append(moved if moved == "revived" else f"retired_{moved}")
-        return meters
+            names.append(moved if moved == "revived" else f"retired_{moved}")
+        return names
+
+    # -- synthesis and epochs ---------------------------------------------------------------
+
+    def request_variants(self) -> int:
+        """Ask the worker for variants of boundary tasks, in each epoch whose cycle is due.
+
+        Returns:
+            Number of requests that were submitted.
+        """
+        with self._lock:
+            requests = [
+                request
+                for epoch in sorted(self._judged_in)
+                if self.requests.due(epoch)
+                for request in self.requests.choose(epoch, self._step(epoch, more=-1))
+            ]
+            self._judged_in.clear()
+        self.requests.submit(requests)
+        return len(requests)
+
+    def ingest_variants(self) -> int:
+        """Take variants from the worker into the pool; they wait for the next epoch's start.
+
+        Returns:
+            Number of variants that are new.
+        """
+        finished, self.waited = self.requests.wait()
+        with self._lock:
+            before = self.buffer.pool.count("pending")
+            self.late = self.requests.ingest(finished, self.epoch + 1)
+            return self.buffer.pool.count("pending") - before
+
+    def retire(self) -> None:
+        """Retire variants that no epoch has drawn or judged for long, before the next one."""
+        with self._lock:
+            self.buffer.retire_stale(self.epoch + 1)
+
+    def lay_out_epoch(self) -> EpochReport:
+        """Inject pending variants, prune above the cap and lay out the next epoch's draws.
+
+        Groups of the epoch before may still be rolled out. Their judgements come too late for this
+        start.
+
+        Raises:
+            TrainError: all stages are over.
+        """
+        if self.last:
+            raise TrainError("the next epoch cannot start: all stages are over.")
+        epoch = self.epoch + 1
+        with self._lock:
+            return self.buffer.start_epoch(
+                epoch,
+                originals=self._stages.originals(epoch),
+                categories=self.stage_of(epoch).categories,
+                expand=self._stages.expands(epoch),
+                first_step=self.buffer.laid_out // self._config.rollout.tasks_per_step,
+            )
+
+    def start_epoch(self) -> EpochReport:
+        """Ingest variants, retire and lay out the next epoch.
+
+        Raises:
+            TrainError: the current epoch has tasks that were not drawn, or all stages are over.
+        """
+        if left := self.buffer.draws.due:
+            raise TrainError(
+                f"the next epoch cannot start: epoch {self.epoch} has {left} draws left."
+            )
+        with self._drawing:
+            if not self.last:
+                self.ingest_variants()
+                self.retire()
+            return self.lay_out_epoch()
+
+    # -- metrics ----------------------------------------------------------------------------
+
+    def _count(self, name: str, epoch: int, by: int = 1) -> None:
+        self._counts.setdefault(epoch, Counter())[name] += by
+
+    def counts(self, epoch: int) -> Mapping[str, int]:
+        """Counts of an epoch so far, by the names of `METRICS`."""
+        return self._counts.get(epoch, Counter[str]())
+
+    def metrics(self, epoch: int | None = None) -> dict[str, float]:
+        """Counts of an epoch and the state of the pool, for the log; None: the current epoch."""
+        epoch = self.epoch if epoch is None else epoch
+        with self._lock:
+            counts = self.counts(epoch)
+            out: dict[str, float] = {name: float(counts.get(name, 0)) for name in METRICS}
+            judged = max(1, counts.get("judged", 0))
+            out["boundary_rate"] = counts.get("boundary", 0) / judged
+            out["zero_variance_rate"] = counts.get("zero_variance", 0) / judged
+            pool = self.buffer.pool.counts()
+            out |= {"originals": pool.originals, "active": pool.active, "pending": pool.pending}
+            out["requests_open"] = len(self.requests.open)
+            out["never_solved"] = len(self.buffer.pool.never_solved)
+            if epoch >= 0:
+                report = self.buffer.reports[epoch]
+                out |= {"ingested": report.injected, "deferred": report.deferred}
+                out |= {"priority_pruned": report.pruned}
+                out |= {"retired_stale": report.retired.get("stale", 0)}
+        return out
 
     def log_row(self, judgement: Judgement) -> dict[str, Json]:
-        """A judgement that was observed, as a row of the step's record."""
-        task = self.buffer.pool.task(judgement.task_id)
+        """Describe a judgement as a row of the step's record."""
+        entry = self.buffer.pool[judgement.task_id]
         low, high = judgement.interval
         return {
             "task_id": judgement.task_id,
             "category": judgement.category,
-            "origin": "original" if task.is_original else "variant",
+            "origin": "original" if entry.task.is_original else "variant",
             "rbar": judgement.rbar,
             "phi": judgement.phi,
             "variance": judgement.variance,
@@ -421,9 +423,33 @@ class OnlineCurriculum:
             "k": judgement.k,
             "region": judgement.region,
             "policy_version": judgement.policy_version,
-            "first_visit": self.buffer.visits.count(judgement.task_id) == 1,
+            "first_visit": len(entry.visits) == 1,
         }
 
+    # -- state ------------------------------------------------------------------------------
 
-def _digest(parts: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the original tasks, as plain JSON; leases that are out are due again."""
+        with self._lock:
+            return {
+                "buffer": self.buffer.state_dict(),
+                "requests": self.requests.state_dict(),
+                "counts": {str(e): dict(counts) for e, counts in self._counts.items()},
+            }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict`, wherever it was taken.
+
+        Raises:
+            StoreError: it is no such state, or was made with other original tasks or another seed.
+        """
+        if missing := {"buffer", "requests", "counts"} - set(state):
+            raise StoreError(
+                f"the saved state of the curriculum has no {', '.join(sorted(missing))} (keys: "
+                f"{sorted(state)}). Expected what state_dict() returned."
+            )
+        with self._drawing, self._lock:
+            self.buffer.load_state_dict(state["buffer"])
+            self._counts = {int(e): Counter(row) for e, row in state["counts"].items()}
+            self._judged_in.clear()
+            self.requests.load_state_dict(state["requests"])

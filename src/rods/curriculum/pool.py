@@ -1,24 +1,29 @@
-"""The tasks of the pool: which there are, and where each of them stands.
+"""The tasks of the replay buffer: where each of them stands, and what was judged of it.
 
-Owns the table `tasks` in the replay buffer's file. An original task is active for ever; a variant
-is `pending`, `active` or `retired` with a reason. It never decides which; `replay.py` does.
+An original task is active for ever; a variant is `pending`, `active` or `retired` with a reason.
+It never decides which; `replay.py` does.
 
     pool.add_originals(tasks)
-    pool.offer(variant, epoch_made=3, request="e003-c0-000-base_7")
-    pool.retire(variant.id, epoch=5, reason="mastered")
+    pool.offer(variant, epoch_made=3)
+    pool.retire(variant.id, "mastered")
+    pool.add_visit(judgement, epoch=3)
 """
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from collections import Counter
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
 
-from rods.curriculum.journal import Journal
+from rods.curriculum.boundary import Judgement, Region
 from rods.errors import StoreError, TaskError
-from rods.infra.database import Cell, Database, Kept, Row
 from rods.task import Task
+from rods.types import Json
+
+Status = Literal["pending", "active", "retired"]
+SUSPECT = 3
+"""Visits without any reward after which an original task is a suspect."""
 
 
 class Counts(NamedTuple):
@@ -31,66 +36,71 @@ class Counts(NamedTuple):
     """By reason."""
 
 
-class Pool:
-    """The table `tasks`, and the tasks that were read from it."""
+@dataclasses.dataclass(slots=True)
+class PoolEntry:
+    """A task and its history."""
 
-    def __init__(self, db: Database, journal: Journal) -> None:
-        """`journal`: is told of what comes and goes."""
-        self._db, self._journal = db, journal
-        self._tasks: dict[str, Task] = {}
-        self._originals: set[str] = set()
-        self._variants = Kept(db, self._read_variants)
-        """Status of each variant, read once and kept up: a step asks for each of its tasks."""
-        self._by_status = Kept(db, self._read_by_status)
-        """Tasks by `generated`, status and reason, counted once and kept up."""
+    task: Task
+    original: bool
+    status: Status
+    reason: str = ""
+    """Why it is retired."""
+    made: int = -1
+    """Epoch whose rewards led to the variant."""
+    entered: int = -1
+    """Epoch at whose start the variant became active."""
+    visits: dict[int, Judgement] = dataclasses.field(default_factory=dict[int, Judgement])
+    """Judgements by the epoch that drew the task."""
 
-    def _read_variants(self) -> dict[str, str]:
-        rows = self._db.rows("SELECT id, status FROM tasks WHERE generated = 1")
-        return {str(task_id): str(status) for task_id, status in rows}
+    @property
+    def judgements(self) -> list[Judgement]:
+        """All of them, oldest epoch first."""
+        return [judgement for _, judgement in sorted(self.visits.items())]
 
-    def _read_by_status(self) -> Counter[tuple[bool, str, str]]:
-        rows = self._db.rows(
-            "SELECT generated, status, reason, COUNT(*) FROM tasks GROUP BY 1, 2, 3"
-        )
-        return Counter({(bool(g), str(s), str(why)): int(n or 0) for g, s, why, n in rows})
+    @property
+    def last_visit(self) -> int:
+        """Latest epoch in which it was judged; -1: none."""
+        return max(self.visits, default=-1)
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it is an original task that earned nothing in `SUSPECT` visits or more."""
+        visits = self.visits.values()
+        return self.original and len(visits) >= SUSPECT and max(j.rbar for j in visits) == 0
+
+
+class TaskPool:
+    """All tasks by id, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, PoolEntry] = {}
+        self._counts: Counter[tuple[Status, str]] = Counter()
+        """Variants by status and reason."""
+        self._originals = 0
+        self.never_solved: set[str] = set()
+        """Original tasks that earned nothing in `SUSPECT` visits or more: let `check` see them."""
 
     def add_originals(self, tasks: Sequence[Task], fixed: bool = False) -> None:
-        """Make the human tasks known. On a buffer that has some already they must be the same.
+        """Add the tasks that stay for ever.
 
         Args:
-            tasks: they stay for ever.
-            fixed: the pool never changes, so that variants made before may stand among them.
+            tasks: human-written tasks of the training side.
+            fixed: the pool never changes, so that variants made before may be among them.
 
         Raises:
             TaskError: a task is a variant or stands twice.
-            StoreError: the buffer was made with other original tasks.
         """
-        ids = [t.id for t in tasks]
-        if len(set(ids)) < len(ids):
-            double = next(i for i in ids if ids.count(i) > 1)
-            raise TaskError(f"task {double} stands twice among the original tasks; remove one.")
         for task in tasks:
+            if task.id in self._entries:
+                raise TaskError(
+                    f"task {task.id} stands twice among the original tasks; remove one."
+                )
             if not (fixed or task.is_original):
                 raise TaskError(f"task {task.id} is a variant; only original tasks stay for ever.")
-        by_status = self._by_status.get()
-        with self._db.atomic():
-            known = set(_ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0")))
-            if known and known != set(ids):
-                raise StoreError(
-                    f"{self._db.path}: the original tasks differ from those of this buffer: "
-                    f"{len(known & set(ids))} match, {len(known - set(ids))} are missing, "
-                    f"{len(set(ids) - known)} are new. Resume with the same tasks and split."
-                )
-            self._db.run_many(
-                "INSERT OR IGNORE INTO tasks(id, category, generated, status) "
-                "VALUES (?, ?, 0, 'active')",
-                [(t.id, t.category) for t in tasks],
-            )
-            by_status[False, "active", ""] += 0 if known else len(tasks)
-        self._originals = set(ids)
-        self._tasks.update((t.id, t) for t in tasks)
+            self._entries[task.id] = PoolEntry(task, original=True, status="active")
+        self._originals = len(self._entries)
 
-    def offer(self, task: Task, epoch_made: int, request: str, distance: float = 0.0) -> bool:
+    def offer(self, task: Task, epoch_made: int) -> bool:
         """Accept a variant; it waits for the start of an epoch after `epoch_made`.
 
         Returns:
@@ -100,133 +110,158 @@ class Pool:
             TaskError: the task names no ancestors.
         """
         if task.is_original:
-            raise TaskError(
-                f"request {request}: task {task.id} names no ancestors; a variant must."
-            )
-        body = json.dumps(task.to_json(), ensure_ascii=False)
-        row = (task.id, body, task.category, epoch_made, request, distance)
-        by_status, variants = self._by_status.get(), self._variants.get()
-        with self._db.atomic():
-            added = self._db.run(
-                "INSERT OR IGNORE INTO tasks(id, body, category, generated, status, made, "
-                "request, distance) VALUES (?, ?, ?, 1, 'pending', ?, ?, ?)",
-                row,
-            )
-        by_status[True, "pending", ""] += added
-        if added:
-            variants[task.id] = "pending"
-        return added > 0
+            raise TaskError(f"task {task.id} names no ancestors; a variant must.")
+        if task.id in self._entries:
+            return False
+        self._entries[task.id] = PoolEntry(task, original=False, status="pending", made=epoch_made)
+        self._counts["pending", ""] += 1
+        return True
+
+    def __getitem__(self, task_id: str) -> PoolEntry:
+        """Raise `TaskError` where there is no such task."""
+        try:
+            return self._entries[task_id]
+        except KeyError:
+            raise TaskError(f"task {task_id} is not in the replay buffer.") from None
 
     def task(self, task_id: str) -> Task:
-        """A task by its id.
-
-        Raises:
-            TaskError: it is not in the buffer, or `add_originals` was not called.
-        """
-        if task_id not in self._tasks:
-            rows = self._db.rows("SELECT body FROM tasks WHERE id = ?", (task_id,))
-            if not rows or rows[0][0] is None:
-                raise TaskError(f"{self._db.path}: task {task_id} is not in the replay buffer.")
-            where = f"{self._db.path}, task {task_id}"
-            self._tasks[task_id] = Task.from_json(json.loads(str(rows[0][0])), where)
-        return self._tasks[task_id]
+        """A task by its id; raises `TaskError` where there is none."""
+        return self[task_id].task
 
     def counts(self) -> Counts:
         """The pool in numbers."""
-        by_status = list(
-            self._by_status.get().items()
-        )  # a list, as another thread may start an epoch
-        originals = sum(n for (generated, _, _), n in by_status if not generated)
-        retired = {why: n for (_, status, why), n in by_status if status == "retired" and n}
-        return Counts(originals, self.count("pending"), self.count("active"), retired)
+        rows = list(self._counts.items())  # a copy: another thread may start an epoch meanwhile
+        retired = {reason: n for (status, reason), n in rows if status == "retired" and n}
+        return Counts(self._originals, self.count("pending"), self.count("active"), retired)
+
+    def count(self, status: Status) -> int:
+        """Number of variants of a status."""
+        return sum(n for (where, _), n in list(self._counts.items()) if where == status)
 
     def originals(self, wanted: Collection[str] | None) -> list[str]:
         """Ids of these original tasks, or of all; raises `StoreError` where one is unknown."""
-        known = set(_ids(self._db.rows("SELECT id FROM tasks WHERE generated = 0")))
-        chosen = known if wanted is None else known.intersection(wanted)
+        known = {i for i, e in self._entries.items() if e.original}
         if wanted is not None and (missing := sorted(set(wanted) - known)):
-            raise StoreError(f"{self._db.path}: unknown original tasks: {', '.join(missing)}.")
-        return sorted(chosen)
+            raise StoreError(f"the replay buffer has no original tasks {', '.join(missing)}.")
+        return sorted(known if wanted is None else known.intersection(wanted))
 
-    def count(self, status: str) -> int:
-        """Variants that stand there."""
-        by_status = list(self._by_status.get().items())
-        return sum(n for (generated, where, _), n in by_status if generated and where == status)
-
-    def variants(self, status: str, categories: Collection[str] = ()) -> list[str]:
-        """Ids of the variants that stand there, of these categories or of all."""
-        rows = self._db.rows(
-            "SELECT id, category FROM tasks WHERE generated = 1 AND status = ? ORDER BY id",
-            (status,),
-        )
-        return _ids(rows, categories)
+    def variants(self, status: Status, categories: Collection[str] = ()) -> list[str]:
+        """Ids of the variants of a status, of these categories or of all, sorted."""
+        return sorted(i for i, e in self._of(status) if _among(e.task, categories))
 
     def stale(self, epoch: int, epochs: int) -> list[str]:
         """Active variants that were not judged for so many epochs before this one."""
-        return _ids(
-            self._db.rows(
-                "SELECT id FROM tasks WHERE generated = 1 AND status = 'active' AND ? - 1 - MAX("
-                "COALESCE((SELECT MAX(epoch) FROM visits WHERE task_id = id), -1), entered - 1) "
-                ">= ?",
-                (epoch, epochs),
-            )
-        )
+        return [
+            i
+            for i, e in self._of("active")
+            if epoch - 1 - max(e.last_visit, e.entered - 1) >= epochs
+        ]
 
     def ready(self, epoch: int, categories: Collection[str]) -> list[str]:
-        """Pending variants that were made before an epoch, the oldest first."""
-        rows = self._db.rows(
-            "SELECT id, category FROM tasks WHERE status = 'pending' AND made < ? ORDER BY seq",
-            (epoch,),
-        )
-        return _ids(rows, categories)
+        """Pending variants that were made before an epoch, in the order in which they came."""
+        return [i for i, e in self._of("pending") if e.made < epoch and _among(e.task, categories)]
 
     def lowest(self, most: int) -> list[str]:
         """Active variants of the lowest phi; never judged ones go last, the oldest first."""
-        return _ids(
-            self._db.rows(
-                "SELECT id, (SELECT rbar * (1 - rbar) FROM visits WHERE task_id = id "
-                "ORDER BY epoch DESC LIMIT 1) AS quarter_phi FROM tasks "
-                "WHERE generated = 1 AND status = 'active' "
-                "ORDER BY quarter_phi IS NULL, quarter_phi, seq LIMIT MAX(0, ?)",
-                (most,),
-            )
-        )
+        phi = {i: e.visits[e.last_visit].phi if e.visits else 2.0 for i, e in self._of("active")}
+        return sorted(phi, key=phi.__getitem__)[: max(0, most)]
 
-    def enter(self, task_id: str, epoch: int, kind: str = "injected") -> None:
-        """A variant is active from this epoch on: `injected`, or `revived`."""
+    def latest(self, since_step: int, categories: Collection[str] = ()) -> list[Judgement]:
+        """The latest judgement of each active task, where it was made at `since_step` or later."""
+        active = (e for e in self._entries.values() if e.status == "active" and e.visits)
+        judged = (e.visits[e.last_visit] for e in active if _among(e.task, categories))
+        return [j for j in judged if j.step >= since_step]
+
+    def enter(self, task_id: str, epoch: int) -> None:
+        """Make a variant active from this epoch on."""
+        self[task_id].entered = epoch
         self._move(task_id, "active")
-        self._db.run("UPDATE tasks SET entered = ? WHERE id = ?", (epoch, task_id))
-        self._journal.event(epoch, task_id, kind)
 
-    def retire(self, task_id: str, epoch: int, reason: str) -> None:
-        """A variant is drawn no more, but to test it again."""
+    def retire(self, task_id: str, reason: str) -> None:
+        """Draw a variant no more, but to test it again."""
         self._move(task_id, "retired", reason)
-        self._journal.event(epoch, task_id, "retired", reason)
 
-    def _move(self, task_id: str, status: str, reason: str = "") -> None:
-        """A variant stands elsewhere."""
-        by_status, variants = self._by_status.get(), self._variants.get()
-        ((before, why),) = self._db.rows(
-            "SELECT status, reason FROM tasks WHERE id = ?", (task_id,)
-        )
-        sql = "UPDATE tasks SET status = ?, reason = ? WHERE id = ?"
-        self._db.run(sql, (status, reason, task_id))
-        by_status[True, str(before), str(why)] -= 1
-        by_status[True, status, reason] += 1
-        variants[task_id] = status
+    def add_visit(self, judgement: Judgement, epoch: int) -> bool:
+        """Keep a judgement; False: the task was judged in this epoch already."""
+        entry = self[judgement.task_id]
+        if epoch in entry.visits:
+            return False
+        entry.visits[epoch] = judgement
+        if entry.suspect:
+            self.never_solved.add(judgement.task_id)
+        else:
+            self.never_solved.discard(judgement.task_id)
+        return True
 
-    def status(self, task_id: str) -> str | None:
-        """Where a variant stands; None: it is an original task.
+    def _of(self, status: Status) -> list[tuple[str, PoolEntry]]:
+        rows = self._entries.items()
+        return [(i, e) for i, e in rows if e.status == status and not e.original]
+
+    def _move(self, task_id: str, status: Status, reason: str = "") -> None:
+        entry = self[task_id]
+        self._counts[entry.status, entry.reason] -= 1
+        self._counts[status, reason] += 1
+        entry.status, entry.reason = status, reason
+
+    # -- state ------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Json]:
+        """Everything but the original tasks' content, which the run's configuration gives."""
+        rows = self._entries.items()
+        return {
+            "originals": [i for i, e in rows if e.original],
+            "visits": {i: [_row(v, j) for v, j in e.visits.items()] for i, e in rows if e.visits},
+            "variants": [
+                {"task": e.task.to_json(), "status": e.status, "reason": e.reason,
+                 "made": e.made, "entered": e.entered}
+                for e in self._entries.values() if not e.original
+            ],
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Stand where `state_dict` was taken; `add_originals` gave the same tasks before.
 
         Raises:
-            TaskError: there is no such task.
+            StoreError: the original tasks differ.
         """
-        status = self._variants.get().get(task_id)
-        if status is None and task_id not in self._originals:
-            raise TaskError(f"task {task_id} was judged but is not in the replay buffer.")
-        return status
+        mine, theirs = set(self.originals(None)), set(state["originals"])
+        if mine != theirs:
+            raise StoreError(
+                "the original tasks differ from those of the saved state: "
+                f"{len(mine & theirs)} match, {len(theirs - mine)} are missing, "
+                f"{len(mine - theirs)} are new. Resume with the same tasks and split."
+            )
+        kept = [(i, e.task) for i, e in self._entries.items() if e.original]
+        self._entries = {i: PoolEntry(task, original=True, status="active") for i, task in kept}
+        self._counts.clear()
+        self.never_solved.clear()
+        for number, row in enumerate(state["variants"], 1):
+            task = Task.from_json(row["task"], f"variant {number} of the saved state")
+            place = row["status"], row["reason"]
+            entry = PoolEntry(task, False, *place, row["made"], row["entered"])
+            self._entries[task.id] = entry
+            self._counts[place] += 1
+        for task_id, visits in state["visits"].items():
+            for row in visits:
+                self.add_visit(_judgement(self[task_id].task, row), row[0])
 
 
-def _ids(rows: Sequence[Row], categories: Collection[Cell] = ()) -> list[str]:
-    """The first cells; where categories are given, of rows whose second cell is one of them."""
-    return [str(r[0]) for r in rows if not categories or r[1] in categories]
+def _among(task: Task, categories: Collection[str]) -> bool:
+    return not categories or task.category in categories
+
+
+def _row(epoch: int, j: Judgement) -> list[Json]:
+    return [
+        epoch, j.step, j.policy_version, j.rbar, j.variance, *j.interval, j.n_valid, j.k, j.region,
+    ]  # fmt: skip
+
+
+def _judgement(task: Task, row: Sequence[Any]) -> Judgement:
+    """Read what `_row` wrote."""
+    _, step, version, rbar, variance, low, high, n_valid, k, region = cast(
+        "tuple[int, int, int, float, float, float, float, int, int, Region]", row
+    )
+    interval = (low, high)
+    return Judgement(
+        task.id, task.category, rbar, variance, interval, n_valid, k, region, version, step
+    )

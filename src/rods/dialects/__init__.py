@@ -6,6 +6,7 @@ parse gives a verdict, and the verdict is data that goes back to the model as fe
 * `pythonic` - BFCL: `[cd(folder='x'), ls()]` is the whole text; anything else is an answer
 * `compact` - the same, tools described by names and parameters alone (the bundled policy)
 * `hermes` - Qwen: JSON in `<tool_call>` tags, several blocks allowed
+* `xml` - Qwen3-Coder, Qwen3.5, Nemotron: each argument in a tag of its own
 * `think` - EnvTuning: `<think>` and then one `<tool_call>` or one `<answer>`
 * `llama` - JSON with `name` and `parameters`, `<|python_tag|>` allowed
 * `toolrl` - ToolRL: a thought, a JSON call a line, words; `tool_n1`: a thought, a list of calls
@@ -48,6 +49,7 @@ DIALECTS = Registry(
         "pythonic": "rods.dialects.pythonic:Pythonic",
         "compact": "rods.dialects.pythonic:Compact",
         "hermes": "rods.dialects.jsonic:Hermes",
+        "xml": "rods.dialects.tagged:Xml",
         "think": "rods.dialects.think:Think",
         "llama": "rods.dialects.jsonic:Llama",
         "toolrl": "rods.dialects.reasoned:ToolRl",

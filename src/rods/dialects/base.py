@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from rods.dialects.bounds import calls_fault
 from rods.errors import TaskError
 from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
+
+QUOTED = 200
+"""Characters that feedback quotes of what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +191,27 @@ def too_long() -> Parsed:
 def malformed(problem: str, remedy: str) -> Parsed:
     """The verdict on text that looks like a call and is none."""
     return Parsed(
-        ParseVerdict.MALFORMED, feedback=f"Error: {problem}. Nothing was executed. {remedy}"
+        ParseVerdict.MALFORMED, feedback=f"Error: {short(problem)}. Nothing was executed. {remedy}"
     )
+
+
+def words(dialect: Dialect, name: str, text: str) -> str:
+    """The text of an answer that is written as it is.
+
+    Raises:
+        TaskError: the dialect would read something else in it.
+    """
+    parsed = dialect.parse(text, {}, truncated=False)
+    if (parsed.verdict, parsed.answer) != (ParseVerdict.ANSWER, text.strip()):
+        raise TaskError(
+            f"an answer of the {name} dialect cannot be read as a call or a thought: {text!r}."
+        )
+    return text.strip()
+
+
+def short(text: str) -> str:
+    """A text as feedback quotes it: what a model wrote may be long."""
+    return text if len(text) <= QUOTED else f"{text[:QUOTED]}..."
 
 
 def signature(spec: ToolSpec) -> str:
@@ -205,13 +228,16 @@ def check_calls(
     offered: Mapping[str, ToolSpec],
     faults: Mapping[str, str] | None = None,
 ) -> Parsed:
-    """The verdict on well-formed calls: tools offered, required arguments there, none unknown.
+    """The verdict on well-formed calls: within the bound, tools offered, required arguments there,
+    none unknown.
 
     Args:
         calls: at least one call.
         offered: the tools of this turn by name.
         faults: what a parser found wrong with the arguments of a tool, by its name.
     """
+    if fault := calls_fault(calls):
+        return malformed(fault, "Call with smaller, flatter arguments of plain text and numbers.")
     every = [inner for call in calls for inner in nested(call)]
     for call in every:
         if call.name not in offered:
@@ -223,7 +249,7 @@ def check_calls(
         fault = (faults or {}).get(call.name) or _argument_fault(call, spec)
         if fault:
             text = (
-                f"Error: {call.name}: {fault}. Nothing was executed. "
+                f"Error: {call.name}: {short(fault)}. Nothing was executed. "
                 f"The function is {signature(spec)}; arguments with ? may be left out."
             )
             return Parsed(ParseVerdict.BAD_ARGS, tuple(calls), feedback=text)
@@ -254,6 +280,7 @@ def _calls_in(value: Value) -> Iterator[ToolCall]:
 
 
 def _unknown(name: str, offered: Mapping[str, ToolSpec]) -> str:
+    name = short(name)
     near = difflib.get_close_matches(name.rsplit(".", 1)[-1], offered, 3, 0.6)
     hint = f" The nearest are: {', '.join(near)}." if near else ""
     return (

@@ -18,12 +18,12 @@ shortened and what is inserted. Never runs a program and never decides about tok
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Callable, Sequence
 
 from rods.dialects.base import Asked, Parsed
+from rods.dialects.bounds import calls_fault
+from rods.dialects.programs import between, dedented, last_block, printed
 from rods.errors import TaskError
 from rods.types import ParseVerdict, ToolCall, ToolResult
 
@@ -65,7 +65,10 @@ class InlineForm:
             return None
         if not program:
             return Parsed(ParseVerdict.MALFORMED, feedback=self._absent)
-        return Parsed(ParseVerdict.CALLS, (ToolCall(self.tool, {self._argument: program}),))
+        call = ToolCall(self.tool, {self._argument: program})
+        if fault := calls_fault([call]):
+            return Parsed(ParseVerdict.MALFORMED, feedback=f"Error: {fault}. Nothing was executed.")
+        return Parsed(ParseVerdict.CALLS, (call,))
 
     def shorten(self, result: ToolResult, count: Callable[[str], int]) -> str:
         """What the policy reads of a result."""
@@ -101,7 +104,7 @@ class InlineForm:
 
     def _program(self, text: str) -> str | None:
         """The program (or query); "" if there is none, None if it has only begun."""
-        return _last_block(text.rpartition(self._stop)[0]) or ""
+        return last_block(text.rpartition(self._stop)[0]) or ""
 
     def _write(self, program: str) -> str:
         return f"{OPEN}\n{program}\n{CLOSE}"
@@ -162,7 +165,7 @@ class ZeroTir(InlineForm):
 
     def _program(self, text: str) -> str | None:
         inside, closed, _ = text.partition(OPEN)[2].partition(CLOSE)
-        return _trim(inside) if closed else None
+        return dedented(inside.lstrip(" ")) if closed else None
 
     def _answer(self, answer: str) -> str:
         return rf"</think> <answer> \boxed{{{answer}}} </answer>"
@@ -180,7 +183,7 @@ class ReTool(InlineForm):
     _stop = "</code>"
 
     def _program(self, text: str) -> str | None:
-        return printed(_tagged(text, "code"))
+        return printed(between(text, "code"))
 
     def _write(self, program: str) -> str:
         return f"<code>\n{super()._write(program)}\n</code>"
@@ -199,51 +202,13 @@ class Artist(InlineForm):
     _stop = "</python>"
 
     def _program(self, text: str) -> str | None:
-        return _tagged(text, "python")
+        return between(text, "python")
 
     def _write(self, program: str) -> str:
         return f"<think> I compute it. </think>\n<python>\n{program}\n</python>"
 
     def _answer(self, answer: str) -> str:
         return f"<think> I have it. </think>\n{super()._answer(answer)}"
-
-
-def printed(program: str) -> str:
-    """The program with its last line in a `print`, as ReTool's recipe has it.
-
-    Only if this line is an expression of its own and no print: anything else would not compile.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(program).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return program
-    head, line_end, line = program.rstrip().rpartition("\n")
-    last = body[-1] if body else None
-    if not isinstance(last, ast.Expr) or last.col_offset or line.startswith("print("):
-        return program
-    if last.lineno != head.count("\n") + bool(line_end) + 1:
-        return program
-    end = len(line.encode()[: last.end_col_offset].decode())
-    return f"{head}{line_end}print({line[:end]}){line[end:]}"
-
-
-def _last_block(text: str) -> str | None:
-    """The last python block, closed or not; None if there is none."""
-    _, fence, inside = text.rpartition(OPEN)
-    return _trim(inside.partition(CLOSE)[0]) if fence else None
-
-
-def _tagged(text: str, tag: str) -> str:
-    """The last program between these tags, in a python block or not; "" if there is none."""
-    _, opened, inside = text.rpartition(f"</{tag}>")[0].rpartition(f"<{tag}>")
-    block = _last_block(inside)
-    return (inside.strip() if block is None else block) if opened else ""
-
-
-def _trim(inside: str) -> str:
-    return inside.lstrip(" ").strip("\n").rstrip()
 
 
 def _bytes(text: str) -> int:

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.dialects.base import Dialect, Parsed, check_calls, has_nested, malformed, too_long
+from rods.dialects.base import Dialect, Parsed, check_calls, has_nested, malformed, too_long, words
+from rods.dialects.bounds import TOO_DEEP, calls_fault
+from rods.dialects.marks import closes, next_tag, quoted, unfence, without_thought
 from rods.errors import TaskError
+from rods.infra.pycall import MAX_CHARACTERS
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-_FENCE = re.compile(r"\A\s*```[a-z_]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+_BLANK = re.compile(r"\s*")
+_FENCE = re.compile(r"\s*```\w*\s*")
 _ABSTAIN = (
     "When the request is done, answer in words. If a function or a value is missing, call nothing "
     "and say what is missing."
@@ -44,30 +48,51 @@ def _refuse_constant(name: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def read_json_calls(text: str, start: int, arguments_key: str) -> Read:
+def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = False) -> Read:
     """Decode one JSON object, or a list of them, that stands at `start` (white space skipped).
+
+    Args:
+        text: what was written.
+        start: where to begin.
+        arguments_key: under which the arguments stand.
+        texts: arguments may be a JSON text that holds an object, as some models write them.
 
     Raises:
         JsonCallError: no JSON, or no object with a name and an object of arguments.
     """
-    begin = start + len(text[start:]) - len(text[start:].lstrip())
+    data, end = _decode(text, _end(_BLANK, text, start))
+    items = cast("list[Any]", data) if isinstance(data, list) else [data]
+    return Read([_call(item, arguments_key, texts) for item in items], end)
+
+
+def _decode(text: str, start: int) -> tuple[Any, int]:
+    if text[start : start + 1] not in ("{", "["):
+        raise JsonCallError("the JSON is not valid: expected an object or a list")
+    part = text[start : start + MAX_CHARACTERS]  # an error counts the lines before it
     try:
-        data, end = _DECODER.raw_decode(text, begin)
+        data, end = _DECODER.raw_decode(part)
     except RecursionError as error:
-        raise JsonCallError("the JSON is nested too deep") from error
+        raise JsonCallError(TOO_DEEP) from error
     except ValueError as error:
         raise JsonCallError(f"the JSON is not valid: {error}") from error
-    items = cast("list[Any]", data) if isinstance(data, list) else [data]
-    return Read([_call(item, arguments_key) for item in items], end)
+    return data, start + end
 
 
-def _call(item: Any, arguments_key: str) -> ToolCall:
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    """Where a pattern that matches at a place ends; the place itself if it does not match."""
+    found = pattern.match(text, start)
+    return found.end() if found else start
+
+
+def _call(item: Any, arguments_key: str, texts: bool) -> ToolCall:
     if not isinstance(item, dict):
         raise JsonCallError(f"a call must be a JSON object, got {type(item).__name__}")
     data = cast("dict[str, Any]", item)
     name, arguments = data.get("name"), data.get(arguments_key)
     if not isinstance(name, str) or not name:
         raise JsonCallError('the JSON object has no text under "name"')
+    if texts and isinstance(arguments, str):
+        arguments = _text_arguments(name, arguments)
     if not isinstance(arguments, dict):
         got = "nothing" if arguments_key not in data else type(arguments).__name__
         raise JsonCallError(f'{name}: expected an object under "{arguments_key}", got {got}')
@@ -77,22 +102,69 @@ def _call(item: Any, arguments_key: str) -> ToolCall:
     return ToolCall(name, cast("dict[str, Any]", arguments))
 
 
+def _text_arguments(name: str, text: str) -> Any:
+    found, end = _decode(text, _end(_BLANK, text, 0))
+    if text[end:].strip():
+        raise JsonCallError(f"{name}: text follows the JSON of the arguments")
+    return found
+
+
+STRAY = f"a {CLOSE} tag has no {OPEN} before it"
+
+
+class Block(NamedTuple):
+    """One pair of tags."""
+
+    calls: list[ToolCall]
+    fault: str
+    """Why the block cannot be read, or an empty text."""
+    end: int
+    """Where the text goes on after it."""
+
+
+def read_blocks(body: str, arguments_key: str, texts: bool = False) -> Iterator[Block]:
+    """The `<tool_call>` blocks of a text in order, without those that are mentioned or quoted."""
+    found = next_tag(body, "tool_call")
+    while found is not None:
+        block = _block(body, found, arguments_key, texts)
+        if not quoted(body, found.start(), block.end):
+            yield block
+        found = next_tag(body, "tool_call", block.end)
+
+
+def _block(body: str, tag: re.Match[str], arguments_key: str, texts: bool) -> Block:
+    if closes(tag):
+        return Block([], STRAY, tag.end())
+    at = _end(_FENCE, body, tag.end())
+    fenced = at > tag.end()
+    calls: list[ToolCall] = []
+    while not (close := _CLOSES[fenced].match(body, at)):
+        try:
+            read = read_json_calls(body, at, arguments_key, texts)
+        except JsonCallError as error:
+            missing = f"after the JSON {CLOSE} is missing"
+            return Block([], missing if calls else f"within {OPEN}{CLOSE}: {error}", tag.end())
+        calls += read.calls
+        at = read.end
+    if at == tag.end():
+        return Block([], f"the {OPEN}{CLOSE} pair is empty", close.end())
+    return Block(calls, "", close.end())
+
+
+_CLOSES = (re.compile(rf"\s*{CLOSE}"), re.compile(rf"\s*```\s*{CLOSE}"))
+
+
 def dump_call(call: ToolCall, arguments_key: str, dialect: str) -> str:
     """One call as a JSON object on one line.
 
     Raises:
-        TaskError: the call has a nested call or a number that JSON cannot say.
+        TaskError: the call has a nested call or a value that no dialect reads.
     """
     if has_nested(call):
         raise TaskError(f"the {dialect} dialect cannot write the nested call {call}.")
-    try:
-        return json.dumps(
-            {"name": call.name, arguments_key: dict(call.arguments)},
-            ensure_ascii=False,
-            allow_nan=False,
-        )
-    except ValueError as error:
-        raise TaskError(f"the {dialect} dialect cannot write {call}: {error}.") from error
+    if fault := calls_fault([call]):
+        raise TaskError(f"the {dialect} dialect cannot write {call.name}: {fault}.")
+    return json.dumps({"name": call.name, arguments_key: dict(call.arguments)}, ensure_ascii=False)
 
 
 def describe_json(specs: Sequence[ToolSpec]) -> str:
@@ -104,10 +176,13 @@ def describe_json(specs: Sequence[ToolSpec]) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def unfence(text: str) -> str:
-    """The inside of a code fence if the whole text is one, else the text."""
-    found = _FENCE.match(text)
-    return found.group(1) if found else text
+_LATE = re.compile(
+    r'^[ \t]*(?:\[[ \t]*)?\{\s*"(?:name|type|function)"\s*:[^{}]*"(?:parameters|arguments)"\s*:',
+    re.MULTILINE,
+)
+"""A call on lines of its own amid words."""
+_NAMED = re.compile(r'\[?\s*\{\s*"(?:type|id|name|arguments|parameters)"\s*:')
+"""The beginning of a call."""
 
 
 class Hermes(Dialect):
@@ -126,48 +201,43 @@ class Hermes(Dialect):
         )
 
     def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation; a leading `<think>` block is skipped, code fences tolerated."""
+        """Read one generation.
+
+        A leading `<think>` block is skipped, code fences and arguments as JSON text are tolerated,
+        a block that is only quoted is no call.
+        """
         if truncated:
             return too_long()
-        body = _THOUGHT.sub("", text, count=1).strip()
-        try:
-            calls = self._blocks(body) if "tool_call>" in body else self._bare(body)
-        except JsonCallError as error:
-            return malformed(str(error), self._remedy)
-        if calls is None:
+        body = without_thought(text)
+        blocks: list[Block] = []
+        for block in read_blocks(body, "arguments", texts=True):
+            blocks.append(block)
+            if block.fault:
+                break
+        blocks = blocks or self._bare(body)
+        if not blocks:
             return Parsed(ParseVerdict.ANSWER, answer=body)
+        if blocks[-1].fault:
+            return malformed(blocks[-1].fault, self._remedy)
+        calls = [call for block in blocks for call in block.calls]
         if not calls:
             return malformed("the list of calls is empty", self._remedy)
         return check_calls(calls, offered)
 
-    def _blocks(self, body: str) -> list[ToolCall]:
-        calls: list[ToolCall] = []
-        at = body.find("<tool_call>")
-        if at < 0 or "</tool_call>" in body[:at]:
-            raise JsonCallError("a </tool_call> tag has no <tool_call> before it")
-        while at >= 0:
-            at += len("<tool_call>")
-            fence = re.compile(r"\s*```[a-z_]*\s*").match(body, at)
-            read = read_json_calls(body, fence.end() if fence else at, "arguments")
-            calls += read.calls
-            close = re.compile(r"\s*```\s*</tool_call>" if fence else r"\s*</tool_call>")
-            found = close.match(body, read.end)
-            if not found:
-                raise JsonCallError("after the JSON object </tool_call> is missing")
-            following = body.find("<tool_call>", found.end())
-            between = body[found.end() : following if following >= 0 else len(body)]
-            if "</tool_call>" in between:
-                raise JsonCallError("a </tool_call> tag has no <tool_call> before it")
-            at = following
-        return calls
-
-    def _bare(self, body: str) -> list[ToolCall] | None:
-        """Calls of a text that is one code fence with a call in it, else None."""
+    def _bare(self, body: str) -> list[Block]:
+        """The call of a text that is one code fence with a call in it, or a call without tags."""
         inside = unfence(body)
-        if inside is body or '"arguments"' not in inside:
-            return None
-        read = read_json_calls(inside, 0, "arguments")
-        return read.calls if not inside[read.end :].strip() else None
+        missing = f"the tags {OPEN}{CLOSE} around the call are missing"
+        if not _NAMED.match(inside) or '"arguments"' not in inside:
+            late = OPEN not in body and _LATE.search(body)
+            return [Block([], missing, 0)] if late else []
+        try:
+            read = read_json_calls(inside, 0, "arguments", texts=True)
+        except JsonCallError as error:
+            return [Block([], str(error), 0)]
+        if inside is body or inside[read.end :].strip():
+            return [Block([], missing, 0)]
+        return [Block(read.calls, "", 0)]
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """One block for each call."""
@@ -177,13 +247,15 @@ class Hermes(Dialect):
 
     def answer(self, text: str) -> str:
         """The text itself."""
-        if "tool_call>" in text:
-            raise TaskError(f"an answer of the hermes dialect cannot hold its tags: {text!r}.")
-        return text.strip()
+        return words(self, "hermes", text)
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool, within `<tools>` tags."""
         return f"<tools>\n{describe_json(specs)}\n</tools>"
+
+
+_OBJECT = re.compile(r"(?:\[\s*)?\{")
+_BETWEEN = re.compile(r"[;\s]*")
 
 
 class Llama(Dialect):
@@ -204,27 +276,40 @@ class Llama(Dialect):
         )
 
     def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation; `<|python_tag|>` and code fences are tolerated."""
+        """Read one generation.
+
+        A leading `<think>` block is skipped; words before `<|python_tag|>`, code fences and
+        arguments as JSON text are tolerated.
+        """
         if truncated:
             return too_long()
-        body = text.strip()
-        tagged = body.startswith(self._tag)
-        inside = unfence(body.removeprefix(self._tag).removesuffix("<|eom_id|>").strip()).strip()
-        if not tagged and not inside.startswith(("{", "[{")):
+        body = without_thought(text)
+        inside = self._inside(body)
+        if inside is None:
+            if _LATE.search(body):
+                return malformed("words stand around the call", self._remedy)
             return Parsed(ParseVerdict.ANSWER, answer=body)
         calls: list[ToolCall] = []
         try:
             end = 0
             while end < len(inside):
-                read = read_json_calls(inside, end, "parameters")
+                read = read_json_calls(inside, end, "parameters", texts=True)
                 calls += read.calls
-                end = read.end
-                end += len(inside[end:]) - len(inside[end:].lstrip("; \t\r\n"))
+                end = _end(_BETWEEN, inside, read.end)
         except JsonCallError as error:
             return malformed(str(error), self._remedy)
         if not calls:
             return malformed("there is no call after the tag", self._remedy)
         return check_calls(calls, offered)
+
+    def _inside(self, body: str) -> str | None:
+        """What should be calls; None: the text is an answer."""
+        at = body.find(self._tag)
+        while at > 0 and quoted(body, at, at + len(self._tag)):
+            at = body.find(self._tag, at + 1)
+        whole = body[at + len(self._tag) :] if at >= 0 else body
+        inside = unfence(whole.strip().removesuffix("<|eom_id|>")).strip()
+        return inside if at >= 0 or _OBJECT.match(inside) else None
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """JSON objects separated by `; `."""
@@ -232,9 +317,7 @@ class Llama(Dialect):
 
     def answer(self, text: str) -> str:
         """The text itself."""
-        if text.lstrip().startswith(("{", "[{", "```", self._tag)):
-            raise TaskError(f"an answer of the llama dialect cannot start like a call: {text!r}.")
-        return text.strip()
+        return words(self, "llama", text)
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool."""

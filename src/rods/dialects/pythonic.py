@@ -11,17 +11,15 @@ named by the order of the tool's properties. Text is parsed as syntax, never eva
 from __future__ import annotations
 
 import keyword
-import math
-import re
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Dialect, Parsed, check_calls, malformed, signature, too_long
+from rods.dialects.base import Dialect, Parsed, check_calls, malformed, signature, too_long, words
+from rods.dialects.bounds import calls_fault
+from rods.dialects.marks import unfence, without_thought
 from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
 
-_FENCE = re.compile(r"\A```[a-z_]*\s*\n(.*?)\n?\s*```\Z", re.DOTALL)
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _REMEDY = (
     "Write only a list of calls, such as [name(argument='value')], or answer in words that do not "
     "start with a bracket."
@@ -44,9 +42,8 @@ class Pythonic(Dialect):
         """Read one generation; a leading `<think>` block and a code fence are tolerated."""
         if truncated:
             return too_long()
-        body = _THOUGHT.sub("", text, count=1).strip()
-        fenced = _FENCE.match(body)
-        inside = fenced.group(1).strip() if fenced else body
+        body = without_thought(text)
+        inside = unfence(body)
         if not inside.startswith("["):
             return Parsed(ParseVerdict.ANSWER, answer=body)
         try:
@@ -61,13 +58,13 @@ class Pythonic(Dialect):
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """`[f(a=1), g(b='x')]`."""
+        if fault := calls_fault(calls):
+            raise TaskError(f"the pythonic dialect cannot write {calls[0].name}: {fault}.")
         return "[" + ", ".join(_call_text(call) for call in calls) + "]"
 
     def answer(self, text: str) -> str:
         """The text itself."""
-        if text.lstrip().startswith("["):
-            raise TaskError(f"an answer of the pythonic dialect cannot start with '[': {text!r}.")
-        return text.strip()
+        return words(self, "pythonic", text)
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line for each tool: its signature and its description."""
@@ -124,8 +121,6 @@ def _text(value: Value) -> str:
         return "[" + ", ".join(_text(item) for item in value) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {_text(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, float) and not math.isfinite(value):
-        raise TaskError(f"the pythonic dialect cannot write the number {value}.")
     return repr(value)
 
 

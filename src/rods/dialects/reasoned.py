@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
-from rods.dialects.jsonic import JsonCallError, dump_call, read_json_calls
+from rods.dialects.jsonic import CLOSE, OPEN, STRAY, Block, dump_call, read_blocks
+from rods.dialects.marks import without_thought
 from rods.errors import TaskError
 from rods.types import Message, ParseVerdict, Role, ToolCall, ToolSpec
 
-_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _WORDS = re.compile(r"<response>(.*?)</response>", re.DOTALL)
 _TAG = re.compile(r"</?(?:think|tool_call|response|user|obs)>")
 
@@ -41,9 +40,9 @@ class ToolRl(Dialect):
             "3. If words are needed, answer in accordance with what was said.\n\n"
             "**Output Format**\n"
             "<think> what you think </think>\n"
-            f"{_OPEN}\n"
+            f"{OPEN}\n"
             '{"name": "tool", "parameters": {"parameter": "value"}}\n'
-            f"{_CLOSE}\n"
+            f"{CLOSE}\n"
             "<response> what the user reads </response>\n\n"
             "The thought always comes first. Calls, a response, or both follow. Each call is a "
             "JSON object on a line of its own; without parameters they are an empty object. "
@@ -75,31 +74,23 @@ class ToolRl(Dialect):
         """Read one generation; without `<tool_call>` it is an answer."""
         if truncated:
             return too_long()
-        body = _THOUGHT.sub("", text, count=1)
-        start = body.find(_OPEN)
-        if start < 0:
+        body = without_thought(text)
+        block = next(_blocks(body, "parameters"), None)
+        if block is None:
             return Parsed(ParseVerdict.ANSWER, answer=_words(body))
-        calls: list[ToolCall] = []
-        at = start + len(_OPEN)
-        try:
-            while not body[at:].lstrip().startswith(_CLOSE):
-                read = read_json_calls(body, at, "parameters")
-                calls, at = calls + read.calls, read.end
-        except JsonCallError as error:
-            return malformed(f"within {_OPEN}{_CLOSE}: {error}", self._remedy)
-        if not calls:
-            return malformed(f"the {_OPEN}{_CLOSE} pair is empty", self._remedy)
-        return check_calls(calls, offered)
+        if block.fault or not block.calls:
+            return malformed(block.fault or "the list of calls is empty", self._remedy)
+        return check_calls(block.calls, offered)
 
     _remedy = (
-        f'Write {_OPEN}, then {{"name": "tool", "parameters": {{"parameter": "value"}}}} a line, '
-        f"then {_CLOSE}."
+        f'Write {OPEN}, then {{"name": "tool", "parameters": {{"parameter": "value"}}}} a line, '
+        f"then {CLOSE}."
     )
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the tools, and a call a line."""
         lines = "\n".join(_escaped(dump_call(call, "parameters", "toolrl")) for call in calls)
-        return f"{_thought(calls)}\n{_OPEN}\n{lines}\n{_CLOSE}"
+        return f"{_thought(calls)}\n{OPEN}\n{lines}\n{CLOSE}"
 
     def answer(self, text: str) -> str:
         """A short thought and the words."""
@@ -114,8 +105,8 @@ class ToolN1(Dialect):
     feedback_role: Role = "user"
     shows_tools = True
     _remedy = (
-        f'Write <think>...</think> and then {_OPEN}[{{"name": "tool", "arguments": '
-        f'{{"argument": "value"}}}}]{_CLOSE}.'
+        f'Write <think>...</think> and then {OPEN}[{{"name": "tool", "arguments": '
+        f'{{"argument": "value"}}}}]{CLOSE}.'
     )
 
     def system_prompt(self) -> str:
@@ -124,11 +115,11 @@ class ToolN1(Dialect):
             "You compose function calls. You read a question and functions that may answer it; "
             "call one or more of them. Each reply has two parts:\n"
             "1. Reason about the request within <think></think>.\n"
-            f"2. Then write a JSON list of calls within {_OPEN}{_CLOSE}, as in "
-            f'<think>To say hello to Bob I write a mail.</think> {_OPEN}[{{"name": "mail", '
-            f'"arguments": {{"receiver": "Bob", "text": "hello"}}}}]{_CLOSE}. '
+            f"2. Then write a JSON list of calls within {OPEN}{CLOSE}, as in "
+            f'<think>To say hello to Bob I write a mail.</think> {OPEN}[{{"name": "mail", '
+            f'"arguments": {{"receiver": "Bob", "text": "hello"}}}}]{CLOSE}. '
             f"Mind the types of arguments. If no function fits, or a value is missing, write an "
-            f"empty list: {_OPEN}[]{_CLOSE}."
+            f"empty list: {OPEN}[]{CLOSE}."
         )
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
@@ -144,31 +135,32 @@ class ToolN1(Dialect):
         """Read one generation: its last block; none, or an empty list, is an answer."""
         if truncated:
             return too_long()
-        body = _THOUGHT.sub("", text, count=1)
-        start = body.rfind(_OPEN)
-        if start < 0:
-            return Parsed(ParseVerdict.ANSWER, answer=body.strip())
-        try:
-            read = read_json_calls(body, start + len(_OPEN), "arguments")
-        except JsonCallError as error:
-            return malformed(f"within {_OPEN}{_CLOSE}: {error}", self._remedy)
-        rest = body[read.end :].lstrip()
-        if not rest.startswith(_CLOSE):
-            return malformed(f"after the JSON {_CLOSE} is missing", self._remedy)
-        if not read.calls:
-            return Parsed(ParseVerdict.ANSWER, answer=rest[len(_CLOSE) :].strip())
-        return check_calls(read.calls, offered)
+        body = without_thought(text)
+        blocks = [*_blocks(body, "arguments")]
+        if not blocks:
+            return Parsed(ParseVerdict.ANSWER, answer=body)
+        block = blocks[-1]
+        if block.fault:
+            return malformed(block.fault, self._remedy)
+        if not block.calls:
+            return Parsed(ParseVerdict.ANSWER, answer=body[block.end :].strip())
+        return check_calls(block.calls, offered)
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the functions, and the list."""
         listed = ", ".join(_escaped(dump_call(call, "arguments", "tool_n1")) for call in calls)
-        return f"{_thought(calls)} {_OPEN}[{listed}]{_CLOSE}"
+        return f"{_thought(calls)} {OPEN}[{listed}]{CLOSE}"
 
     def answer(self, text: str) -> str:
         """A short thought, an empty list, and the words after it."""
         if _TAG.search(text):
             raise TaskError(f"an answer of the tool_n1 dialect cannot hold its tags: {text!r}.")
-        return f"<think>No function fits.</think> {_OPEN}[]{_CLOSE}\n{text.strip()}"
+        return f"<think>No function fits.</think> {OPEN}[]{CLOSE}\n{text.strip()}"
+
+
+def _blocks(body: str, arguments_key: str) -> Iterator[Block]:
+    """The blocks of a text; a closing tag by itself counts for nothing, as in the released code."""
+    return (block for block in read_blocks(body, arguments_key) if block.fault != STRAY)
 
 
 def _thought(calls: Sequence[ToolCall]) -> str:

@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
-from rods.dialects.jsonic import JsonCallError, describe_json, dump_call, read_json_calls, unfence
+from rods.dialects.jsonic import JsonCallError, describe_json, dump_call, read_json_calls
+from rods.dialects.marks import unfence
 from rods.errors import TaskError
 from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec
 
@@ -53,10 +54,11 @@ class Think(Dialect):
         """Read one generation."""
         if truncated:
             return too_long()
-        found = _WHOLE.match(text)
-        problem = _grammar_fault(text, found)
-        if problem or found is None:
-            return malformed(problem, _REMEDY)
+        problem = _grammar_fault(text)
+        found = None if problem else _WHOLE.match(text)
+        if found is None:
+            outside = "there is text outside of the tags, or they are in the wrong order"
+            return malformed(problem or outside, _REMEDY)
         if found.group(2) == "answer":
             return Parsed(ParseVerdict.ANSWER, answer=found.group(3).strip())
         body = unfence(found.group(3)).strip()
@@ -101,8 +103,8 @@ class Think(Dialect):
         return (Message("user", f"Results of the calls: {said}\n{_GO_ON}"),)
 
 
-def _grammar_fault(text: str, whole: re.Match[str] | None) -> str:
-    """What breaks the grammar of tags, or an empty text."""
+def _grammar_fault(text: str) -> str:
+    """Which tags are missing or too many, or an empty text."""
     opened = {tag: text.count(f"<{tag}>") for tag in _TAGS}
     closed = {tag: text.count(f"</{tag}>") for tag in _TAGS}
     if not opened["think"] and not closed["think"]:
@@ -117,4 +119,4 @@ def _grammar_fault(text: str, whole: re.Match[str] | None) -> str:
         return "there are both <tool_call> and <answer>; write only one of them"
     if not opened["tool_call"] and not opened["answer"]:
         return "after <think></think> there is neither <tool_call> nor <answer>"
-    return "" if whole else "there is text outside of the tags, or they are in the wrong order"
+    return ""

@@ -23,7 +23,7 @@ from rods.engines.backend import Backend
 from rods.engines.rows import Context, Rows
 from rods.engines.sampling import Noise, draw
 from rods.engines.stats import EngineStats
-from rods.engines.threads import retune
+from rods.engines.threads import DECODE, use_threads
 from rods.errors import PolicyError
 from rods.policy import Completion
 from rods.stops import StopStrings
@@ -181,7 +181,7 @@ class Scheduler:
         while self._waiting or self._running:
             await self._gather()
             await self._going.wait()
-            retune()
+            use_threads(DECODE)
             self._prune()
             self._pass += 1
             if self._should_join():

@@ -26,9 +26,10 @@ from rods.env import (
     Partner,
     TurnVerdict,
     World,
+    called,
     seconds_ran,
 )
-from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.types import ToolCall, ToolResult, ToolSpec, allows_null, json_choices, json_type
 
 MARK = "\nHint: "
 """Between what the world said and the hint."""
@@ -66,7 +67,7 @@ class HintedWorld:
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; the very result where it succeeded or nothing would help."""
-        result = self._world.call(call)
+        result = called(self._world, call)
         found = hint_of(self._world, call, result) if result.failed else ""
         return ToolResult(f"{result.content}{MARK}{found}", failed=True) if found else result
 
@@ -199,16 +200,16 @@ def _argument_hint(call: ToolCall, spec: ToolSpec) -> str:
 
 def _value_fault(name: str, value: object, schema: Mapping[str, object], required: bool) -> str:
     """Why a value cannot be right by its schema, or nothing."""
-    if isinstance(value, ToolCall) or (value is None and not required):
+    if isinstance(value, ToolCall) or (value is None and (allows_null(schema) or not required)):
         return ""
-    kind, choices = schema.get("type"), schema.get("enum")
-    kinds = _TYPES.get(kind) if isinstance(kind, str) else None
+    kind, choices = json_type(schema), json_choices(schema)
+    kinds = _TYPES.get(kind)
     if kinds is not None:
         right = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
         if not right:
             return f"{name} must be of type {kind}"
-    if isinstance(choices, list) and value not in choices:
-        return f"{name} must be one of {quoted(cast('list[object]', choices))}"
+    if choices and value not in choices:
+        return f"{name} must be one of {quoted(choices)}"
     return ""
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from rods.dialects.programs import dedented, unwrapped
 from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.families import FAMILIES, question_of, question_task, question_tasks
 from rods.envs.questions.question import Question
@@ -184,7 +185,8 @@ class PythonToolWorld(QuestionWorld):
         code = arguments.get("code")
         if not isinstance(code, str) or not code.strip():
             return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
-        done = self._run(code)
+        fenced = code.lstrip().startswith("```")
+        done = self._run(unwrapped(code) if fenced else dedented(code))
         self._ran += done.seconds
         return shown(done)
 

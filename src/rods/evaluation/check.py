@@ -1,13 +1,14 @@
 """Checks tasks without a model: does every ground truth replay, twice alike, and pass its judge?
 
-Owns the three findings below and nothing else. Never changes a task, never samples a policy.
+Owns the findings below and nothing else. Never changes a task, never samples a policy.
 
-* `unreachable`: the world cannot be opened, a ground-truth call fails or is not offered, or the
-  ground truth does not pass the judges
+* `unreachable`: the world cannot be opened, a ground-truth call fails or is not offered, the ground
+  truth does not pass the judges, or what a turn withholds is no tool
 * `unstable`: two replays in fresh worlds differ in a result, a state or a verdict
 * `ambiguous`: a ground-truth value that stands in nothing said or documented by then and not in the
   world's initial state (it must be derived or guessed), or the same words and world with different
   ground truth
+* `unusual`: the category is none that is known, or the turns are not what it says
 
 Of a question task the judge must accept the reference answer, and a generated one must come out
 again (`rods.env.QuestionSource`).
@@ -27,11 +28,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
-from rods.env import AnswerJudge, Environment, TurnVerdict, questions_of
+from rods.env import AnswerJudge, Environment, TurnVerdict, called, questions_of
 from rods.errors import EnvError, TaskError
-from rods.task import Task, call_to_json
+from rods.infra.dotted import nearest
+from rods.synthesis.structure.trace import all_tools
+from rods.task import BASE, LONG_CONTEXT, MISS_FUNC, MISS_PARAM, Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
 _LOG = logging.getLogger(__name__)
@@ -48,6 +52,8 @@ class TaskFault(StrEnum):
     """Replaying it gives different results. Such a task cannot be trained on."""
     AMBIGUOUS = "ambiguous"
     """An agent may have to guess. A hint for a reader, not a fault of the world."""
+    UNUSUAL = "unusual"
+    """Category and turns do not belong together, which is often a slip. A hint, too."""
 
 
 class CheckRow(NamedTuple):
@@ -77,8 +83,9 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """No task is unreachable or unstable (ambiguous ones are allowed)."""
-        return all(row.finding is TaskFault.AMBIGUOUS for row in self.rows)
+        """No task is unreachable or unstable; the others can be trained on."""
+        hints = (TaskFault.AMBIGUOUS, TaskFault.UNUSUAL)
+        return all(row.finding in hints for row in self.rows)
 
     def counts(self) -> dict[str, int]:
         """Number of tasks with each finding."""
@@ -106,7 +113,9 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
     for task in tasks:
         count += 1
         rows.extend(_contradictions(task, spoken))
+        rows.extend(_unusual(task))
         try:
+            rows.extend(_misnamed(task, environment))
             first, second = _play(task, environment), _play(task, environment)
         except (TaskError, EnvError) as error:
             rows.append(_row(TaskFault.UNREACHABLE, task, -1, str(error)))
@@ -130,7 +139,10 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     faults: list[CheckRow] = []
     for task in tasks:
         try:
-            fault = next(_unreachable(task, _play(task, environment)), None)
+            found = chain(
+                _misnamed(task, environment), _unreachable(task, _play(task, environment))
+            )
+            fault = next(found, None)
         except (TaskError, EnvError) as error:
             fault = _row(TaskFault.UNREACHABLE, task, -1, str(error))
         if fault is None:
@@ -190,7 +202,7 @@ def _play(task: Task, environment: Environment) -> _Played:
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
             offered.append(world.offered())
-            results.append(tuple(world.call(call) for call in turn.ground_truth))
+            results.append(tuple(called(world, call) for call in turn.ground_truth))
             verdicts.append(world.end_turn())
             snapshots.append(world.snapshot())
     finally:
@@ -209,6 +221,41 @@ def _unreachable(task: Task, played: _Played) -> Iterator[CheckRow]:
             yield _row(
                 TaskFault.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}"
             )
+
+
+def _misnamed(task: Task, environment: Environment) -> Iterator[CheckRow]:
+    """Names in `withheld` that are no tools, so that nothing is withheld."""
+    if not any(turn.withheld for turn in task.turns):
+        return
+    tools = list(all_tools(environment, task))
+    for index, turn in enumerate(task.turns):
+        for name in turn.withheld:
+            if name not in tools:
+                detail = f"withheld: there is no tool {name!r} in its world.{nearest(name, tools)}"
+                yield _row(TaskFault.UNREACHABLE, task, index, detail)
+
+
+def _unusual(task: Task) -> Iterator[CheckRow]:
+    """A category of hosted classes that is none, or whose turns are not as it says."""
+    if "classes" not in task.world:
+        return
+    known = (BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT)
+    if task.category not in known:
+        detail = f"category {task.category!r} is none of {', '.join(known)}."
+        yield _row(TaskFault.UNUSUAL, task, -1, detail + nearest(task.category, known))
+    last = len(task.turns) - 1
+    if task.category in (BASE, LONG_CONTEXT) and not task.turns[last].ground_truth:
+        detail = (
+            f"category {task.category}: its last turn has no calls, so the agent must call nothing "
+            "there. Is its ground truth missing?"
+        )
+        yield _row(TaskFault.UNUSUAL, task, last, detail)
+    if task.category == MISS_FUNC and not any(turn.withheld for turn in task.turns):
+        yield _row(TaskFault.UNUSUAL, task, -1, f"category {MISS_FUNC}: no turn withholds a tool.")
+    missing = task.category in (MISS_FUNC, MISS_PARAM)
+    if missing and all(turn.ground_truth for turn in task.turns):
+        detail = f"category {task.category}: there is no turn without calls, in which to ask."
+        yield _row(TaskFault.UNUSUAL, task, -1, detail)
 
 
 def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:

@@ -1,36 +1,32 @@
-"""One SQLite file in WAL mode: transactions, atomic snapshots, clear errors.
+"""One SQLite file in WAL mode: transactions and clear errors.
 
 Owns the connection and nothing of the meaning of the rows. It never retries and never repairs: a
 file that is damaged or of another layout is refused with a `StoreError`. A killed process loses no
 committed transaction.
 
-    db = Database(path, SCHEMA, version=1, what="replay buffer")
+    db = Database(path, SCHEMA, version=1, what="queue")
     with db.atomic():
         db.run("INSERT INTO meta VALUES (?, ?)", ("seed", "7"))
-    db.snapshot(folder / "buffer.sqlite")
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from rods.errors import StoreError
-from rods.infra.files import replacing
 
 Cell: TypeAlias = str | int | float | None
 Row: TypeAlias = tuple[Cell, ...]
-T = TypeVar("T")
 
 PATIENCE = 30.0
 """Seconds to wait for another process's transaction, where two share a file."""
 CACHE = 32 << 10
-"""KiB of pages that a connection keeps in memory at most: a pool of 100,000 tasks fits."""
+"""KiB of pages that a connection keeps in memory at most."""
 
 
 class Database:
@@ -52,9 +48,6 @@ class Database:
         self._schema, self._version, self._what = tuple(schema), version, what
         self.lock = threading.RLock()
         """Held while a transaction lasts."""
-        self.undone = 0
-        """Transactions that were taken back, and snapshots that were put in: what was counted
-        beside them has to be read again."""
         self._connection = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -112,7 +105,6 @@ class Database:
                     self._connection.execute("COMMIT")
                 finally:  # Ctrl-C must not leave half of it either
                     if self._connection.in_transaction:
-                        self.undone += 1
                         self._connection.execute("ROLLBACK")
 
     def run(self, sql: str, values: Sequence[Cell] = ()) -> int:
@@ -141,85 +133,7 @@ class Database:
         rows = self.rows(sql, values)
         return int(rows[0][0] or 0) if rows else 0
 
-    def snapshot(self, path: Path) -> None:
-        """Write a consistent copy by a temporary file and a rename."""
-        with replacing(path) as part:
-            part.unlink(missing_ok=True)
-            with self.lock, self._errors("copying"):
-                target = sqlite3.connect(part)
-                try:
-                    self._connection.backup(target)
-                finally:
-                    target.close()
-            with part.open("rb") as done:
-                os.fsync(done.fileno())
-
-    def restore(self, snapshot: Path) -> None:
-        """Put a snapshot in this file's place and go on with it; whoever shares it has to wait.
-
-        Raises:
-            StoreError: see `put_snapshot` (then nothing has changed), or it has another layout.
-        """
-        with self.lock:
-            self._connection.close()
-            try:
-                put_snapshot(snapshot, self.path)
-            finally:
-                self._connection = self._open()
-            self.undone += 1
-
     def close(self) -> None:
         """Close the file; what was committed stays."""
         with self.lock:
             self._connection.close()
-
-
-class Kept(Generic[T]):
-    """What was read from a database once, for its owner to keep up with each change.
-
-    It is read again when a transaction was taken back, so ask for it before the change.
-    """
-
-    def __init__(self, db: Database, read: Callable[[], T]) -> None:
-        self._db, self._read = db, read
-        self._undone = -1
-
-    def get(self) -> T:
-        """The value, to be changed in place."""
-        with self._db.lock:
-            if self._undone != self._db.undone:
-                self._value = self._read()
-                self._undone = self._db.undone
-            return self._value
-
-
-def put_snapshot(snapshot: Path, path: Path) -> None:
-    """Put a snapshot in the place of a database that nobody has open, damaged or not.
-
-    Raises:
-        StoreError: there is no such snapshot, it is damaged, or it cannot be copied.
-    """
-    if not snapshot.is_file():
-        raise StoreError(f"{snapshot}: there is no such snapshot.")
-    try:
-        source = sqlite3.connect(f"file:{snapshot}?mode=ro&immutable=1", uri=True)
-        try:
-            verdict = source.execute("PRAGMA quick_check").fetchone()[0]
-        finally:
-            source.close()
-    except sqlite3.Error as error:
-        verdict = str(error)
-    if verdict != "ok":
-        raise StoreError(f"{snapshot}: this snapshot is damaged: {verdict}. Use an older one.")
-    try:
-        with replacing(path) as part:
-            with part.open("wb") as out:
-                out.write(snapshot.read_bytes())
-                os.fsync(out.fileno())
-            for suffix in ("-wal", "-shm"):  # they belong to the file that goes
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"{path}: restoring {snapshot.name} failed: {error.strerror or error}. The snapshot is "
-            "as it was: free space, then resume."
-        ) from error

@@ -1,4 +1,6 @@
-"""Ctrl-C that waits for a safe place. Owns the signal while a loop runs, and gives it back.
+"""Ctrl-C: one that waits for a safe place, and one that is told from a tool's own exception.
+
+Owns the signal while a loop runs, and gives it back.
 
 with ctrl_c() as stopped:
     while not stopped(): ...
@@ -6,9 +8,13 @@ with ctrl_c() as stopped:
 
 from __future__ import annotations
 
+import asyncio.runners
+import dis
 import signal
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 
@@ -27,3 +33,34 @@ def ctrl_c() -> Generator[Any]:
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, former)
+
+
+def unless_ctrl_c(error: BaseException) -> None:
+    """Raise a Ctrl-C of the user again; everything else is whoever's who caught it.
+
+    A tool may raise `KeyboardInterrupt`, `SystemExit` or `GeneratorExit` itself, which must not end
+    the program.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt) and _signalled(seen.__traceback__):
+            raise seen
+        seen = seen.__context__
+
+
+def _signalled(at: TracebackType | None) -> bool:
+    """Whether the signal's handler raised an exception, not a `raise` in other code.
+
+    Python runs handlers in the main thread. The usual one is no Python code, so that the exception
+    begins at an instruction that is no `raise`.
+    """
+    if at is None or threading.current_thread() is not threading.main_thread():
+        return False
+    while at.tb_next is not None:
+        at = at.tb_next
+    code = at.tb_frame.f_code
+    handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
+    if code is handler or code.co_filename in (__file__, asyncio.runners.__file__):
+        return True
+    raised = (i.offset for i in dis.get_instructions(code) if i.opname == "RAISE_VARARGS")
+    return at.tb_lasti not in raised

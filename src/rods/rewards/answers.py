@@ -7,10 +7,11 @@ printed. When two answers are the same: `sameness.py`.
     final_answer(r"so we get \boxed{\frac{1}{2}}.")     # "\\frac{1}{2}"
     judge_answer(task, r"so we get \boxed{13}.").correct
 
-A generated question wants its value (`6 + 7` is not 13). Other questions are judged as mathematics
-by math-verify, in a process of bounded time and memory; it must be installed (the extra `math`), so
-that a reward never depends on what is. An answer that exceeds the bounds is wrong, and counted
-apart (`judge_gave_up`).
+A generated question wants its value (`6 + 7` is not 13). Other questions are judged as mathematics:
+an answer that is copied from the question or not worked out is wrong, and what our own judge cannot
+tell goes to math-verify, in a process of bounded time and memory. It must be installed (the extra
+`math`), so that a reward never depends on what is. An answer that exceeds the bounds is wrong, and
+counted apart (`judge_gave_up`).
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from rods.errors import RewardError
 from rods.reward import Score
-from rods.rewards.sameness import is_value, math_verdict, same_text, same_value
-from rods.rewards.verifier import Verdict, require_math_verify
+from rods.rewards.numbers import is_value
+from rods.rewards.sameness import math_verdict, same_text, same_value
+from rods.rewards.verifier import LONGEST, Verdict, require_math_verify
 from rods.task import Task
 
 Form = Literal["boxed", "tag", "phrase"]
@@ -41,26 +43,44 @@ Judge = Literal["algebra", "value", "exact", "text"]
 Algebra: TypeAlias = Callable[[str, str], Verdict]
 """What says whether an answer and a reference are the same mathematics."""
 
+TAIL = 1 << 20
+"""Characters at the end of a text in which its answer stands; no budget of tokens gives more."""
 LENIENT = "lenient"
 """In a task's world: true where an answer may stand anywhere (`env.questions.lenient`)."""
 GYM = "reasoning_gym:"
 """How the families of that package are named."""
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
+_BARE_BOX = re.compile(
+    r"\\(?:boxed|fbox)[ \t]*([+-]?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?(?:\\?%)?|\.\d+"
+    r"|\\[dt]?frac(?:\{[^{}]*\}){2}|\\(?:sqrt|text|mathrm)\{[^{}]*\}"
+    r"|(?<=[ \t])[A-Za-z]))(?=[\s$;:!?)*]|[.,](?!\d)|\\[)\]]|\Z)"
+)
+"""Without braces, which TeX allows: `\\boxed 5`."""
 _BRACE = re.compile(r"\\[\\{}]|[{}]")
 _TAG = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
-_PHRASE = re.compile(r"\banswer\s*(?:is|:|=)\s*:?[ \t]*", re.IGNORECASE)
+_PHRASE = re.compile(r"\banswer\s*(?:is\b|:|=)\s*:?[ \t]*", re.IGNORECASE)
 
 
 # -- where the answer stands ---------------------------------------------------------------------
 
 
-def last_boxed(text: str) -> str | None:
-    """What the last complete `\\boxed{}` holds, inner braces included; None if there is none."""
-    boxes = [match.end() for match in _BOX.finditer(text)]
-    closes = _pairs(text) if boxes else {}
-    at = next((start for start in reversed(boxes) if start in closes), None)
-    return None if at is None else text[at + 1 : closes[at]].strip()
+def last_boxed(text: str, bare: bool = True) -> str | None:
+    """What the last complete `\\boxed{}` holds, inner braces included; None if there is none.
+
+    An empty one that comes after others only mentions the form.
+
+    Args:
+        text: what the policy wrote.
+        bare: `\\boxed 5` is read, too.
+    """
+    text = text[-TAIL:]
+    starts = [match.end() for match in _BOX.finditer(text)]
+    closes = _pairs(text) if starts else {}
+    spans = [(at + 1, closes[at]) for at in starts if at in closes]
+    spans += [match.span(1) for match in _BARE_BOX.finditer(text) if bare]
+    found = (text[start:end].strip().rstrip(",") for start, end in sorted(spans, reverse=True))
+    return next(filter(None, found), "" if spans else None)
 
 
 def _pairs(text: str) -> dict[int, int]:
@@ -76,9 +96,9 @@ def _pairs(text: str) -> dict[int, int]:
 
 
 def last_tagged(text: str) -> str | None:
-    """What the last complete `<answer>` pair holds."""
-    found = _TAG.findall(text)
-    return str(found[-1]).strip() if found else None
+    """What the last complete `<answer>` pair holds; an empty one only mentions the form."""
+    found = [match[1].strip() for match in _TAG.finditer(text[-TAIL:])]
+    return next(filter(None, reversed(found)), found[-1] if found else None)
 
 
 def last_phrase(text: str) -> str | None:
@@ -228,13 +248,13 @@ def judge_answer(task: Task, text: str, forms: Sequence[Form] | None = None) -> 
     return Judged(None, "wrong") if answer is None else compare(task, answer)
 
 
-def compare(task: Task, answer: str, algebra: Algebra = math_verdict) -> Judged:
+def compare(task: Task, answer: str, algebra: Algebra | None = None) -> Judged:
     """Compare a final answer with the task's references.
 
     Args:
         task: a question task.
         answer: what stands where the answer must stand.
-        algebra: who is asked about mathematics.
+        algebra: who is asked about mathematics; None: `math_verdict`, which knows the question.
 
     Raises:
         RewardError: the task has no reference answer, or its judge cannot compare with it.
@@ -250,13 +270,26 @@ def compare(task: Task, answer: str, algebra: Algebra = math_verdict) -> Judged:
                 "as a value. Write world['judge'] = 'exact' or 'text'."
             )
         if judge == "algebra":
-            now = algebra(answer, reference)
+            now = _mathematics(task, answer, reference, algebra)
         else:
             now = "right" if _SAME[judge](answer, reference) else "wrong"
         if now == "right":
             return Judged(answer, now)
         verdict = now if verdict == "wrong" else verdict
     return Judged(answer, verdict)
+
+
+READ = 10 * LONGEST
+"""Characters of an answer to mathematics that is looked at; a longer one can only be the very text
+of the reference. Scorers that shorten a text are asked about more than math-verify is."""
+
+
+def _mathematics(task: Task, answer: str, reference: str, algebra: Algebra | None) -> Verdict:
+    if len(answer) > READ:
+        return "right" if answer.strip() == reference.strip() else "length"
+    if algebra is not None:
+        return algebra(answer, reference)
+    return math_verdict(answer, reference, "\n".join(turn.user for turn in task.turns))
 
 
 _SAME: Mapping[str, Callable[[str, str], bool]] = {

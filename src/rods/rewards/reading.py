@@ -13,22 +13,25 @@ their own, or code fences inside one response.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Literal
 
+from rods.dialects.marks import mention_end
 from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolResult
 
 Ending = Literal["finished", "truncated", "odd"]
 
-OPENINGS = ("```python", "```py\n", "```json", "<code>", "<tool_call>", "<python>", "<search>")
-"""What a call begins with, in the forms that mark it."""
-
-_MARKS = (*OPENINGS, "```", "</code>", "</tool_call>", "</python>", "</search>")
-_CALLS = re.compile(
-    r"```(?:py(?:thon)?|json)\b.*?(?:```|\Z)"
-    r"|<(?P<tag>code|tool_call|python|search)>.*?(?:</(?P=tag)>|\Z)",
-    re.DOTALL,
+_FORMS = ("code", "tool_call", "python", "search")
+_LANGUAGE = r"```(?:py(?:thon3?)?|json)"
+_BEGIN = re.compile(
+    # amid words a fence is a mention, but for a block in one line
+    rf"^[ \t]*(?:(?:[-*+>]|\d+[.)])[ \t]*)?{_LANGUAGE}\b"
+    rf"|{_LANGUAGE}\b(?:(?=[^\n`]*```)|(?![ \t]+\w|[ \t]*[.,;:)?!]))"
+    rf"|<(?P<tag>{'|'.join(_FORMS)})>",
+    re.MULTILINE,
 )
+_FENCE_END = re.compile(r"[^\n`]*```|.*?(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def sampled(trajectory: Trajectory) -> str:
@@ -42,12 +45,33 @@ def prose(trajectory: Trajectory) -> str:
     A step whose calls are not marked by a fence or a tag (bare JSON) has no prose.
     """
     bare = (s for s in trajectory.steps if not (s.calls and not _marked(s)))
-    return without_calls("\n".join(step.text for step in bare))
+    return "\n".join(without_calls(step.text) for step in bare)
 
 
 def without_calls(text: str) -> str:
-    """A text without the programs and calls that a fence or a tag marks."""
-    return _CALLS.sub("\n", text)
+    """A text without the programs and calls that a fence or a tag marks.
+
+    What is not closed goes on to the end of the text. A tag that is only mentioned marks nothing.
+    """
+    return "\n".join(words for words, _ in _split(text))
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    """The words of a text, each with the program or call that follows; the last has none."""
+    at = place = 0
+    while found := _BEGIN.search(text, place):
+        tag = found["tag"]
+        if tag is None:
+            fenced = _FENCE_END.match(text, found.end())
+            place = fenced.end() if fenced else len(text)
+        elif place := mention_end(found, tag):
+            continue
+        else:
+            close = text.find(f"</{tag}>", found.end())
+            place = close + len(f"</{tag}>") if close >= 0 else len(text)
+        yield text[at : found.start()], text[found.start() : place]
+        at = place
+    yield text[at:], ""
 
 
 def response(trajectory: Trajectory) -> str:
@@ -55,13 +79,13 @@ def response(trajectory: Trajectory) -> str:
     parts: list[str] = []
     for step in trajectory.steps:
         unmarked = step.calls and not _marked(step)
-        parts.append(_blank(step.text) if unmarked else _CALLS.sub(_blanked, step.text))
+        parts.append(_blank(step.text) if unmarked else _blanked(step.text))
         parts += [_blank(result.content) for result in step.results]
     return "".join(parts)
 
 
-def _blanked(match: re.Match[str]) -> str:
-    return _blank(match[0])
+def _blanked(text: str) -> str:
+    return "".join(words + _blank(call) for words, call in _split(text))
 
 
 def _blank(text: str) -> str:
@@ -99,8 +123,9 @@ def ending(trajectory: Trajectory) -> Ending:
 
 def call_offset(text: str) -> int:
     """Where the first call of a step's text begins, in characters; 0 if it is not marked."""
-    return min((at for mark in OPENINGS if (at := text.find(mark)) >= 0), default=0)
+    words, call = next(_split(text))
+    return len(words) if call else 0
 
 
 def _marked(step: Step) -> bool:
-    return any(mark in step.text for mark in _MARKS)
+    return any(mark in step.text for mark in ("```", *(f"{form}>" for form in _FORMS)))

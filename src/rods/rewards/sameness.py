@@ -1,25 +1,28 @@
 r"""When two final answers are the same: as text, as a value, or as mathematics.
 
 Owns our own judges, which read and never evaluate, and when math-verify is asked. Never looks for
-an answer in a text.
+an answer in a text; how numbers are read: `numbers.py`; what was not worked out: `copies.py`.
 
     same_text("The Eiffel Tower!", "eiffel tower")      # True: normalised, then exact
     same_value("6 + 7", "13")                           # False: not a value, it was not worked out
     math_verdict("x(x+1)", "x^2+x")                     # "right"
 
-Our judge looks first: it knows equal text, numbers (fractions, decimals, thousands, percent signs)
-and lists of them. All that it does not call the same goes to math-verify, in a bounded process
-(`verifier.py`).
+Our judge decides what it can: equal text, words, numbers and lists of numbers. Where the reference
+is a number, the answer must be a number that is worked out. All else goes to math-verify, in a
+bounded process (`verifier.py`), unless it is copied from the question or still holds the work.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
+import unicodedata
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
+from rods.rewards.copies import copied, holds_work
+from rods.rewards.numbers import SYMBOLS, Number, is_value, number_of, numbers_in, read_number, tidy
 from rods.rewards.verifier import LONGEST, Verdict, ask
 
 # -- texts ---------------------------------------------------------------------------
@@ -28,23 +31,25 @@ from rods.rewards.verifier import LONGEST, Verdict, ask
 def same_text(answer: str, reference: str) -> bool:
     """Exact match of normalised texts, as question-answering benchmarks score it.
 
-    Case, punctuation, articles and white space do not count. An answer of nothing else is wrong.
+    Case, punctuation, articles and white space do not count, except in a text of nothing else: the
+    answer `A` is the option `A`. An empty answer is wrong.
     """
-    mine = _plain(answer)
-    return bool(mine) and mine == _plain(reference)
+    mine, theirs = (unicodedata.normalize("NFC", text.strip()) for text in (answer, reference))
+    if mine.casefold() == theirs.casefold():
+        return bool(mine)
+    plain = _plain(mine)
+    return bool(plain) and plain == _plain(theirs)
+
+
+_QUOTES = "\u2018\u2019\u00b4\u201c\u201d"
 
 
 def _plain(text: str) -> str:
-    kept = "".join(c for c in text.lower() if c not in string.punctuation)
+    kept = "".join(c for c in text.lower() if c not in string.punctuation and c not in _QUOTES)
     return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", kept).split())
 
 
 # -- values --------------------------------------------------------------------------------------
-
-
-def is_value(text: str) -> bool:
-    """Whether a text is a number that is worked out."""
-    return bool(_VALUE.fullmatch(_tidy(text))) and not _APART.search(text)
 
 
 def same_value(answer: str, reference: str) -> bool:
@@ -53,7 +58,7 @@ def same_value(answer: str, reference: str) -> bool:
     A question that asks for a value wants the value. What is still to be worked out is wrong
     (`6 + 7`, `26/2`, `2^3`, and so the question itself), and so is a value with a unit.
     """
-    mine, theirs = (_number(_tidy(text)) for text in (answer, reference))
+    mine, theirs = (number_of(tidy(text)) for text in (answer, reference))
     return bool(is_value(answer) and mine and theirs and mine.value == theirs.value)
 
 
@@ -61,126 +66,257 @@ def same_value(answer: str, reference: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def math_verdict(answer: str, reference: str) -> Verdict:
+def math_verdict(answer: str, reference: str, question: str = "") -> Verdict:
     """Whether two answers are the same mathematics, by our judge or else by math-verify.
+
+    Args:
+        answer: what the policy gave.
+        reference: of the task.
+        question: what was asked; an answer that is copied from it is wrong.
 
     Raises:
         PrerequisiteError: math-verify has to be asked, and is not installed.
         EnvError: its process cannot be started.
     """
-    if same_plain_math(answer, reference):
+    if answer.strip() == reference.strip():
+        return "right" if answer.strip() else "wrong"
+    if max(len(answer), len(reference)) > LONGEST:
+        return "length"
+    if "=" not in reference or read_number(reference):  # else it is an equation
+        answer, reference = stated(answer), stated(reference)
+    settled = own_verdict(answer, reference, question)
+    if settled is not None:
+        return settled
+    if holds_work(answer, reference) or copied(answer, reference, question):
+        return "wrong"
+    return ask(_written(reference), _written(answer))
+
+
+_PYTHON = ((r"\bpi\b", r"\\pi "), (r"\bexp\(([^()]*)\)", r"e^{\1}"), (r"\*\*", "^"))
+
+
+def _written(text: str) -> str:
+    r"""A text as math-verify reads it: what Python prints, and `\sqrt(2)`."""
+    text = text.strip().strip("*")
+    if "\\" not in text:
+        for old, new in _PYTHON:
+            text = re.sub(old, new, text)
+    return re.sub(r"\\sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", text)
+
+
+def own_verdict(answer: str, reference: str, question: str = "") -> Verdict | None:
+    """What our own judge says: of equal texts, words, numbers and lists of numbers; else None."""
+    mine, theirs = tidy(answer), tidy(reference)
+    if not mine or not theirs or _other_unit(answer, reference):
+        return "wrong"
+    if mine.replace(";", ",") == theirs.replace(";", ","):
         return "right"
-    if _WHOLE.fullmatch(answer.strip()) and _WHOLE.fullmatch(reference.strip()):
-        return "wrong"  # two whole numbers need no algebra
-    return ask(reference, answer)
+    wanted = read_number(reference)
+    if wanted is not None:
+        given = read_number(answer)
+        return _say(given is not None and _same_number(given, wanted, question))
+    words = _words(_bare_words(answer), _bare_words(reference), bool(_TEXT.search(reference)))
+    if words is not None:
+        return words
+    if _LEFT_OUT.search(answer + reference):
+        return "wrong"
+    if re.fullmatch(r"[^:=\\{]+(?::[^:=]+)+", theirs):  # 12:30 or 3:4:5, which is no quotient
+        return _say(_clock(mine) == _clock(theirs) or _is_quotient(mine, theirs))
+    return _lists(mine, theirs)
 
 
-def same_plain_math(answer: str, reference: str) -> bool:
-    """Our own judge: equal text, equal words, equal numbers, or lists of such."""
-    mine, theirs = _tidy(answer), _tidy(reference)
-    if not mine or not theirs:
-        return False
-    if mine == theirs or _same_number(mine, theirs):
-        return True
-    if _WORDS.fullmatch(mine) and _WORDS.fullmatch(theirs):
-        return mine.casefold() == theirs.casefold() or same_text(answer, reference)
-    return _same_list(mine, theirs)
+_LEFT_OUT = re.compile(r"\\[lc]?dots|\.\.\.|\u2026")
+"""Terms that are not written: only the very text is the same."""
 
 
-_WORDS = re.compile(r"[A-Za-z .,']+")
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_APART = re.compile(r"\d\s+\d", re.ASCII)
-"""Numbers beside each other, which tidying would join."""
-_VALUE = re.compile(r"[+-]?\d{1,60}(?:\.\d{0,60})?", re.ASCII)
-_THOUSANDS = re.compile(r"(?<![\d.,])(\d{1,3})((?:,\d{3})+)(?![\d,])")
-_DROPPED = re.compile(
-    r"\\left|\\right|\\[,;:! ]|\\quad|\\qquad|\^\{?\\circ\}?|\\degree|\\mathrm|\\displaystyle|"
-    r"\\\(|\\\)|\\\[|\\\]|\$|\s|~"
-)
-_NAMED = re.compile(r"^[A-Za-z](?:\([A-Za-z]\))?=(?=[^=])")
+def _clock(text: str) -> str:
+    return re.sub(r"[^\w:]", "", text).lower()  # 3:30 p.m.
 
 
-def _tidy(text: str) -> str:
-    """One spelling for what LaTeX can spell in many ways."""
-    text = text.strip().strip("*").rstrip(".")
-    if len(text) > LONGEST:
-        return text
-    text = text.replace("\\$", "").replace("\u2212", "-").replace("{,}", ",")
-    text = re.sub(r"\\text(?:bf|it|rm)?\s*\{([^{}]*)\}", r"\1", text)
-    text = text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
-    text = re.sub(r"(?<=\d)\s+(?=\d+\s*/\s*\d|\\frac)", "&", text)  # a mixed number: 1 1/2
-    text = _DROPPED.sub("", text)
-    text = text.replace("\\%", "%").rstrip(".")
-    text = _NAMED.sub("", text)
-    text = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", text)
-    text = re.sub(r"\\sqrt(\w)", r"\\sqrt{\1}", text)
-    return _THOUSANDS.sub(lambda m: m[1] + m[2].replace(",", ""), text)
+def _is_quotient(mine: str, ratio: str) -> bool:
+    """Whether a number is what a ratio of two numbers comes to."""
+    quotient = number_of(ratio.replace(":", "/")) if ratio.count(":") == 1 else None
+    given = number_of(mine)
+    return bool(quotient and given and given.value == quotient.value)
 
+
+def _say(right: bool) -> Verdict:
+    return "right" if right else "wrong"
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+_LETTERS = re.compile(r"[^\W\d_]+(?:\s+[^\W\d_]+)*")
+_WORDS = re.compile(r"[^\W\d_](?:\w|[ .,'&!?\u2019-])*")
+_PROSE = re.compile(r"[^\W\d_]{4}|[^\W\d_]{2,}\s+[^\W\d_]{2,}")
+"""What hardly is a product of letters."""
+_TEXT = re.compile(r"\\(?:text|mbox|mathrm)(?:bf|it|rm|sf|tt)?\s*\{([^{}]*)\}")
+_OPTION = re.compile(r"\(?([A-Za-z])(?:\)|\.)?")
+_OPTIONS = re.compile(r"\(?[A-Z]\)?(?:\s*(?:[,;&]|and)\s*\(?[A-Z]\)?)+")
+_CHOSEN = re.compile(r"(?:\(?[A-Z]\)?(?:[,;& ]|and)*)+")
+
+
+def _words(mine: str, theirs: str, set_as_text: bool) -> Verdict | None:
+    """Of words and options, where mathematics would read a product of letters.
+
+    Up to three small letters are such a product, unless they are set as text.
+    """
+    if _OPTIONS.fullmatch(theirs):  # several options, in any order
+        chosen, right = (re.findall("[A-Z]", text.replace("and", "")) for text in (mine, theirs))
+        return _say(bool(_CHOSEN.fullmatch(mine)) and sorted(chosen) == sorted(right))
+    one, other = _OPTION.fullmatch(mine), _OPTION.fullmatch(theirs)
+    if other:  # an option; articles are letters here
+        same = bool(one) and one[1].casefold() == other[1].casefold()
+    else:
+        same = same_text(mine, theirs)
+        if same and _LETTERS.fullmatch(mine) and _LETTERS.fullmatch(theirs):
+            return "right"
+    sure = set_as_text or _PROSE.search(theirs) or theirs.isupper()
+    if (other and same) or (sure and (other or _WORDS.fullmatch(theirs))):
+        return _say(same)
+    return None
+
+
+def _bare_words(text: str) -> str:
+    """A text without what sets it."""
+    return " ".join(_TEXT.sub(r" \1 ", text.replace("$", " ")).strip(" *.").split())
+
+
+def _other_unit(answer: str, reference: str) -> bool:
+    """Whether both name units or currencies, of which one is not the other."""
+    mine, theirs = ({*_UNITS.findall(text.lower())} & SYMBOLS for text in (answer, reference))
+    paid, price = ({*_MONEY.findall(text)} for text in (answer, reference))
+    return bool((mine and theirs and mine != theirs) or (paid and price and paid != price))
+
+
+_MONEY = re.compile("\\\\\\$|[\u20ac\u00a3\u00a5\u20b9]")
+_UNITS = re.compile(r"(?:\\(?:text|mathrm|mbox)\s*\{\s*|(?<=\d)\s+)([a-z]{1,3})\b")
+
+
+# -- numbers -------------------------------------------------------------------------------------
 
 _ROUNDING = Fraction(5, 10_000_000)
-_INTEGER = r"\d{1,60}"
-_NUMBER = re.compile(
-    rf"(?P<sign>[+-]?)(?:"
-    rf"(?:(?P<whole>{_INTEGER})&?)?\\frac\{{(?P<a>-?{_INTEGER})\}}\{{(?P<b>{_INTEGER})\}}"
-    rf"|(?:(?P<mixed>{_INTEGER})&)?(?P<c>{_INTEGER})/(?P<d>{_INTEGER})"
-    rf"|(?P<decimal>(?:{_INTEGER}\.?\d{{0,60}}|\.\d{{1,60}})"
-    r"(?:e(?P<e>[+-]?\d{1,3})|(?:\\times|\\cdot|\*)10\^\{?(?P<t>[+-]?\d{1,3})\}?)?)"
-    r")%?",
-    re.IGNORECASE | re.ASCII,
+_SUBSCRIPTS = re.compile(r"_\{[^{}]*\}|_\w|\([^()=]*\)|\\(?:text|mathrm)\{[^{}=]*\}")
+_APPROXIMATELY = re.compile(r"\\(?:approx|doteq)(?![A-Za-z])|\u2248")
+_NAME = re.compile(r"[A-Za-z\\{}|'+\s\u2220\u25b3-]*")
+
+
+def stated(answer: str) -> str:
+    """The value of `m+n = 13`, `f(2) = 13`, `6 + 7 = 13` or `13 \\approx 12.9`; else the answer.
+
+    Only one place of an answer is looked at, so two values in it are no better than one.
+    """
+    if about := _APPROXIMATELY.search(answer):
+        first, rounded = answer[: about.start()], answer[about.end() :]
+        answer = first if first.strip(" $") and not _is_name(first) else rounded
+    *sides, last = re.split(r"=|\\equiv(?![A-Za-z])", answer)
+    return last if all(map(_leads, sides)) else answer
+
+
+def _leads(side: str) -> bool:
+    """Whether what stands before a value names it, or is how it was worked out."""
+    constant = not re.search("[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", side))
+    return _is_name(side) or (constant and len(side) > 1 and read_number(side) is None)
+
+
+def _is_name(side: str) -> bool:
+    left = _SUBSCRIPTS.sub("x", side).strip().lstrip("$")
+    named = re.search("[A-Za-z]", left) and not left.startswith("-") and _NAME.fullmatch(left)
+    return bool(named)
+
+
+def _same_number(mine: Number, theirs: Number, question: str) -> bool:
+    """Equal, worked out, and not copied from a question that asks for another form."""
+    if not any(_equal(mine, value, theirs) for value in _meant(mine, theirs, question)):
+        return False
+    same_form = mine.written == theirs.written
+    if same_form and (mine.form == "decimal" or mine.reduced):
+        return True
+    return not any(
+        shown.written == mine.written and shown.real == mine.real == theirs.real
+        for shown in numbers_in(question)
+    )
+
+
+_ASKS_PERCENT = re.compile(
+    r"\b(?:what|which|how many|as an?|in|the|nearest|find|calculate|compute|determine|express)"
+    r"\s+(?:[A-Za-z]+\s+){0,2}(?:percent|\\?%)",
+    re.IGNORECASE,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Number:
-    value: Fraction
-    exact: bool
-    """False: written as a decimal, so it may have been rounded."""
+def _meant(mine: Number, theirs: Number, question: str) -> Sequence[Fraction]:
+    """The reference's value in the answer's own terms.
+
+    A percent sign is a unit where the reference has one or the question asks for percents; else it
+    means hundredths.
+    """
+    if mine.percent == theirs.percent:
+        return (theirs.value,)
+    if theirs.percent:
+        return (theirs.value, theirs.real)
+    return (theirs.value,) if _ASKS_PERCENT.search(question) else (theirs.value * 100,)
 
 
-def _number(text: str) -> _Number | None:
-    """A number in one of the usual spellings; never evaluated, so nothing can blow up."""
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    part = match.groupdict()
-    over, under = part["a"] or part["c"], part["b"] or part["d"]
-    if over is not None:
-        if not int(under):
-            return None
-        value = int(part["whole"] or part["mixed"] or 0) + Fraction(int(over), int(under))
-        exact = True
-    else:
-        digits = re.split(r"e|\\times|\\cdot|\*", part["decimal"].lower())[0]
-        power = int(part["e"] or part["t"] or 0)
-        value = Fraction(digits + "0" if digits.endswith(".") else digits) * Fraction(10) ** power
-        exact = "." not in digits and power >= 0
-    return _Number(-value if part["sign"] == "-" else value, exact)
-
-
-def _same_number(mine: str, theirs: str) -> bool:
+def _equal(mine: Number, value: Fraction, theirs: Number) -> bool:
     """Equal; a decimal may be rounded to six places (as for math-verify) and to 1e-4 of itself."""
-    a, b = _number(mine), _number(theirs)
-    if a is None or b is None:
-        return False
-    if a.value == b.value:
-        return True
-    apart = abs(a.value - b.value)
-    rounded = not (a.exact and b.exact)
-    return rounded and apart <= _ROUNDING and apart <= abs(b.value) / 10_000
+    if value.denominator == 1 and mine.form in ("fraction", "mixed"):
+        return False  # 26/2 is still to be worked out
+    apart = abs(mine.value - value)
+    rounded = not (mine.exact and theirs.exact)
+    return not apart or (rounded and apart <= _ROUNDING and apart <= abs(value) / 10_000)
 
 
-def _same_list(mine: str, theirs: str) -> bool:
+# -- lists ---------------------------------------------------------------------------------------
+
+
+def _lists(mine: str, theirs: str) -> Verdict | None:
+    """Of lists: decided where every item is a number, or one number is missing."""
     (a, left), (b, right) = _items(mine), _items(theirs)
-    if len(left) != len(right) or len(left) < 2 or (a and b and a != b):
-        return False
-    if "\\{" in (a[:2], b[:2]):  # a set has no order
-        left, right = sorted(left), sorted(right)
-    return all(x == y or _same_number(x, y) for x, y in zip(left, right, strict=True))
+    if len(right) < 2:
+        return None
+    numbers, wanted = ([number_of(item) for item in items] for items in (left, right))
+    if len(left) == 1:
+        return "wrong" if numbers[0] else None
+    given, known = [n for n in numbers if n], [n for n in wanted if n]
+    whole = len(given) == len(left) and len(known) == len(right)
+    if whole and (len(left) != len(right) or (a and b and a != b)):
+        return "wrong"
+    ordered = any(kind not in ("", "\\{\\}") for kind in (a, b))
+    if ordered and len(left) == len(right):
+        pairs = [(n, w) for n, w in zip(numbers, wanted, strict=True) if w]
+    else:
+        given.sort(key=lambda number: number.value)
+        known.sort(key=lambda number: number.value)
+        if len(given) != len(known):
+            return None if len(given) > len(known) or len(left) != len(right) else "wrong"
+        pairs = list(zip(given, known, strict=True))
+    same = all(n is not None and _same_number(n, w, "") for n, w in pairs)
+    return _say(same) if whole or not same else None
 
 
 def _items(text: str) -> tuple[str, list[str]]:
     """The brackets around a list ("" if none) and its items."""
-    for start, end in (("\\{", "\\}"), *((o, c) for o in "([" for c in ")]")):
-        if text.startswith(start) and text.endswith(end):
-            return start + end, text[len(start) : -len(end)].split(",")
-    return "", text.split(",")
+    items = _parted(text)
+    match = _BRACKETS.fullmatch(text) if len(items) == 1 else None
+    if match is None:
+        return "", items
+    inside = _parted(match[2])
+    # "(x,y)=(1,2)" begins and ends with brackets that do not belong together
+    return (match[1] + match[3], inside) if inside else ("", items)
+
+
+_BRACKETS = re.compile(r"(\\\{|[(\[])(.*)(\\\}|[)\]])", re.DOTALL)
+
+
+def _parted(text: str) -> list[str]:
+    """What stands between the commas that no bracket holds; nothing if one closes too early."""
+    items, depth, start = list[str](), 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0:
+            return []
+        if letter in ",;" and not depth:
+            items.append(text[start:place])
+            start = place + 1
+    return [tidy(stated(item)) for item in (*items, text[start:])]

@@ -38,7 +38,23 @@ def judge(tool: Any, asked: dict[str, Any]) -> str:
         texts = [text if "\\boxed" in text else f"\\boxed{{{text}}}" for text in texts]
     # Its own deadline is a signal of Python, which a long multiplication does not let through.
     gold, answer = (tool.parse(text, parsing_timeout=None) for text in texts)
-    return "right" if tool.verify(gold, answer, timeout_seconds=None) else "wrong"
+    right = tool.verify(gold, answer, timeout_seconds=None)
+    if right and asked["kind"] == "boxed":
+        right = near(gold, answer)
+    return "right" if right else "wrong"
+
+
+def near(gold: list[Any], answer: list[Any]) -> bool:
+    """Whether constants that the package calls equal differ by little beside their size, too.
+
+    It rounds decimals to six places and takes a difference below 1e-15 for none.
+    """
+    constants = [[e for e in texts if getattr(e, "is_number", False)] for texts in (gold, answer)]
+    if not all(constants):
+        return True
+    wanted, given = (found[0] for found in constants)
+    apart, size = (abs(value.evalf(20)) for value in (given - wanted, wanted))
+    return bool(apart <= size / 10_000 if size else not given.evalf(20))
 
 
 class Bounds(NamedTuple):

@@ -72,7 +72,7 @@ def format_fault(text: str) -> FormatFault:
     inside = last_tagged(text)
     if inside is None:
         return "no_answer"
-    if last_boxed(inside) is None:
+    if last_boxed(inside, bare=False) is None:
         return "no_box"
     open_thoughts = text.count("</think>") - text.count("<think>")
     once = text.count("<answer>") == text.count("</answer>") == 1

@@ -38,7 +38,7 @@ from rods.env import (
     Partner,
     TurnVerdict,
     World,
-    call_in,
+    called,
     seconds_ran,
 )
 from rods.errors import EnvError, PolicyError
@@ -338,7 +338,7 @@ class Episode:
             if stop:
                 return tuple(results), stop
             self._usage.calls += 1
-            results.append(self._shorten(await self._owner(call_in, world, call)))
+            results.append(self._shorten(await self._owner(called, world, call)))
             if isinstance(world, Ending):
                 self._ended = await self._owner(world.ended)
                 if self._ended:

@@ -16,6 +16,7 @@ with the task's id noted on it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -123,6 +124,12 @@ async def run_groups(
             yield await running.result(group)
     finally:
         await running.stop()
+
+
+def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Trajectory], None]:
+    """Count finished trajectories from 1 to `total`, again and again, and show the count."""
+    counted = itertools.cycle(range(1, total + 1))
+    return lambda _: show(next(counted), total)
 
 
 class Player:

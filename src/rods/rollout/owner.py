@@ -24,6 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from rods.env import World
 from rods.errors import EnvError
+from rods.infra.interrupt import unless_ctrl_c
 from rods.limits import Limits
 
 P = ParamSpec("P")
@@ -68,6 +69,15 @@ class _Thread:
             except BaseException as error:  # noqa: BLE001 (handed over to whoever waits)
                 future.set_exception(error)
             del item, function, future  # a world must not outlive its trajectory here
+
+
+def _contained(method: Callable[[], T]) -> T:
+    """What a world gives; its code may end itself, but not the program."""
+    try:
+        return method()
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        unless_ctrl_c(error)
+        raise EnvError(f"its world raised {type(error).__name__}: {error}") from error
 
 
 _hanging: set[Future[Any]] = set()
@@ -140,7 +150,7 @@ class Owner:
         def timed() -> T:
             started = time.perf_counter()
             try:
-                return method()
+                return _contained(method)
             finally:
                 self.spent += time.perf_counter() - started
 
@@ -196,9 +206,10 @@ class Owner:
         Raises:
             EnvError: it took so long that it hangs.
         """
+        work = partial(_contained, partial(method, *args, **kwargs))
         if self._thread is None:
-            return method(*args, **kwargs)
-        call = self._thread.submit(partial(method, *args, **kwargs))
+            return work()
+        call = self._thread.submit(work)
         try:
             return await self._ended(call, LONGEST_REPLY)
         except Late:

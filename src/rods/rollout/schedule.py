@@ -1,24 +1,24 @@
-"""Schedules: when groups are drawn and played, and which of them meet in an update.
+"""Schedules: how many groups are rolled out at once, and which of them meet in an update.
 
-Owns the order of groups, the bound on their age, how many are out at once, and the meters of both
-sides. Never scores, updates or draws by itself: the loop lends it these. One of three schedules,
-`rollout.schedule`:
+Owns the order of groups, the bound on their age, and the metrics of both sides. It never draws,
+scores or updates: the loop does, and tells the schedule. One of three, `rollout.schedule`:
 
 * `synchronous`: all generate, then all tools run one by one; for comparison (`lockstep.py`).
-* `asynchronous`: each trajectory goes on by itself; an update waits for the whole step, and what a
-  filter dropped is drawn anew in rounds.
-* `pipelined`: what was dropped is drawn anew at once, the more at once the fewer pass; and with
-  `rollout.pipeline.staleness` above 0 the next groups are played while an update runs.
+* `asynchronous`: each trajectory continues by itself; an update waits for the whole step, and what
+  a filter dropped is drawn again in rounds.
+* `pipelined`: what was dropped is drawn again at once, the more at once the fewer pass; and with
+  `rollout.pipeline.staleness` above 0 the next groups are rolled out while an update runs.
 
 Groups meet in updates in the order in which they were drawn, so slow ones are trained on like
-quick ones, and are scored in that order, so rewards that remember see what they always saw.
-Update number u (from 0) takes groups that were begun no earlier than after update u - 1 -
-staleness: groups are only begun when they can be taken in time, and an update waits for those that
-no later one may take.
+quick ones, and are scored in that order. Update number u (from 0) takes groups that were begun no
+earlier than after update u - 1 - staleness: groups are only begun when they can be taken in time,
+and an update waits for those that no later one may take.
 
-    schedule = Schedule(source, player, policy, step=trainer.step)
-    batch = await schedule.batch()
-    report = await schedule.update(lambda: trainer.update(...), hand_over)
+    schedule = Schedule(player, SchedulePlan.of(config), step=trainer.step)
+    schedule.roll_out(await draw(schedule.wanted))
+    while (rollout := schedule.finished()) is not None:
+        schedule.add(ScoredGroup(rollout.drawn, rollout.group, scores, trains))
+    batch = schedule.take()
     unused = await schedule.close()
 """
 
@@ -28,45 +28,43 @@ import asyncio
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
+from rods.config import RunConfig
 from rods.env import Layer
 from rods.errors import ConfigError
 from rods.policy import Engine
+from rods.reward import Score
 from rods.rollout.groups import Player
 from rods.rollout.owner import hanging
 from rods.task import Task
 from rods.trajectory import Group
 from rods.types import Json
 
-S = TypeVar("S")
-R = TypeVar("R")
-T = TypeVar("T", covariant=True)
-
 REMEMBERED = 4
 """Acceptance is that of so many updates' groups."""
 EDGE = 1e-9
 
 
-class Drawn(NamedTuple):
-    """A task to be played, as the loop drew it."""
+class DrawnTask(NamedTuple):
+    """A task to be rolled out, as the loop drew it."""
 
     task: Task
     epoch: int
+    """The epoch that drew it."""
     layer: Layer | None = None
-    """What its worlds are played under; None: they are played as they are."""
+    """Wraps its worlds; None: they are used as they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Played(Generic[S]):
-    """A group, where it comes from, and what the loop made of it."""
+class ScoredGroup(NamedTuple):
+    """A group, where it comes from, and its scores."""
 
-    drawn: Drawn
+    drawn: DrawnTask
     group: Group
-    scores: S
+    scores: Sequence[Score]
     trains: bool
     """Whether it passes the filter."""
 
@@ -75,30 +73,14 @@ class Unused(NamedTuple):
     """Groups that were begun and are in no update."""
 
     played: int = 0
-    """To their end."""
+    """Rolled out to their end."""
     playing: int = 0
-    """Still in flight, and broken off."""
-
-
-class Source(Protocol[T]):
-    """What the loop lends: where tasks come from and what groups are worth."""
-
-    async def draw(self, n: int) -> Sequence[Drawn]:
-        """The next tasks, at most `n`; none: there are none before the next update, or at all."""
-        ...
-
-    def score(self, drawn: Drawn, group: Group) -> tuple[T, bool]:
-        """A group's scores, and whether it passes the filter; called in the order of the draws."""
-        ...
-
-    def remembered(self) -> Json:
-        """What scoring has changed so far, for a checkpoint."""
-        ...
+    """Still in flight, and cancelled."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a schedule goes on: sizes and bounds."""
+class SchedulePlan:
+    """Sizes and bounds of a schedule."""
 
     groups: int
     """Groups of an update that pass the filter."""
@@ -106,7 +88,7 @@ class Plan:
     """An update takes `groups * (1 + redraw)` groups at most; with 0 those that a filter drops
     count as well."""
     rounds: bool = True
-    """Draw anew only when nothing is out."""
+    """Draw again only when nothing is out."""
     staleness: int = 0
     """Updates that may happen between a group's start and its own."""
     adaptive: bool = False
@@ -116,43 +98,72 @@ class Plan:
     last: int = 0
     """Number of updates of the run; 0: not known."""
 
+    @classmethod
+    def of(cls, config: RunConfig) -> SchedulePlan:
+        """Read sizes and bounds from a configuration."""
+        rollout, pipeline = config.rollout, config.rollout.pipeline
+        pipelined = rollout.schedule == "pipelined"
+        return cls(
+            groups=rollout.tasks_per_step,
+            redraw=config.train.filtering.redraw,
+            rounds=not pipelined,
+            staleness=pipeline.staleness if pipelined else 0,
+            adaptive=pipelined and pipeline.adaptive,
+            most=math.ceil(rollout.concurrency / rollout.k),
+            last=config.updates,
+        )
+
     @property
     def limit(self) -> int:
         """Groups of one update at most."""
         return self.groups * (1 + self.redraw)
 
-
-def require_beside(engine: Engine, plan: Plan) -> None:
-    """Raises `ConfigError` where groups are to be played while updates run, and it cannot."""
-    if plan.staleness and not engine.capabilities.beside_updates:
-        raise ConfigError(
-            'rollout.schedule = "pipelined": this engine computes with the weights that the update '
-            "changes, so it cannot play while an update runs. Set rollout.pipeline.staleness = 0, "
-            "or take an engine with a copy of its own (vllm, or an architecture that the engine "
-            "in this process knows)."
-        )
+    def require(self, engine: Engine) -> None:
+        """Raise `ConfigError` where groups are rolled out during updates and the engine cannot."""
+        if self.staleness and not engine.capabilities.beside_updates:
+            raise ConfigError(
+                'rollout.schedule = "pipelined": this engine computes with the weights that the '
+                "update changes, so it cannot sample while an update runs. Set "
+                "rollout.pipeline.staleness = 0, or take an engine with a copy of its own (vllm, "
+                "or an architecture that the engine in this process knows)."
+            )
 
 
 @dataclass
-class Batch(Generic[S]):
+class RolloutBatch:
     """The groups of one update."""
 
-    played: list[Played[S]]
-    remembered: Json
-    """`Source.remembered` after its last group was scored."""
-    meters: dict[str, Json] = field(default_factory=dict[str, Json])
+    scored: list[ScoredGroup]
+    rewards_state: Json = None
+    """State of the rewards after its last group was scored, for a checkpoint."""
+    metrics: dict[str, Json] = field(default_factory=dict[str, Json])
     seconds: float = 0.0
-    """Those in which it was played; where that goes on beside updates, those since the last one."""
+    """Seconds in which groups were rolled out; beside updates, those since the last batch."""
+
+    @property
+    def groups(self) -> list[Group]:
+        """In the order of the draws."""
+        return [s.group for s in self.scored]
+
+    @property
+    def scores(self) -> list[Sequence[Score]]:
+        """Of each group, one a member."""
+        return [s.scores for s in self.scored]
 
 
 @dataclass(eq=False)
-class _Out:
-    """A group that is played or waits to be taken."""
+class Rollout:
+    """A group that is rolled out or waits to be scored."""
 
-    drawn: Drawn
+    drawn: DrawnTask
     begun: int
-    """Updates that had been handed over when it was begun."""
+    """Updates whose weights the engine had when it was begun."""
     playing: asyncio.Future[Group]
+
+    @property
+    def group(self) -> Group:
+        """The group, once it is finished."""
+        return self.playing.result()
 
 
 class _Clock:
@@ -186,134 +197,58 @@ class _Clock:
         self._since = now
 
 
-class Schedule(Generic[S]):
-    """Keeps groups coming, and makes updates of them."""
+class Schedule:
+    """Says how many groups to begin, and makes batches of those that are finished."""
 
-    def __init__(self, source: Source[S], player: Player, plan: Plan, step: int = 0) -> None:
-        """Begin nothing yet; `step` updates were made before."""
-        self._source, self._player, self._plan = source, player, plan
+    def __init__(
+        self,
+        player: Player,
+        plan: SchedulePlan,
+        step: int = 0,
+        rewards_state: Callable[[], Json] = lambda: None,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            player: rolls groups out.
+            plan: sizes and bounds.
+            step: updates that were made before.
+            rewards_state: state of the rewards; asked for whenever a batch is complete.
+        """
+        self._player, self._plan, self._rewards_state = player, plan, rewards_state
         self._handed, self._formed = step, step
         """Updates whose weights the engine has; number of the batch that is being formed."""
         self._visits: Counter[str] = Counter()
         """Groups of a task that were begun since the engine got its weights."""
-        self._out: deque[_Out] = deque()
-        self._taken: list[Played[S]] = []
-        self._ready: deque[Batch[S]] = deque()
+        self._out: deque[Rollout] = deque()
+        self._taken: list[ScoredGroup] = []
+        self._ready: deque[RolloutBatch] = deque()
         self._passed: deque[bool] = deque(maxlen=REMEMBERED * plan.groups)
         self._rounds = 0
         """Draws for the batch that is being formed."""
         self._asked = self._dry = False
         self._changed = asyncio.Event()
-        self._play, self._train = _Clock(), _Clock()
+        self._rolling, self._training = _Clock(), _Clock()
         self._looked = time.perf_counter()
-
-    # -- the loop's side --------------------------------------------------------------------
 
     @property
     def beside(self) -> bool:
-        """Whether groups are played while an update runs."""
+        """Whether groups are rolled out while an update runs."""
         return self._plan.staleness > 0
 
-    async def batch(self) -> Batch[S] | None:
-        """The groups of the next update, once the last of them is played; None: none are left."""
+    # -- begin ------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Measure from now on."""
+        self._looked = time.perf_counter()
+
+    def ask(self) -> None:
+        """Allow groups for the next batch: without staleness none begins before."""
         self._asked, self._dry = True, False
-        await self._go_on(lambda: bool(self._ready) or self._over)
-        self._asked = False
-        if not self._ready:
-            return None
-        batch = self._ready.popleft()
-        self._measure(batch)
-        return batch
-
-    async def update(self, work: Callable[[], R], hand_over: Callable[[], Awaitable[None]]) -> R:
-        """Make an update, `work`, and give the engine its weights."""
-        self._train.enter()
-        try:
-            result = await self._threaded(work) if self.beside else work()
-            await hand_over()
-        finally:
-            self._train.leave()
-        self._handed += 1
-        self._visits.clear()
-        return result
-
-    async def _threaded(self, work: Callable[[], R]) -> R:
-        update = asyncio.ensure_future(asyncio.to_thread(work))
-        update.add_done_callback(lambda _: self._changed.set())
-        try:
-            await self._go_on(update.done)
-        finally:
-            await asyncio.wait({update})  # a thread cannot be stopped half way
-        return update.result()
-
-    @contextmanager
-    def unmeasured(self) -> Generator[None]:
-        """Something else is done, such as an evaluation: its time is in no meter.
-
-        Groups that are in flight are played on; none is begun.
-        """
-        began = time.perf_counter()
-        for clock in (self._play, self._train):
-            clock.stop(True)
-        try:
-            yield
-        finally:
-            for clock in (self._play, self._train):
-                clock.stop(False)
-            self._looked += time.perf_counter() - began
-
-    async def close(self) -> Unused:
-        """End what is played; how many groups were begun and not used."""
-        playing = [out.playing for out in self._out]
-        ended = sum(task.done() for task in playing)
-        for task in playing:
-            task.cancel()
-        await asyncio.gather(*playing, return_exceptions=True)
-        played = ended + len(self._taken) + sum(len(b.played) for b in self._ready)
-        self._out.clear()
-        return Unused(played, len(playing) - ended)
-
-    # -- what goes on meanwhile -------------------------------------------------------------
-
-    async def _go_on(self, until: Callable[[], bool]) -> None:
-        """Take what is played, begin what is wanted, until something is the case."""
-        while True:
-            self._changed.clear()
-            self._take()
-            wanted = self._wanted()
-            if wanted:
-                drawn = await self._source.draw(wanted)
-                self._rounds += 1
-                self._dry = not drawn
-                for one in drawn:
-                    self._begin(one)
-            elif until():
-                return
-            else:
-                await self._changed.wait()
 
     @property
-    def _over(self) -> bool:
-        ended = 0 < self._plan.last <= self._formed
-        return ended or (self._dry and not (self._out or self._taken))
-
-    def _begin(self, drawn: Drawn) -> None:
-        # A task that comes twice under the same weights gets other noise the second time.
-        visit = self._visits[drawn.task.id]
-        self._visits[drawn.task.id] += 1
-        playing = asyncio.ensure_future(self._player.group(drawn.task, visit, drawn.layer))
-        self._play.enter()
-        playing.add_done_callback(self._ended)
-        self._out.append(_Out(drawn, self._handed, playing))
-
-    def _ended(self, playing: asyncio.Future[Group]) -> None:
-        self._play.leave()
-        self._changed.set()
-
-    # -- how many are out -------------------------------------------------------------------
-
-    def _wanted(self) -> int:
-        """Groups to be begun now."""
+    def wanted(self) -> int:
+        """Number of groups to be begun now."""
         plan = self._plan
         if self._dry or not (plan.staleness or self._asked):
             return 0
@@ -324,71 +259,155 @@ class Schedule(Generic[S]):
         if batches < 1:
             return 0
         passing = self._acceptance
-        missing = batches * plan.groups - self._count() - passing * len(self._out)
+        missing = batches * plan.groups - self._counted - passing * len(self._out)
         room = max(batches * plan.groups, plan.most if plan.adaptive else 0)
         left = batches * plan.limit - len(self._taken)
         return max(0, min(math.ceil(missing / passing - EDGE), min(room, left) - len(self._out)))
 
     @property
     def _acceptance(self) -> float:
-        """Share of groups that will pass, as the last ones say; 1 where it is not looked at."""
+        """Share of groups that will pass, judging by the last ones; 1 where that is not adapted."""
         if not (self._plan.adaptive and self._plan.redraw):
             return 1.0
         return (sum(self._passed) + 1) / (len(self._passed) + 1)
 
-    def _count(self) -> int:
+    @property
+    def _counted(self) -> int:
         """Groups taken so far that count for the batch."""
         if not self._plan.redraw:
             return len(self._taken)
-        return sum(played.trains for played in self._taken)
+        return sum(scored.trains for scored in self._taken)
 
-    # -- what meets in an update ------------------------------------------------------------
+    def roll_out(self, tasks: Sequence[DrawnTask]) -> None:
+        """Begin a group of each task; none means that no task is left before the next batch."""
+        self._rounds += 1
+        self._dry = not tasks
+        for drawn in tasks:
+            # A task that comes twice under the same weights gets other noise the second time.
+            visit = self._visits[drawn.task.id]
+            self._visits[drawn.task.id] += 1
+            playing = asyncio.ensure_future(self._player.group(drawn.task, visit, drawn.layer))
+            self._rolling.enter()
+            playing.add_done_callback(self._ended)
+            self._out.append(Rollout(drawn, self._handed, playing))
 
-    def _take(self) -> None:
-        """Score what was played, in the order of the draws, and part it into batches."""
-        for out in self._out:
-            if out.playing.done():
-                out.playing.result()  # an error is raised here, whoever's turn it is
-        while True:
-            if self._full:
-                self._ready.append(Batch(self._taken, self._source.remembered()))
-                self._taken, self._rounds = [], 0
-                self._formed += 1
-            if not (self._out and self._out[0].playing.done()):
-                return
-            out = self._out.popleft()
-            group = out.playing.result()
-            scores, trains = self._source.score(out.drawn, group)
-            self._passed.append(trains)
-            self._taken.append(Played(out.drawn, group, scores, trains))
+    def _ended(self, playing: asyncio.Future[Group]) -> None:
+        self._rolling.leave()
+        self._changed.set()
+
+    # -- finish -----------------------------------------------------------------------------
+
+    def finished(self) -> Rollout | None:
+        """The next group in the order of the draws, if it is finished; add it with its scores.
+
+        Raises:
+            Exception: what ended a group, whichever it is.
+        """
+        for rollout in self._out:
+            if rollout.playing.done():
+                rollout.playing.result()
+        if self._full:
+            self._ready.append(RolloutBatch(self._taken, self._rewards_state()))
+            self._taken, self._rounds = [], 0
+            self._formed += 1
+        if not (self._out and self._out[0].playing.done()):
+            return None
+        return self._out.popleft()
+
+    def add(self, scored: ScoredGroup) -> None:
+        """Take a finished group into the batch that is being formed."""
+        self._passed.append(scored.trains)
+        self._taken.append(scored)
 
     @property
     def _full(self) -> bool:
-        """Whether the batch is whole: enough pass or no more may come, and nobody must join."""
+        """Whether the batch is whole: enough pass or no more may come, and no group must join."""
         plan = self._plan
         if not self._taken or (self._out and self._out[0].begun + plan.staleness <= self._formed):
             return False
         spent = self._rounds > plan.redraw if plan.rounds else len(self._taken) >= plan.limit
-        return self._count() >= plan.groups or spent or (self._dry and not self._out)
+        return self._counted >= plan.groups or spent or (self._dry and not self._out)
 
-    # -- meters -----------------------------------------------------------------------------
+    @property
+    def ready(self) -> bool:
+        """Whether a batch can be taken, or none will come."""
+        over = 0 < self._plan.last <= self._formed
+        return bool(self._ready) or over or (self._dry and not (self._out or self._taken))
 
-    def _measure(self, batch: Batch[S]) -> None:
-        """What was seen since the last batch; shares are of the seconds that passed."""
+    def take(self) -> RolloutBatch | None:
+        """The groups of the next update, once `ready`; None: no task is left."""
+        self._asked = False
+        if not self._ready:
+            return None
+        batch = self._ready.popleft()
+        self._measure(batch)
+        return batch
+
+    async def changed(self) -> None:
+        """Wait until a group is finished, or `wake` is called."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    def wake(self) -> None:
+        """Make `changed` return: something else happened."""
+        self._changed.set()
+
+    async def close(self) -> Unused:
+        """Cancel what is in flight; how many groups were begun and not used."""
+        playing = [rollout.playing for rollout in self._out]
+        ended = sum(task.done() for task in playing)
+        for task in playing:
+            task.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+        played = ended + len(self._taken) + sum(len(b.scored) for b in self._ready)
+        self._out.clear()
+        return Unused(played, len(playing) - ended)
+
+    # -- updates and metrics ----------------------------------------------------------------
+
+    @contextmanager
+    def updating(self) -> Generator[None]:
+        """An update runs, and ends when the engine has its weights."""
+        self._training.enter()
+        try:
+            yield
+        finally:
+            self._training.leave()
+        self._handed += 1
+        self._visits.clear()
+
+    @contextmanager
+    def unmeasured(self) -> Generator[None]:
+        """Something else runs, such as an evaluation: its time is in no metric.
+
+        Groups that are in flight continue; none is begun.
+        """
+        began = time.perf_counter()
+        for clock in (self._rolling, self._training):
+            clock.stop(True)
+        try:
+            yield
+        finally:
+            for clock in (self._rolling, self._training):
+                clock.stop(False)
+            self._looked += time.perf_counter() - began
+
+    def _measure(self, batch: RolloutBatch) -> None:
+        """Metrics since the last batch; shares are of the seconds that passed."""
         now = time.perf_counter()
         passed, self._looked = max(now - self._looked, EDGE), now
-        played, trained = self._play.take(), self._train.take()
-        ages = [self._player.version - p.group.policy_version for p in batch.played]
-        finished = sum(out.playing.done() for out in self._out)
-        later = sum(len(b.played) for b in self._ready) + len(self._taken)
-        batch.seconds = passed if self.beside else played
-        batch.meters = {
+        rolled, trained = self._rolling.take(), self._training.take()
+        ages = [self._player.version - group.policy_version for group in batch.groups]
+        finished = sum(rollout.playing.done() for rollout in self._out)
+        later = sum(len(b.scored) for b in self._ready) + len(self._taken)
+        batch.seconds = passed if self.beside else rolled
+        batch.metrics = {
             "groups_queued": finished + later,
             "groups_playing": len(self._out) - finished,
-            "acceptance": sum(p.trains for p in batch.played) / len(batch.played),
+            "acceptance": sum(s.trains for s in batch.scored) / len(batch.scored),
             "staleness_mean": sum(ages) / len(ages),
             "staleness_max": max(ages),
-            "idle_rollout": max(0.0, 1 - played / passed),
+            "idle_rollout": max(0.0, 1 - rolled / passed),
             "idle_update": max(0.0, 1 - trained / passed),
             "worlds_hanging": hanging(),
         }

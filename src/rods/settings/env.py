@@ -114,7 +114,8 @@ class EnvSettings(Settings):
     """The environment and its original tasks."""
 
     name: str = "bfcl"
-    """Short name, or `module:attribute` of an `Environment` or a factory of one."""
+    """Short name, or `module:attribute` or `FILE.py:attribute` of an `Environment` or a factory of
+    one."""
     tasks: Texts = ()
     """Files of original tasks: JSON lines of ours, or for `python_tool`, `search` and
     `function_call` published data sets (JSON, JSON lines or Parquet); empty: those of the

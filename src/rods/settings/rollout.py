@@ -18,16 +18,16 @@ class ModelSettings(Settings):
     name: str = "tiny"
     """`tiny` (bundled), a folder, or a Hugging Face name."""
     dialect: str = "compact"
-    """How the model writes calls: `compact` (the bundled policy), `pythonic`, `hermes`, `think`,
-    `llama`, `toolrl`, `tool_n1`; inline, programs or queries inside one response, results inserted:
-    `torl`, `zerotir`, `retool`, `artist`, `search_r1`; or `module:attribute` of your own."""
+    """How the model writes calls: `compact` (the bundled policy), `pythonic`, `hermes`, `xml`,
+    `think`, `llama`, `toolrl`, `tool_n1`; inline, programs or queries inside one response, results
+    inserted: `torl`, `zerotir`, `retool`, `artist`, `search_r1`; or `module:attribute` of yours."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of rollouts and training. `auto`: bfloat16 on a GPU, float32 on a CPU."""
     lora_rank: int = Field(default=0, ge=0, le=1024)
     """Rank of LoRA adapters on all linear layers; 0 trains all weights."""
     threads: int = Field(default=0, ge=0)
-    """CPU threads of torch; 0: as a measurement says that is repeated every few seconds. The number
+    """CPU threads of torch; 0: as a measurement at the start says. The number
     changes the last digits of sums: runs that are to repeat bit by bit set it."""
 
 

@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from rods.components import Synthesis
 from rods.config import RunConfig, parse_config
 from rods.curriculum.boundary import Judgement
 from rods.curriculum.online import OnlineCurriculum
@@ -29,7 +30,6 @@ from rods.dialects import get_dialect
 from rods.env import Environment, Layer
 from rods.errors import TrainError
 from rods.infra.files import locked, released
-from rods.parts import Synthesis
 from rods.policy import Engine, Weights
 from rods.reward import Score
 from rods.rewards import rewards_of
@@ -44,7 +44,7 @@ from rods.trajectory import Group
 
 T = TypeVar("T")
 
-BUFFER, QUEUE, LOCK = "buffer.sqlite", "synthesis.sqlite", ".lock"
+QUEUE, LOCK = "synthesis.sqlite", ".lock"
 """Live files of the first process."""
 NOT_BEGUN = "nothing can be played before begin() gave an engine."
 
@@ -81,7 +81,7 @@ class HostedRun:
                 that play; called by `begin`.
             originals: human tasks of the training side.
             worker: starts synthesis with its queue in a folder.
-            hints: see `Parts.hints`.
+            hints: see `Components.hints`.
             drift: a saved state may be of other settings, but for those of `drift.SAVED`.
         """
         self.config = config
@@ -117,8 +117,8 @@ class HostedRun:
         """Begin anew, or go on from a state.
 
         Args:
-            folder: of the live files: buffer and queue. Those of an earlier start are removed; the
-                queue's variants are kept where a state asks for them.
+            folder: of the synthesis worker's queue. That of an earlier start is removed, or kept
+                where a state asks for its variants.
             state: what `state_dict` said, here or on another machine.
 
         Raises:
@@ -130,14 +130,11 @@ class HostedRun:
         folder.mkdir(parents=True, exist_ok=True)
         busy = f"{folder}: another process is training here. Stop it, or choose another folder."
         self._running.callback(released, locked(folder / LOCK, busy))
-        for name in [BUFFER] if state is not None else [BUFFER, QUEUE]:
-            for stale in folder.glob(f"{name}*"):
+        if state is None:
+            for stale in folder.glob(f"{QUEUE}*"):
                 stale.unlink()
         synthesis = self._running.enter_context(self._worker(folder))
-        curriculum = OnlineCurriculum(
-            self.config, self._originals, folder / BUFFER, synthesis, None
-        )
-        self._running.callback(curriculum.close)
+        curriculum = OnlineCurriculum(self.config, self._originals, synthesis)
         if state is not None:
             curriculum.load_state_dict(state["curriculum"])
             self._rewards.load_state_dict(json.loads(state["rewards"]))
@@ -199,8 +196,8 @@ class HostedRun:
             self._rewards.score_group(stage.reward, group)
             for stage, group in zip(stages, groups, strict=True)
         ]
-        epochs = [d.epoch for d in dealt]
-        self.judged = self.curriculum.observe_all(zip(groups, scores, epochs, strict=True))
+        self.judged = self.curriculum.judge(groups, scores, [d.epoch for d in dealt])
+        self.curriculum.request_variants()
         return scores
 
     def state_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ and one clear message when that fails. It never trains and never prints.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,7 +80,7 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
     Raises:
         PolicyError: no such folder or hub name, or no config there.
     """
-    path = BUNDLED.get(settings.name) or Path(settings.name).expanduser()
+    path = BUNDLED.get(settings.name) or Path(os.path.expanduser(settings.name))
     local = (path / "config.json").is_file()
     source = str(path) if local else _source(settings.name)[0]
     try:
@@ -154,7 +155,7 @@ def quiet() -> Generator[None]:
 
 
 def _source(name: str) -> tuple[str, bool]:
-    path = BUNDLED.get(name) or Path(name).expanduser()
+    path = BUNDLED.get(name) or Path(os.path.expanduser(name))
     if not path.is_dir():
         looks_local = name in BUNDLED or name.startswith((".", "/", "~")) or name.count("/") > 1
         if not looks_local:

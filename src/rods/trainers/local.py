@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.engines.threads import UPDATE, retune
+from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
 from rods.trainers.batches.micro import Microbatch, pack
@@ -37,7 +37,7 @@ from rods.trainers.losses import LossInputs, Terms, objective
 from rods.trainers.optim import clip_gradients, make_optimizer, rate
 from rods.trainers.penalty import penalised, perplexity
 from rods.trainers.prepare import frozen_copy, prepare_checkpointing, training_mode, with_lora
-from rods.trainers.reports import UpdateReport, UpdateSums, make_report
+from rods.trainers.reports import LocalUpdateReport, UpdateSums, make_report
 from rods.trainers.samples import Floats, Sample, to_sample
 from rods.trajectory import Group
 
@@ -130,7 +130,9 @@ class LocalTrainer:
         self._optimizer = make_optimizer(self._parameters, settings)
         model.eval()
 
-    def update(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> UpdateReport:
+    def update(
+        self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]
+    ) -> LocalUpdateReport:
         """One step: advantages, then passes over the informative samples.
 
         With `minibatch = 0` and `epochs = 1` this is one pass and one optimiser step, exactly
@@ -243,7 +245,7 @@ class LocalTrainer:
         """One optimiser step over one mini-batch."""
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
-            retune(UPDATE)
+            use_threads(UPDATE)
             terms = self._terms(micro, fresh=not sums.steps)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()

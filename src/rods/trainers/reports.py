@@ -45,7 +45,7 @@ class CriticReport:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateReport:
+class LocalUpdateReport:
     """What one update did. Means are over sampled tokens unless a field says otherwise."""
 
     step: int
@@ -179,13 +179,13 @@ def make_report(
     critic: CriticReport | None = None,
     warming: str | None = None,
     cap: float = 2.0,
-) -> UpdateReport:
+) -> LocalUpdateReport:
     """The report of the update that `batch` and `sums` tell of, after `step` others.
 
     `warming` says why the critic alone was trained; None: it was not so.
     """
     gap_mean, gap_p99, gap_clipped = sums.gap(cap)
-    return UpdateReport(
+    return LocalUpdateReport(
         step=step,
         version=version,
         groups=batch.groups,

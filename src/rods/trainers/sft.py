@@ -28,7 +28,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
-from rods.engines.threads import UPDATE, retune
+from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
 from rods.settings.train import LocalSettings
 from rods.trainers.batches.micro import pack
@@ -168,7 +168,7 @@ class SftTrainer:
         loss = 0.0
         weights = loss_weights(samples, "token")
         for micro in pack(samples, self.settings.microbatch_tokens, weights):
-            retune(UPDATE)
+            use_threads(UPDATE)
             with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._autocast):
                 logprobs = token_scores(self.model, micro, False)[0]
             weight = torch.from_numpy(micro.token_weights).to(logprobs.device)

@@ -1,7 +1,4 @@
-"""`rods trl`: a recipe inside TRL's GRPOTrainer, also under `torchrun` and `accelerate launch`.
-
-With `--rollout.schedule pipelined` it is TRL's AsyncGRPOTrainer.
-"""
+"""`rods trl`: a recipe inside TRL's GRPOTrainer, also under `torchrun` and `accelerate launch`."""
 
 from __future__ import annotations
 
@@ -12,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from rods.cli.common import Profile, overrides, say
-from rods.config import FULL, SMALL, RunConfig, load_config
+from rods.config import FULL, SMALL, load_config
 from rods.errors import ConfigError, Interrupted, StoreError
 from rods.infra.dotted import override
 
 OWN = "trl."
-"""Arguments of GRPOConfig (AsyncGRPOConfig) follow this: `--trl.logging_steps 5`."""
+"""Arguments of GRPOConfig follow this: `--trl.logging_steps 5`."""
 
 
 def trl(
@@ -39,10 +36,7 @@ def trl(
         bool, typer.Option(help="Print GRPOConfig as the recipe sets it; stop.")
     ] = False,
 ) -> None:
-    """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE.
-
-    With --rollout.schedule pipelined it is TRL's AsyncGRPOTrainer, experimental in TRL 1.16.
-    """
+    """Train in TRL's GRPOTrainer. Any setting: --section.key VALUE; TRL's own: --trl.key VALUE."""
     if drift and not resume:
         raise ConfigError("--allow-drift: it belongs to --resume, whose settings may differ.")
     asked = overrides(context.args)
@@ -55,9 +49,10 @@ def trl(
     ours = [text for text in asked if not text.startswith(OWN)]
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
     from rods.assemble.hosted import hosted
+    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
+    from rods.trainers.trl.args import require_same
 
-    trainer, args_of, require_same = _trainer_of(config)
-    args = args_of(config, folder, **theirs)
+    args = grpo_args(config, folder, **theirs)
     require_same(config, args)
     if dry_run:
         say(str(args))
@@ -71,7 +66,7 @@ def trl(
         )
     with hosted(config, drift) as run:
         try:
-            trainer(run, args).train(resume_from_checkpoint=resume or None)
+            CurriculumGRPOTrainer(run, args).train(resume_from_checkpoint=resume or None)
         except KeyboardInterrupt as stop:
             again = f"From the last checkpoint: rods trl --out {folder} --resume"
             last = again if _saved(folder) else "There is no checkpoint yet."
@@ -81,16 +76,3 @@ def trl(
 
 def _saved(folder: str) -> bool:
     return any(Path(folder).glob("checkpoint-*"))
-
-
-def _trainer_of(config: RunConfig) -> tuple[Any, Any, Any]:
-    """The trainer that the schedule asks for, what makes its arguments, what looks at them."""
-    if config.rollout.schedule == "pipelined":
-        from rods.trainers.trl.ahead import CurriculumAsyncGRPOTrainer, async_grpo_args
-        from rods.trainers.trl.ahead_args import require_same as require_same_ahead
-
-        return CurriculumAsyncGRPOTrainer, async_grpo_args, require_same_ahead
-    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
-    from rods.trainers.trl.args import require_same
-
-    return CurriculumGRPOTrainer, grpo_args, require_same

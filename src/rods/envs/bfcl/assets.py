@@ -89,12 +89,19 @@ _HOW = (
 
 
 def cache_folder() -> Path:
-    """Where fetched files are kept: RODS_CACHE, else XDG_CACHE_HOME/rods, else ~/.cache/rods."""
-    own = os.environ.get("RODS_CACHE")
-    if own:
-        return Path(own).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rods"
+    """Where fetched files are kept: RODS_CACHE, else XDG_CACHE_HOME/rods, else ~/.cache/rods.
+
+    Raises:
+        PrerequisiteError: nobody knows this user's home folder.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    found = os.path.expanduser(os.environ.get("RODS_CACHE") or f"{base}/rods")
+    if found.startswith("~"):  # no HOME, and no entry of this user among the system's
+        raise PrerequisiteError(
+            f"{found}: this user has no home folder, so there is no place for fetched files. Set "
+            "RODS_CACHE to a folder that can be written."
+        )
+    return Path(found)
 
 
 @functools.lru_cache(maxsize=8)
@@ -110,7 +117,7 @@ def obtain(wheel: str = "") -> Path:
             fetched; the message says where and what to do.
     """
     if wheel:
-        path = Path(wheel).expanduser()
+        path = Path(os.path.expanduser(wheel))
         if not path.is_file():
             raise PrerequisiteError(f"env.bfcl.wheel: there is no file {path}. {_HOW}")
         _check_hash(path)

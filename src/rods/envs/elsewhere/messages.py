@@ -20,7 +20,7 @@ from rods.env import (
     Partner,
     TurnVerdict,
     World,
-    bounded,
+    called,
     seconds_ran,
 )
 from rods.envs.hints import hint_of
@@ -75,7 +75,7 @@ class Hosted:
             world.begin_turn(self._turn)
             return {"offered": [dataclasses.asdict(spec) for spec in world.offered()]}
         if kind == "call":
-            result = bounded(world.call(call_from_json(action["call"])))
+            result = called(world, call_from_json(action["call"]))
             shown: Observation = {"content": result.content, "failed": result.failed}
             if ran := seconds_ran(world):
                 shown["ran"] = ran
@@ -181,15 +181,14 @@ def _state_text(value: object) -> str:
     """Equal for equal states; keys may be of any kinds, which JSON could not sort."""
     if isinstance(value, dict):
         items = cast("dict[object, object]", value).items()
-        return (
-            "{" + ", ".join(sorted(f"{_state_text(k)}: {_state_text(v)}" for k, v in items)) + "}"
-        )
+        rows = sorted(f"{_state_text(key)}: {_state_text(inner)}" for key, inner in items)
+        return f"{{{', '.join(rows)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_state_text, cast('Sequence[object]', value)))}]"
     return repr(value)
 
 
-def failed(error: Exception) -> Observation:
+def failed(error: BaseException) -> Observation:
     """An error as an answer, so that nobody asks again for what would fail again."""
     return {"error": f"{type(error).__name__}: {error}", "task": isinstance(error, TaskError)}
 

@@ -25,7 +25,7 @@ from rods.envs.elsewhere.played import OVER, PlayedTask
 from rods.errors import EnvError, TaskError
 from rods.synthesis.structure.trace import all_tools, tool_group
 from rods.task import Task, carried
-from rods.types import ToolCall, ToolSpec
+from rods.types import ToolCall, ToolSpec, allows_null, json_type
 
 _TYPES: dict[object, type] = {
     "string": str,
@@ -159,7 +159,7 @@ def _method(spec: ToolSpec) -> Callable[..., str]:
     def tool(self: TaskEnvironment, **arguments: Any) -> str:
         return self._call(spec.name, arguments)  # pyright: ignore[reportPrivateUsage]
 
-    hints = {key: _TYPES.get(rest.get("type"), str) for key, rest in spec.properties.items()}
+    hints = {key: _hint(rest) for key, rest in spec.properties.items()}
     kinds = inspect.Parameter
     parameters = [kinds("self", kinds.POSITIONAL_OR_KEYWORD)]
     for key in sorted(hints, key=lambda key: key not in spec.required):
@@ -172,6 +172,11 @@ def _method(spec: ToolSpec) -> Callable[..., str]:
     tool.__annotations__ = {**hints, "return": str}
     vars(tool)["__signature__"] = inspect.Signature(parameters, return_annotation=str)
     return tool
+
+
+def _hint(schema: Mapping[str, Any]) -> Any:
+    kind = _TYPES.get(json_type(schema), str)
+    return kind | None if allows_null(schema) else kind
 
 
 def _line(schema: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from rods.dialects.base import Dialect, nested
-from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, call_in
+from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, called
 from rods.errors import TaskError
 from rods.infra.text import whole_text
 from rods.rollout.episode import MORE_TOOLS
@@ -63,7 +63,7 @@ class PlayedTask:
         """Execute one call; a world may end its turn by it."""
         if self.over:
             return ToolResult(OVER, failed=True)
-        result = call_in(self._world, call)
+        result = called(self._world, call)
         ended = self._world.ended() if isinstance(self._world, Ending) else ""
         if ended:
             self.end(answered=False, ended=ended)

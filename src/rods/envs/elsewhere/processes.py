@@ -262,7 +262,7 @@ class Player:
             if self._hosted is None:
                 raise EnvError("no world is open")
             return self._hosted.step(action)
-        except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
+        except BaseException as error:  # noqa: BLE001 (the other side raises it, or says so)
             return failed(error)
 
 

@@ -9,18 +9,19 @@ Owns which methods of a class are tools and what a hint means. Never calls a met
 
 from __future__ import annotations
 
-import collections.abc
 import enum
 import inspect
+import json
 import types
 import typing
+from collections import abc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 
 from rods.envs.tool_classes.docstring import read_docstring
 from rods.errors import ConfigError
-from rods.types import Json, ToolCall, ToolSpec, Value
+from rods.types import Json, ToolCall, ToolSpec, Value, allows_null, json_choices, json_type
 
 _PLAIN: Mapping[Any, str] = {
     str: "string",
@@ -38,9 +39,11 @@ _EXPECTED = {
     "array": "a list",
     "object": "an object",
 }
-_LISTS = (list, collections.abc.Sequence)
-_MAPPINGS = (dict, collections.abc.Mapping)
+_LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable)
+_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
+_UNIONS = (Union, types.UnionType)
 KNOWN = "str, int, float, bool, list[...], dict, Optional[...], Literal[...] or an Enum"
+MAKE = "Take dates as str and objects as dict, and make them within the method."
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Tool:
             if name not in arguments:
                 return f"the required argument {name} is missing"
         for name, value in arguments.items():
-            problem = _fault(value, properties[name], name, nullable=_nullable(self.hints[name]))
+            problem = _fault(value, properties[name], name)
             if problem:
                 return problem
         return ""
@@ -133,14 +136,13 @@ def _tool(kind: type[Any], name: str, function: Callable[..., object]) -> Tool:
                               "called by name. Write each parameter out.")  # fmt: skip
         if parameter.name not in hints:
             raise ConfigError(f"{at}: it has no type hint. Write one: {KNOWN}.")
-        schema = _schema(hints[parameter.name], at)
+        schema = _schema(hints[parameter.name], at, nullable=parameter.default is None)
         if parameter.name in doc.parameters:
             schema["description"] = doc.parameters[parameter.name]
         if parameter.default is parameter.empty:
             required.append(parameter.name)
         else:
-            default = parameter.default
-            schema["default"] = default.value if isinstance(default, enum.Enum) else default
+            schema["default"] = _default(parameter.default, at)
         properties[parameter.name] = schema
     spec = ToolSpec(
         name,
@@ -151,32 +153,40 @@ def _tool(kind: type[Any], name: str, function: Callable[..., object]) -> Tool:
     return Tool(spec, kind.__name__, {p.name: hints[p.name] for p in parameters}, defaults)
 
 
-def _schema(hint: Any, where: str) -> dict[str, Json]:
-    hint, note = _bare(hint)
-    found = _schema_of(hint, where)
-    return {**found, "description": note} if note else found
+def _schema(hint: Any, where: str, *, nullable: bool = False) -> dict[str, Json]:
+    """The schema of a hint; `nullable`: null is allowed whatever the hint says."""
+    bare = _bare(hint)
+    found = _schema_of(bare.hint, where)
+    if bare.nullable or nullable:
+        found["type"] = [found["type"], "null"]
+        if "enum" in found:
+            found["enum"] = [*cast("list[Json]", found["enum"]), None]
+    return {**found, "description": bare.note} if bare.note else found
 
 
 def _schema_of(hint: Any, where: str) -> dict[str, Json]:
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint in _PLAIN:
-        return {"type": _PLAIN[hint]}
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    for plain, name in _PLAIN.items():
+        if hint is plain:
+            return {"type": name}
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return _options([member.value for member in hint], where)
-    if origin is Literal:
+    if kind is Literal:
         return _options(list(inner), where)
-    if origin in _LISTS:
-        return {"type": "array", "items": cast("Json", _schema(inner[0], where))}
-    if origin in _MAPPINGS:
-        if inner[0] is not str:
+    if kind in _LISTS or (kind is tuple and inner[1:] == (...,)):
+        items = {} if inner in ((), (Any,)) else {"items": cast("Json", _schema(inner[0], where))}
+        return {"type": "array", **items}
+    if kind in _MAPPINGS:
+        if inner and inner[0] is not str:
             raise ConfigError(f"{where}: the keys of {hint} must be str, as in JSON.")
-        if inner[1] is Any:
+        if not inner or inner[1] is Any:
             return {"type": "object"}
         values = cast("Json", _schema(inner[1], where))
         return {"type": "object", "additionalProperties": values}
-    if origin in (Union, types.UnionType) and set(inner) == {int, float}:
+    if kind in _UNIONS and set(inner) == {int, float}:
         return {"type": "number"}
-    raise ConfigError(f"{where}: the hint {hint} has no tool schema. Use {KNOWN}.")
+    shown = inspect.formatannotation(hint)
+    raise ConfigError(f"{where}: the hint {shown} has no tool schema. Use {KNOWN}. {MAKE}")
 
 
 def _options(values: list[Any], where: str) -> dict[str, Json]:
@@ -186,34 +196,59 @@ def _options(values: list[Any], where: str) -> dict[str, Json]:
     return {"type": kinds.pop(), "enum": values}
 
 
-def _bare(hint: Any) -> tuple[Any, str]:
-    """A hint without `Annotated` (its first text is a description) and without `None`."""
-    note = ""
-    if get_origin(hint) is Annotated:
-        hint, *extras = get_args(hint)
-        note = next((text for text in extras if isinstance(text, str)), "")
-    if get_origin(hint) in (Union, types.UnionType) and type(None) in get_args(hint):
-        rest = [arg for arg in get_args(hint) if arg is not type(None)]
-        hint = rest[0] if len(rest) == 1 else Union[tuple(rest)]  # noqa: UP007 (made at run time)
-    return hint, note
+class _Bare(NamedTuple):
+    """A hint without `Annotated` and without `None`."""
+
+    hint: Any
+    note: str
+    """The first text in `Annotated`: a description."""
+    nullable: bool
 
 
-def _nullable(hint: Any) -> bool:
-    if get_origin(hint) is Annotated:
-        hint = get_args(hint)[0]
-    return type(None) in get_args(hint)
+def _bare(hint: Any) -> _Bare:
+    note, nullable = "", False
+    while True:
+        kind, inner = get_origin(hint), get_args(hint)
+        if kind is Annotated:
+            hint = inner[0]
+            note = note or next((text for text in inner[1:] if isinstance(text, str)), "")
+        elif kind in _UNIONS and type(None) in inner:
+            nullable = True
+            hint = Union[tuple(arg for arg in inner if arg is not type(None))]  # noqa: UP007
+        elif kind is Literal and None in inner and len(inner) > 1:
+            nullable = True
+            hint = Literal[tuple(arg for arg in inner if arg is not None)]  # type: ignore[valid-type]
+        else:
+            return _Bare(hint, note, nullable)
 
 
-def _fault(value: Value, schema: Mapping[str, Any], where: str, *, nullable: bool = False) -> str:
-    if value is None and nullable:
+def _default(value: object, where: str) -> Json:
+    """A default as the schema says it."""
+
+    def member(value: object) -> object:
+        if isinstance(value, enum.Enum):
+            return value.value
+        raise TypeError(f"a {type(value).__name__} is no JSON")
+
+    try:
+        return json.loads(json.dumps(value, default=member, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{where}: its default {value!r:.80} cannot be said in JSON: {error}. Make None the "
+            "default, and take this value within the method."
+        ) from error
+
+
+def _fault(value: Value, schema: Mapping[str, Any], where: str) -> str:
+    if value is None and allows_null(schema):
         return ""
     if isinstance(value, ToolCall):
         return f"{where} must be a value, not a call; call {value.name} first"
-    kind = str(schema["type"])
+    kind = json_type(schema)
     if not _is(value, kind):
         return f"{where} must be {_EXPECTED[kind]}, got {str(value)[:80]!r}"
-    options = cast("Sequence[Value] | None", schema.get("enum"))
-    if options is not None and value not in options:
+    options = cast("Sequence[Value]", json_choices(schema))
+    if options and value not in options:
         return f"{where} must be one of {', '.join(map(str, options))}, got {str(value)[:80]!r}"
     inner = cast("Mapping[str, Any] | None", schema.get("items"))
     if isinstance(value, list):
@@ -247,7 +282,7 @@ def _is(value: Value, kind: str) -> bool:
 
 
 def _converted(value: Value, hint: Any) -> Any:
-    hint, _ = _bare(hint)
+    hint = _bare(hint).hint
     inner = get_args(hint)
     if value is None:
         return None
@@ -256,7 +291,8 @@ def _converted(value: Value, hint: Any) -> Any:
     if hint is float and isinstance(value, int):
         return float(value)
     if isinstance(value, list):
-        return [_converted(item, inner[0]) if inner else item for item in value]
+        items = [_converted(item, inner[0]) if inner else item for item in value]
+        return tuple(items) if get_origin(hint) is tuple else items
     if isinstance(value, dict):
         typed = len(inner) == 2
         return {key: _converted(v, inner[1]) if typed else v for key, v in value.items()}

@@ -10,33 +10,54 @@ is compared. Never judges, never calls a tool.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import datetime
 import decimal
 import difflib
 import enum
+import fractions
 import inspect
+import ipaddress
 import math
-import sys
+import re
+import struct
 import typing
 import uuid
+import zoneinfo
+from array import array
 from collections import deque
 from collections.abc import Mapping, MutableMapping, MutableSequence, MutableSet
 from pathlib import PurePath
 from typing import Any, cast
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+import numpy as np
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 
 from rods.envs.tool_classes.schema import loads
 from rods.errors import EnvError, RodsError, TaskError
+from rods.infra.interrupt import unless_ctrl_c
 
-_TEXTS = (datetime.date, datetime.time, decimal.Decimal, uuid.UUID, PurePath)
+_TEXTS: tuple[Any, ...] = (
+    *(datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone),
+    *(zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, complex, uuid.UUID, PurePath, range),
+    *(ipaddress.IPv4Interface, ipaddress.IPv4Address, ipaddress.IPv4Network),
+    *(ipaddress.IPv6Interface, ipaddress.IPv6Address, ipaddress.IPv6Network),
+    *(np.datetime64, np.timedelta64, np.longdouble, np.clongdouble),
+)
+"""Types whose `str` says all of a value; one that derives from another comes before it."""
+_SCALARS: tuple[Any, ...] = (str, int, float, bytes, bytearray, *_TEXTS)
+_ROWS = (list, tuple, deque, array)
+_SETS = (set, frozenset)
 _MUTABLE = (MutableMapping, MutableSequence, MutableSet, deque, bytearray)
-_DEPTH = 60
+_DEPTH = 150
+_POINTER = struct.calcsize("P")
 
 
 class StateError(EnvError):
     """State that cannot be copied, written as JSON, or that holds itself."""
+
+
+class TooDeepError(StateError):
+    """A value that is nested deeper than values of a tool are; what a policy wrote may be so."""
 
 
 def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
@@ -66,7 +87,8 @@ def make(kind: type[Any], config: Mapping[str, Any], where: str) -> Any:
                 setattr(made, name, value)
     except RodsError:
         raise
-    except Exception as error:  # whatever the user's class raises says what is wrong with the task
+    except BaseException as error:  # whatever the user's class raises says what is wrong
+        unless_ctrl_c(error)
         raise TaskError(f"{here} cannot be loaded: {type(error).__name__}: {error}.") from error
     return made
 
@@ -106,9 +128,8 @@ def attributes(made: object) -> dict[str, Any]:
     """All attributes of an object, those in slots included."""
     found: dict[str, Any] = dict(getattr(made, "__dict__", {}))
     for base in type(made).__mro__:
-        slots = vars(base).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else cast("tuple[str, ...]", slots):
-            if name not in ("__dict__", "__weakref__") and hasattr(made, name):
+        for name in _slots(base):
+            if hasattr(made, name):
                 found.setdefault(name, getattr(made, name))
     return found
 
@@ -131,12 +152,13 @@ def copied(made: Any) -> Any:
                 shared = not name.startswith("__") and isinstance(value, _MUTABLE)
                 if shared and name not in attributes(fresh):
                     setattr(fresh, name, copy.deepcopy(value))
-    except Exception as error:  # copying runs the user's code
+    except BaseException as error:  # copying runs the user's code
+        unless_ctrl_c(error)
         raise StateError(_uncopyable(made, error)) from error
     return fresh
 
 
-def _uncopyable(made: object, error: Exception) -> str:
+def _uncopyable(made: object, error: BaseException) -> str:
     name = type(made).__name__
     for attribute, value in attributes(made).items():
         try:
@@ -160,70 +182,129 @@ def plain_state(made: object) -> dict[str, Any]:
     return {key: plain(value, f"{name}.{key}") for key, value in public(made).items()}
 
 
+class Record(dict[str, Any]):
+    """Attributes of an object; equal to those of an object of the same class alone."""
+
+    kind = ""
+
+    def __eq__(self, other: object) -> bool:
+        """Whether class and attributes are equal; a mere dictionary has no class."""
+        same = not isinstance(other, Record) or other.kind == self.kind
+        return same and dict.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        """The opposite, which `dict` would decide by itself."""
+        return not self == other
+
+
 def plain(value: Any, where: str, above: tuple[int, ...] = ()) -> Any:
     """A value as JSON could say it: objects become dictionaries, sets sorted lists.
 
     Raises:
         StateError: it holds itself, or has no plain form; names `where`.
     """
+    if value is None or type(value) in (str, bool, int):
+        return value
     if isinstance(value, enum.Enum):
         return plain(value.value, where, above)
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(float(value))
-    if isinstance(value, _TEXTS):
-        return str(value)
-    if id(value) in above or len(above) > _DEPTH:
+    if isinstance(value, _SCALARS):
+        _expect_no_more(value, _SCALARS, where)
+        return _scalar(value)
+    if id(value) in above:
         raise StateError(
             f"{where}: it holds itself (circular state), so it can be neither compared nor shown. "
             "Refer to other objects by an id instead."
         )
+    if len(above) > _DEPTH:
+        raise TooDeepError(f"{where[:80]}: it is nested more than {_DEPTH} deep.")
     return _container(value, where, (*above, id(value)))
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, _TEXTS):  # some of NumPy's are numbers, too
+        base = next(kind for kind in _TEXTS if isinstance(value, kind))
+        return base.__str__(value)  # a class of the user's may show less
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    return float(value) if math.isfinite(value) else str(float(value))
+
+
+def _expect_no_more(value: Any, kinds: tuple[type[Any], ...], where: str) -> None:
+    """Raises `StateError` for a value of a user's class that adds attributes to a plain type."""
+    base = next(kind for kind in kinds if isinstance(value, kind))
+    if type(value) is base:
+        return
+    more = sorted(set(public(value)) - {name for kind in base.__mro__ for name in _slots(kind)})
+    if more:
+        raise StateError(
+            f"{where}: a {type(value).__name__} is a {base.__name__} with attributes of its own "
+            f"({', '.join(more)}), which would be lost. Make it a dataclass that holds the "
+            f"{base.__name__}."
+        )
 
 
 def _container(value: Any, where: str, above: tuple[int, ...]) -> Any:
     if isinstance(value, Mapping):
+        if isinstance(value, dict):
+            _expect_no_more(value, (dict,), where)
         items = cast("Mapping[Any, Any]", value).items()
-        return {_key(key, where): plain(item, f"{where}.{key}", above) for key, item in items}
-    if isinstance(value, list | tuple | deque):
+        found = {_key(key, where): plain(item, f"{where}.{key}", above) for key, item in items}
+        if len(found) < len(items):
+            raise StateError(f"{where}: two of its keys have the same text; use text for keys.")
+        return found
+    if isinstance(value, _ROWS + _SETS):
+        _expect_no_more(value, _ROWS + _SETS, where)
         row = enumerate(cast("list[Any]", value))
-        return [plain(item, f"{where}[{index}]", above) for index, item in row]
-    if isinstance(value, set | frozenset):
-        members = (plain(item, f"{where}[...]", above) for item in cast("set[Any]", value))
-        return sorted(members, key=repr)
-    if not callable(value) and (dataclasses.is_dataclass(value) or _is_record(value)):
-        found = public(value)
-        return {key: plain(item, f"{where}.{key}", above) for key, item in found.items()}
+        if isinstance(value, _ROWS):
+            return [plain(item, f"{where}[{index}]", above) for index, item in row]
+        members = (plain(item, f"{where}[...]", above) for _, item in row)
+        return sorted(members, key=lambda member: (repr(member), getattr(member, "kind", "")))
+    if type(value) is np.ndarray:
+        return plain(value[()] if value.ndim == 0 else list(value), where, above)
+    if isinstance(value, np.generic) and not isinstance(value, np.void):
+        return plain(value.item(), where, above)
+    if isinstance(value, re.Pattern):
+        return {"pattern": plain(value.pattern, where, above), "flags": value.flags}
+    shown: dict[str, Any] = dict(value) if isinstance(value, BaseModel) else public(value)
+    all_private = bool(not shown and attributes(value))  # two that differ would be equal
+    if not (callable(value) or hides(type(value)) or all_private):
+        record = Record({key: plain(v, f"{where}.{key}", above) for key, v in shown.items()})
+        record.kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        return record
     raise StateError(
         f"{where}: a {type(value).__name__} has no plain form, so it can be neither compared nor "
         "shown. Keep text, numbers, lists, dictionaries, sets, dates, enumerations or objects of "
-        "your own classes; other things belong in an attribute with a leading underscore."
+        "your own classes with public attributes; other things belong in an attribute with a "
+        "leading underscore."
     )
 
 
-def _is_record(value: object) -> bool:
-    """An object of a class written in Python, all of whose state is in its attributes."""
-    bases = type(value).__mro__[:-1]
-    return bool(bases) and not any(_compiled(base.__module__) for base in bases)
+def hides(kind: type[Any]) -> bool:
+    """Whether objects hold something in C: they are larger than their attributes."""
+    slots = sum(len(_slots(base)) for base in kind.__mro__)
+    room = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return kind.__basicsize__ - object.__basicsize__ > room * _POINTER or kind.__itemsize__ > 0
 
 
-def _compiled(module: str) -> bool:
-    """Whether a module is no Python: the state of its objects is hidden."""
-    if module in sys.builtin_module_names:
-        return True
-    return str(getattr(sys.modules.get(module), "__file__", "")).endswith((".so", ".pyd"))
+def _slots(kind: type[Any]) -> list[str]:
+    found = vars(kind).get("__slots__", ())
+    names = (found,) if isinstance(found, str) else cast("tuple[str, ...]", tuple(found))
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
 def _key(key: Any, where: str) -> Any:
     if isinstance(key, enum.Enum):
         key = key.value
-    if isinstance(key, _TEXTS):
-        return str(key)
     if isinstance(key, tuple):
-        return ", ".join(str(part) for part in cast("tuple[Any, ...]", key))
-    if key is None or isinstance(key, bool | int | float | str):
+        return ", ".join(str(_key(part, where)) for part in cast("tuple[Any, ...]", key))
+    if isinstance(key, np.generic) and not isinstance(key, _SCALARS):
+        key = key.item()
+    if key is None or isinstance(key, bool):
         return key
+    if isinstance(key, _SCALARS):
+        return _scalar(key)
     raise StateError(f"{where}: a key of type {type(key).__name__} has no plain form; use text.")

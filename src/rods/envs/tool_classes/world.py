@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -24,12 +25,23 @@ from typing import Any, cast
 from rods.env import Environment, TurnVerdict
 from rods.envs.judge import Judge, Replay, State, play, refusal
 from rods.envs.tool_classes.schema import Tool, tools_of
-from rods.envs.tool_classes.state import StateError, copied, make, plain, plain_state
+from rods.envs.tool_classes.state import (
+    StateError,
+    TooDeepError,
+    attributes,
+    copied,
+    hides,
+    make,
+    plain,
+    plain_state,
+)
 from rods.envs.turns import Turns
 from rods.errors import ConfigError, EnvError, TaskError
+from rods.infra.interrupt import unless_ctrl_c
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
+_LOG = logging.getLogger(__name__)
 CACHED_TASKS = 1024
 """Tasks whose start and ground-truth replay are kept."""
 OUTAGES = (EnvError, ConnectionError, TimeoutError)
@@ -141,19 +153,31 @@ class ToolClasses(Environment):
 
 def _try_out(kind: type[Any]) -> None:
     """Copy and read the state of a class that can be made without arguments."""
+    if hides(kind):
+        raise ConfigError(
+            f"class {kind.__name__}: it derives from a built-in type, whose contents are none of "
+            "its attributes, so they can be neither compared nor shown. Hold them in an attribute."
+        )
     needed = [p for p in inspect.signature(kind).parameters.values() if p.default is p.empty]
     if any(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in needed):
         return  # tasks give what it needs
     try:
         made = kind()
-    except Exception as error:  # the user's constructor may raise anything
+    except BaseException as error:  # the user's constructor may raise anything
+        unless_ctrl_c(error)
         raise ConfigError(
             f"class {kind.__name__}: an object cannot be made: {type(error).__name__}: {error}."
         ) from error
     try:
-        plain_state(copied(made))
+        shown = plain_state(copied(made))
     except StateError as error:
         raise ConfigError(str(error)) from error
+    if attributes(made) and not shown:
+        _LOG.warning(
+            "class %s: all its attributes begin with an underscore, so its state is not compared; "
+            "a call is judged by its result alone.",
+            kind.__name__,
+        )
 
 
 class PreparedObjects:
@@ -200,7 +224,15 @@ class Objects:
         Raises:
             EnvError: something outside the class failed, or its result is not a plain value.
         """
-        tool = self._prepared.tools[call.name]
+        tool = self._prepared.tools.get(call.name)
+        if tool is None:  # of a ground truth; the policy's calls were looked at before
+            return ToolResult(refusal(call.name, self._prepared.tools.keys()), failed=True)
+        try:
+            return self._run(tool, call)
+        except (RecursionError, TooDeepError) as error:  # arguments or a result
+            return _failure(_said(error))
+
+    def _run(self, tool: Tool, call: ToolCall) -> ToolResult:
         fault = tool.fault(call.arguments)
         if fault:
             return _failure(fault)
@@ -214,7 +246,8 @@ class Objects:
             result = method(**arguments)
         except OUTAGES as error:
             raise EnvError(f"{tool.owner}.{call.name}: {type(error).__name__}: {error}") from error
-        except Exception as error:  # noqa: BLE001 (whatever the user's class raises is its answer)
+        except BaseException as error:  # noqa: BLE001 (whatever the class raises is its answer)
+            unless_ctrl_c(error)
             return _failure(_said(error))
         return _rendered(plain(result, f"the result of {tool.owner}.{call.name}"))
 
@@ -233,12 +266,15 @@ class Objects:
         """Whether a class has exactly these public attributes and values."""
         if name not in self._live:
             return self._prepared.initial[name] == expected
-        return plain_state(self._live[name]) == expected
+        try:
+            return plain_state(self._live[name]) == expected
+        except TooDeepError:  # the ground truth's state is not
+            return False
 
     unchanged = same
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """What an exception tells; its name too where that is a mere key or nothing."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return text if " " in text else f"{type(error).__name__}: {text}".removesuffix(": ")

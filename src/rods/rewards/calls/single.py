@@ -9,9 +9,11 @@ read it. Never scores. A single step is a task of one turn that is played in one
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from rods.dialects.bounds import TOO_DEEP, value_fault
 from rods.errors import RewardError
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
@@ -77,6 +79,21 @@ def _fault(value: Value) -> str:
         return f"{value} is not a number that JSON can say"
     inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     return next(filter(None, map(_fault, inner)), "")
+
+
+def read_json(text: str) -> Any:
+    """What a JSON text says, within the bound of calls.
+
+    Raises:
+        ValueError: it is no JSON, or deeper or larger than any dialect reads.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    if fault := value_fault(found, depth=-2, shape=True):
+        raise ValueError(fault)
+    return found
 
 
 def as_json(call: ToolCall, key: str) -> dict[str, Json]:

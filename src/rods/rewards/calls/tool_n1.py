@@ -37,7 +37,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 from rods.reward import Score
-from rods.rewards.calls.single import READ, Form, SingleStepReward, as_json, response_of, wanted_of
+from rods.rewards.calls.single import (
+    READ,
+    Form,
+    SingleStepReward,
+    as_json,
+    read_json,
+    response_of,
+    wanted_of,
+)
 from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict
@@ -164,8 +172,8 @@ def _last_block(text: str) -> str | None:
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return read_json(text)
+    except ValueError:
         return None
 
 
@@ -194,7 +202,7 @@ def agreement(calls: object, truth: Sequence[dict[str, Any]]) -> tuple[bool, boo
     try:
         exact = Counter(map(_key, given)) == Counter(map(_key, truth))
         return Counter(c["name"] for c in given) == Counter(c["name"] for c in truth), exact
-    except (TypeError, RecursionError):  # a name that is a list, arguments nested too deep
+    except TypeError:  # a name that is a list
         return False, False
 
 

@@ -30,6 +30,7 @@ Where we differ from the code, by class:
   to every response.
 * The response is what was generated. Where a policy writes an assistant header itself, theirs reads
   on from there.
+* A line that is nested deeper or is larger than any dialect reads is not a call.
 * `form = "dialect"` is ours: shape and calls as `model.dialect` read them. A response with calls
   has the shape of both calls and words there.
 
@@ -40,7 +41,6 @@ pass; tags of what is not wanted may stand inside of the thought; keys beside `n
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -54,6 +54,7 @@ from rods.rewards.calls.single import (
     SingleStepReward,
     Wanted,
     as_json,
+    read_json,
     response_of,
     wanted_of,
 )
@@ -175,8 +176,8 @@ def read_lines(text: str) -> list[Any] | None:
         return None
     body = text.split("<tool_call>")[1].split("</tool_call>")[0].strip()
     try:
-        return [json.loads(line) for line in body.split("\n")]
-    except (ValueError, RecursionError):
+        return [read_json(line) for line in body.split("\n")]
+    except ValueError:
         return None
 
 

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rods.env import Environment
+from rods.env import Environment, called
 from rods.task import Task, Turn
 from rods.types import ToolCall
 
@@ -97,7 +97,7 @@ def _run(
     world = environment.open(dataclasses.replace(task, turns=(Turn(""),)))
     try:
         world.begin_turn(0)
-        results = {index: world.call(calls[index]).content for index in kept}
+        results = {index: called(world, calls[index]).content for index in kept}
         return _Run(results, world.snapshot())
     finally:
         world.close()

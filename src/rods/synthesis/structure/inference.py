@@ -18,7 +18,7 @@ from rods.env import Environment
 from rods.synthesis.structure.domains import NO_DOMAINS, Domains, domains_of
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
-from rods.types import Json, ToolSpec
+from rods.types import Json, ToolSpec, json_type
 
 _TAILS = (
     "_ids",
@@ -128,7 +128,7 @@ def _texts(tools: Mapping[str, ToolSpec]) -> Iterator[str]:
     for spec in tools.values():
         for name, schema in spec.properties.items():
             items = cast("Mapping[str, Any]", schema.get("items", {}))
-            text = "string" in (schema.get("type"), items.get("type"))
+            text = "string" in (json_type(schema), json_type(items))
             if text and not (schema.get("enum") or items.get("enum")):
                 yield name
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-from rods.env import Environment, TurnVerdict
+from rods.env import Environment, TurnVerdict, called
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
@@ -126,7 +126,7 @@ def trace(environment: Environment, task: Task, left_out: Collection[int] = ()) 
             world.begin_turn(index)
             for call in turn.ground_truth:
                 if next(numbers) not in left_out:
-                    result = world.call(call)
+                    result = called(world, call)
                     steps.append(TraceStep(index, call, result, *read_result(result.content)))
             verdicts.append(world.end_turn())
     finally:

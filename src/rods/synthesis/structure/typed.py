@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-from rods.types import ToolCall, ToolSpec
+from rods.types import ToolCall, ToolSpec, allows_null, json_choices, json_type
 
 TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -82,7 +82,9 @@ def mistyped(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
 
 def _wanted(value: object, schema: Mapping[str, Any], name: str) -> Iterator[str]:
     """What a value should be and is not."""
-    declared = str(schema.get("type", ""))
+    if value is None and allows_null(schema):
+        return
+    declared = json_type(schema)
     types = TYPES.get(declared)
     boolean = isinstance(value, bool) and declared != "boolean"
     if types and (boolean or not isinstance(value, types)):
@@ -103,8 +105,8 @@ def _wanted(value: object, schema: Mapping[str, Any], name: str) -> Iterator[str
 
 def _options(schema: Mapping[str, Any]) -> list[object]:
     """What the value may be, where that is listed; empty: anything."""
-    if schema.get("enum"):
-        return list(cast("list[object]", schema["enum"]))
+    if choices := json_choices(schema):
+        return [*choices]
     found = _OPTIONS.search(str(schema.get("description", "")))
     words = re.findall(r"\w+", found[1]) if found else []
     return [word for word in words if word not in ("and", "or")]

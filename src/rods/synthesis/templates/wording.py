@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rods.types import ToolCall, ToolSpec, Value
+from rods.types import ToolCall, ToolSpec, Value, json_type
 
 SLOT = re.compile(r"\{(\w+)\}")
 FOUND = ("the {} you just found", "the {} that came back", "the {} from that result")
@@ -234,7 +234,7 @@ def _order(spec: ToolSpec) -> str:
 def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
     """How an optional argument is said."""
     what = noun(name)
-    if schema.get("type") in ("integer", "number") and what.endswith("s"):
+    if json_type(schema) in ("integer", "number") and what.endswith("s"):
         return (f"for {{{name}}} {what}", f"({{{name}}} {what})")
     return (f"with {what} {{{name}}}",)
 
@@ -242,7 +242,7 @@ def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
 def _placed(base: str, name: str, referred: bool, schema: Mapping[str, Any]) -> str:
     """The sentence with a slot where it first names the parameter's thing."""
     what = thing(name)
-    counted = schema.get("type") in ("integer", "number")
+    counted = json_type(schema) in ("integer", "number")
     lead = r"(?:(?:a number of|an amount of|some|so many|a|an|another|one|the|its|their) )"
     found = re.search(rf"(?<![\w{{]){lead}?{re.escape(what)}(?![\w}}])", base, re.IGNORECASE)
     if found is None or found.start() == 0:

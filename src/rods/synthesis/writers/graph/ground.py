@@ -20,7 +20,7 @@ from rods.synthesis.writers.graph.fresh import Texts, draws, with_ending_of, wor
 from rods.synthesis.writers.graph.live import Live, typed
 from rods.synthesis.writers.graph.matter import SAME, Matter
 from rods.synthesis.writers.resample.assign import Materials
-from rods.types import ToolCall, ToolSpec, Value
+from rods.types import ToolCall, ToolSpec, Value, json_choices, json_type
 
 FRESH_NAME = 0.35
 """How often a name is new although names exist."""
@@ -93,9 +93,9 @@ class Grounder:
         self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
     ) -> Value:
         kind = self._domains.parameter(tool, name)
-        declared = str(schema.get("type", ""))
-        if schema.get("enum"):
-            return cast("Value", rng.choice(schema["enum"]))
+        declared = json_type(schema)
+        if choices := json_choices(schema):
+            return cast("Value", rng.choice(choices))
         if declared == "boolean":
             return rng.random() < 0.5
         if declared in ("array", "list"):
@@ -122,10 +122,9 @@ class Grounder:
         rng: random.Random,
     ) -> Value:
         inner = cast("Mapping[str, Any]", schema.get("items", {}))
-        wanted = str(inner.get("type", "string"))
+        wanted = json_type(inner) or "string"
         count = rng.choice((1, 2, 2, 3)) if kind != "quantity" else rng.choice((2, 3, 4))
-        if inner.get("enum"):
-            options = list(inner["enum"])
+        if options := json_choices(inner):
             return cast("Value", rng.sample(options, min(count, len(options))))
         if not kind:
             return self._exemplar(tool, name, rng)

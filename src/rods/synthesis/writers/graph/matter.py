@@ -16,7 +16,7 @@ from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.synthesis.writers.graph.live import Live, typed
-from rods.types import ToolSpec, Value
+from rods.types import ToolSpec, Value, json_type
 
 OPTIONAL = 0.35
 """How often an optional argument is given of a tool that no training task calls."""
@@ -69,7 +69,7 @@ class Matter:
         """The latest result that gave such arguments in the training tasks, and its value."""
         producers = self._graph.feeds.get((tool, name), {})
         properties = self._specs[tool].properties
-        declared = str(properties[name].get("type", ""))
+        declared = json_type(properties[name])
         for step in reversed(live.steps):
             for leaf in step.leaves:
                 at = field_of(leaf.path)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard, cast
 
-from rods.env import Environment, World
+from rods.env import Environment, World, called
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
@@ -304,7 +304,7 @@ class Walk:
         if any(_long(value) and name not in producers for name, value in call.arguments.items()):
             return None
         before = self._world.snapshot()
-        result = self._world.call(call)
+        result = called(self._world, call)
         if result.failed:
             return None
         step = TraceStep(len(self._made), call, result, *read_result(result.content))

@@ -12,7 +12,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from rods.env import Environment
+from rods.dialects.bounds import value_fault
+from rods.env import Environment, called
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result, trace
@@ -89,7 +90,7 @@ def fill(
         problems = faults(spec, cast("Mapping[str, Json]", inner))
         if not problems:
             call = ToolCall(spec.name, cast("Mapping[str, Value]", inner))
-            last = (call, world.call(call))
+            last = (call, called(world, call))
             if not last[1].failed:
                 return last
             problems = [f"{call} failed: {shortened(last[1].content, RESULT_CHARS)}"]
@@ -101,6 +102,8 @@ def fill(
 
 def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
     """What is wrong with arguments by their documentation: names, types, options, forms."""
+    if fault := value_fault(arguments):
+        return [fault]
     found = [f"{name} is missing" for name in spec.required if name not in arguments]
     found += [
         f"there is no parameter {name}; known: {', '.join(spec.properties)}"

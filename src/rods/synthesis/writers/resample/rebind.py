@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from rods.env import Environment, World
+from rods.env import Environment, World, called
 from rods.errors import TaskError
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import NUMBER, normal, numbers_in
@@ -63,7 +63,7 @@ class _Player:
             calls: list[ToolCall] = []
             for call in turn.ground_truth:
                 call = self._bound(len(self._results), index, call)
-                result = self._world.call(call)
+                result = called(self._world, call)
                 before = self._knowledge.steps[len(self._results)].result
                 if result.failed and not before.failed:
                     detail = f"turn {index}: {call}: {result.content[:200]}"

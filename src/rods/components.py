@@ -1,0 +1,143 @@
+"""What the loop drives, as typed protocols: it knows no model, environment, writer or screen.
+
+Owns the seams between `loop.py` and the outside world; `rods.assemble` fills them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rods.curriculum.requests import SynthesisQueue
+from rods.dialects import AnyDialect
+from rods.env import Environment, Layer
+from rods.policy import Engine, Weights
+from rods.reward import Rewards, Score
+from rods.rollout.template import ChatTemplate
+from rods.task import Task
+from rods.trajectory import Group
+from rods.types import Json
+
+
+class UpdateReport(Protocol):
+    """What one update did."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        ...
+
+    @property
+    def informative(self) -> int:
+        """Groups that taught something."""
+        ...
+
+    def metrics(self) -> Mapping[str, Json]:
+        """Everything for the log, by name."""
+        ...
+
+
+class Trainer(Protocol):
+    """Updates the weights."""
+
+    step: int
+    """Updates so far."""
+    version: int
+    """Version of the weights: updates that changed them."""
+
+    def update(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> UpdateReport:
+        """Make one update from groups and one score a member."""
+        ...
+
+    def weights(self) -> Weights:
+        """The current weights, for an engine."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write weights and optimizer state."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Read what `save` wrote."""
+        ...
+
+
+class Synthesis(SynthesisQueue, Protocol):
+    """The synthesis worker as the loop sees it."""
+
+    def state(self) -> Mapping[str, Json]:
+        """Counts so far: tried, accepted, rejected by reason, waiting, seconds."""
+        ...
+
+
+class Display(Protocol):
+    """Shows the progress."""
+
+    def step(self, record: Mapping[str, Json]) -> None:
+        """A training step is done."""
+        ...
+
+    def epoch(self, record: Mapping[str, Json]) -> None:
+        """An epoch begins."""
+        ...
+
+    def rollout(self, done: int, total: int) -> None:
+        """Number of trajectories of the current step that are finished."""
+        ...
+
+    def message(self, text: str) -> None:
+        """Something worth a line."""
+        ...
+
+
+class Evaluation(Protocol):
+    """The held-out evaluation."""
+
+    async def __call__(
+        self, policy: Engine, progress: Callable[[int, int], None]
+    ) -> Sequence[Mapping[str, Json]]:
+        """One row a task: progress, solved and parity, greedy and of each sample."""
+        ...
+
+
+class GroupFilter(Protocol):
+    """Says whether a group with these scores is trained on."""
+
+    def __call__(self, scores: Sequence[Score]) -> bool:
+        """Whether it passes."""
+        ...
+
+
+class StepMetrics(Protocol):
+    """Metrics of a step's trajectories that only some environments have."""
+
+    def __call__(
+        self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]
+    ) -> Mapping[str, Json]:
+        """The metrics by name."""
+        ...
+
+
+@dataclass
+class Components:
+    """Everything that the loop drives."""
+
+    environment: Environment
+    originals: Sequence[Task]
+    """Human-written tasks of the training side."""
+    policy: Engine
+    trainer: Trainer
+    dialect: AnyDialect
+    template: ChatTemplate
+    synthesis: Synthesis | None
+    """None for a fixed pool."""
+    evaluate: Evaluation
+    rewards: Rewards
+    """The rewards of this run; their state is saved with its checkpoints."""
+    hints: Layer | None = None
+    """Wraps a world so that failed calls are answered with hints, in stages that have them."""
+    metrics: StepMetrics | None = None
+    filter: GroupFilter | None = None
+    """None: every group is trained on."""

@@ -1,0 +1,222 @@
+"""Synthesis requests: when seed tasks are chosen, how many variants, what comes back.
+
+Owns the cycles of an epoch and the backlog's bound. It never moves a task: a variant that came back
+waits in the pool. Requests are part of a checkpoint and are submitted again on resume; the worker
+ignores those that it knows (invariant 8).
+
+    requests.submit(requests.choose(epoch, step) if requests.due(epoch) else [])
+    finished, seconds = requests.wait()
+    late = requests.ingest(finished, epoch + 1)
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from rods.config import RunConfig
+from rods.curriculum.boundary import select_seeds
+from rods.curriculum.replay import ReplayBuffer
+from rods.curriculum.stages import Stages
+from rods.task import Task
+from rods.types import Json
+
+
+class SynthesisQueue(Protocol):
+    """The synthesis worker as the curriculum sees it. Durable, in its own process."""
+
+    def submit(
+        self, request_id: str, seed: Task, first: int, n: int, priority: float, epoch: int
+    ) -> None:
+        """Ask for a seed task's outcomes `first` to `first + n - 1` and return at once. The same
+        id again changes nothing.
+        """
+        ...
+
+    def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
+        """Wait at most `timeout` seconds; whether all of these requests are finished."""
+        ...
+
+    def results(self, request_ids: Sequence[str]) -> Sequence[tuple[str, int, Task, float]]:
+        """Accepted variants so far: (request id, number, task, profile distance), ordered by the
+        requests as given, then by number. Asking again gives them again.
+        """
+        ...
+
+
+class Request(NamedTuple):
+    """One synthesis request."""
+
+    id: str
+    seed_id: str
+    first: int
+    """Number of its first outcome among those of the seed task."""
+    n: int
+    priority: float
+    epoch: int
+    rested: int
+    """First step at which the seed task may be chosen again."""
+
+
+class SynthesisRequests:
+    """What was asked of the worker, and what it has made."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        stages: Stages,
+        buffer: ReplayBuffer,
+        queue: SynthesisQueue | None,
+        count: Callable[[str, int, int], None],
+    ) -> None:
+        """Ask for nothing yet.
+
+        Args:
+            config: settings.
+            stages: which epochs expand.
+            buffer: what seed tasks are chosen from, and where variants go.
+            queue: the worker; None for a fixed pool.
+            count: adds to a metric of an epoch: (name, epoch, number).
+        """
+        self._config, self._stages, self._buffer, self._queue = config, stages, buffer, queue
+        self._count = count
+        self.open: dict[str, Request] = {}
+        """Requests whose variants are not ingested yet, oldest first."""
+        self.closed: dict[str, Request] = {}
+        self._cycles: Counter[int] = Counter()
+        """Cycles that each epoch has had."""
+
+    def epoch_steps(self, epoch: int) -> int:
+        """Training steps that an epoch fills; the rest of it shares a step with the next one."""
+        draws = self._buffer.draws.done(epoch) + self._buffer.draws.open(epoch)
+        return max(1, draws // self._config.rollout.tasks_per_step)
+
+    def due(self, epoch: int) -> bool:
+        """Whether seed tasks are to be chosen now.
+
+        Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S whole steps is done: the
+        last one leaves the worker a step's time before the next epoch starts.
+        """
+        ran, cycles = self._cycles[epoch], self._config.synthesis.pace.cycles
+        if not self._stages.expands(epoch) or ran >= cycles:
+            return False
+        after = max(1, (ran + 1) * self.epoch_steps(epoch) // cycles - 1)
+        groups = after * self._config.rollout.tasks_per_step
+        draws = self._buffer.draws
+        return draws.done(epoch) >= groups or not draws.open(epoch)
+
+    def choose(self, epoch: int, step: int) -> list[Request]:
+        """Choose seed tasks among those judged within one epoch's steps, and keep the requests."""
+        config, pool = self._config, self._buffer.pool
+        n, steps = config.synthesis.variants_per_seed, self.epoch_steps(epoch)
+        limit = min(config.boundary.seeds, self._room() // n)
+        originals = set(self._stages.pool(epoch))
+        judged = [
+            j
+            for j in pool.latest(step - steps, self._stages.at(epoch).categories)
+            if j.task_id in originals or not pool.task(j.task_id).is_original
+        ]
+        thompson = config.boundary.priority == "thompson"
+        chosen = select_seeds(
+            judged,
+            config.boundary,
+            self._cooldown(),
+            step,
+            random.Random(f"{config.seed}/seeds/{epoch}/{self._cycles[epoch]}"),
+            limit=limit,
+            types=sorted({j.category for j in judged}),
+            excluded=pool.never_solved,
+            visits={j.task_id: pool[j.task_id].judgements for j in judged if thompson},
+        )
+        rested = step + math.ceil(config.boundary.cooldown_epochs * steps)
+        requests: list[Request] = []
+        for rank, seed in enumerate(chosen.seeds):
+            task_id = seed.judgement.task_id
+            name = f"e{epoch:03d}-c{self._cycles[epoch]}-{rank:03d}-{task_id}"
+            first = self._requested(task_id)
+            requests.append(Request(name, task_id, first, n, seed.priority, epoch, rested))
+        self.open.update((r.id, r) for r in requests)
+        self._cycles[epoch] += 1
+        for metric, by in (
+            ("cycles", 1),
+            ("seed_emitted", len(requests)),
+            ("cooldown_filtered", chosen.cooldown_filtered),
+            ("variance_filtered", chosen.variance_filtered),
+            ("quota_filtered", chosen.quota_filtered),
+            ("backlog_filtered", config.boundary.seeds - limit),
+        ):
+            self._count(metric, epoch, by)
+        return requests
+
+    def _all(self) -> Iterable[Request]:
+        return [*self.closed.values(), *self.open.values()]
+
+    def _cooldown(self) -> dict[str, int]:
+        """First step at which each former seed task may be chosen again."""
+        rested: dict[str, int] = {}
+        for r in self._all():
+            rested[r.seed_id] = max(r.rested, rested.get(r.seed_id, r.rested))
+        return rested
+
+    def _requested(self, seed_id: str) -> int:
+        """Outcomes of a seed task that were asked for so far."""
+        return sum(r.n for r in self._all() if r.seed_id == seed_id)
+
+    def _room(self) -> int:
+        """Variants that may still be asked for before the backlog is full."""
+        entering = self._buffer.injectable(len(self._stages.originals(self._buffer.epoch)))
+        most = math.floor(self._config.synthesis.pace.backlog * entering)
+        waiting = self._buffer.pool.count("pending") + sum(r.n for r in self.open.values())
+        return max(0, most - waiting)
+
+    def submit(self, requests: Iterable[Request]) -> None:
+        """Hand requests to the worker; those that it has already change nothing."""
+        if self._queue is not None:
+            for r in requests:
+                seed = self._buffer.pool.task(r.seed_id)
+                self._queue.submit(r.id, seed, r.first, r.n, r.priority, r.epoch)
+
+    def wait(self) -> tuple[list[str], float]:
+        """Requests that the worker has finished, and the seconds that this waited for it."""
+        ids, patience = list(self.open), self._config.synthesis.drain_seconds
+        if self._queue is None or not ids:
+            return [], 0.0
+        started = time.perf_counter()
+        if not self._queue.drain(ids, patience):
+            ids = [i for i in ids if self._queue.drain([i], 0.0)]
+        return ids, time.perf_counter() - started if patience else 0.0
+
+    def ingest(self, finished: Sequence[str], epoch: int) -> int:
+        """Offer the variants of finished requests to the pool, in the order of the requests.
+
+        Returns:
+            Requests that are not finished; their variants can enter a later epoch.
+        """
+        if self._queue is None or not self.open:
+            return 0
+        for request_id, _, task, _ in self._queue.results(finished):
+            new = self._buffer.pool.offer(task, self.open[request_id].epoch)
+            self._count("accepted" if new else "duplicate", epoch, 1)
+        for request_id in finished:
+            self.closed[request_id] = self.open.pop(request_id)
+        self._count("late_requests", epoch, len(self.open))
+        return len(self.open)
+
+    def state_dict(self) -> dict[str, Json]:
+        """All requests as plain JSON."""
+        return {
+            "open": [list(r) for r in self.open.values()],
+            "closed": [list(r) for r in self.closed.values()],
+            "cycles": {str(epoch): n for epoch, n in self._cycles.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Stand where `state_dict` was taken; open requests are submitted again."""
+        self.open = {row[0]: Request(*row) for row in state["open"]}
+        self.closed = {row[0]: Request(*row) for row in state["closed"]}
+        self._cycles = Counter({int(epoch): n for epoch, n in state["cycles"].items()})
+        self.submit(self.open.values())

@@ -1,0 +1,204 @@
+r"""The XML dialect of Qwen3-Coder, Qwen3.5 and newer Nemotron templates.
+
+Owns reading and writing calls in which every argument stands in a tag of its own. The tags carry no
+types, so the tool's schema says what a text is: parameters of type string keep their text as it
+is, others are read as JSON.
+
+    >>> Xml().write([ToolCall("ls", {"a": True})]).replace("\n", "")
+    '<tool_call><function=ls><parameter=a>true</parameter></function></tool_call>'
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from rods.dialects.base import Dialect, Parsed, check_calls, has_nested, malformed, too_long, words
+from rods.dialects.bounds import TOO_DEEP, calls_fault
+from rods.dialects.jsonic import CLOSE, OPEN, STRAY, describe_json
+from rods.dialects.marks import closes, next_tag, quoted, without_thought
+from rods.errors import TaskError
+from rods.infra.pycall import MAX_CHARACTERS
+from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
+
+_FUNCTION = re.compile(r"\s*<function=([^<>\n]+)>\s*")
+_PARAMETER = re.compile(r"<parameter=([^<>\n]+)>")
+_PARAMETER_END = re.compile(r"</parameter>\s*(?=<parameter=|</function>)")
+_INNER = re.compile(r"^<(/?)parameter\b", re.MULTILINE)
+_FUNCTION_END = re.compile(r"</function>\s*")
+_UNTAGGED = re.compile(r"^[ \t]*<function=", re.MULTILINE)
+_TYPE_OF = {str: "string", type(None): "null"}
+_CONSTANTS: Mapping[str, bool | float | None] = {
+    "True": True,
+    "False": False,
+    "None": None,
+    "NaN": math.nan,
+    "Infinity": math.inf,
+    "-Infinity": -math.inf,
+}
+"""What Python and JSON write for values that JSON does not have."""
+
+
+class XmlCallError(ValueError):
+    """The text is no XML call; the message is fit to be shown to the model that wrote it."""
+
+
+class _Written(NamedTuple):
+    """One call as written: texts without types."""
+
+    name: str
+    texts: dict[str, str]
+    end: int
+
+
+class Xml(Dialect):
+    """`<function=...>` with `<parameter=...>` in `<tool_call>` tags; text before is allowed."""
+
+    _remedy = (
+        f"Write each call as {OPEN}\n<function=name>\n<parameter=argument>\nvalue\n</parameter>\n"
+        f"</function>\n{CLOSE}"
+    )
+
+    def system_prompt(self) -> str:
+        """Short instructions; the chat template shows the tools and the format."""
+        return (
+            "Use the functions to do what the user asks. Write each call as <function=name> with "
+            f"its <parameter=argument> values within {OPEN}{CLOSE} tags; you then read the "
+            "results. When the request is done, answer in words. If a function or a value is "
+            "missing, call nothing and say what is missing."
+        )
+
+    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
+        """Read one generation; a leading `<think>` block is skipped."""
+        if truncated:
+            return too_long()
+        body = without_thought(text)
+        try:
+            written = [*_blocks(body)]
+            if OPEN not in body and _UNTAGGED.search(body):
+                raise XmlCallError(f"the tags {OPEN}{CLOSE} around the call are missing")
+            calls = [_typed(call, offered.get(call.name)) for call in written]
+        except XmlCallError as error:
+            return malformed(str(error), self._remedy)
+        if not calls:
+            return Parsed(ParseVerdict.ANSWER, answer=body)
+        return check_calls(calls, offered)
+
+    def write(self, calls: Sequence[ToolCall]) -> str:
+        """One block for each call."""
+        return "\n".join(_block_text(call) for call in calls)
+
+    def answer(self, text: str) -> str:
+        """The text itself."""
+        return words(self, "xml", text)
+
+    def describe(self, specs: Sequence[ToolSpec]) -> str:
+        """One line of JSON for each tool, within `<tools>` tags."""
+        return f"<tools>\n{describe_json(specs)}\n</tools>"
+
+
+def _blocks(body: str) -> Iterator[_Written]:
+    """The calls of a text, without those that are mentioned or quoted."""
+    found = next_tag(body, "tool_call")
+    while found is not None:
+        if closes(found):
+            raise XmlCallError(STRAY)
+        end = found.end()
+        try:
+            written = _read(body, end)
+            end = written.end
+            if not quoted(body, found.start(), end):
+                yield written
+        except XmlCallError:
+            if not quoted(body, found.start(), end):
+                raise
+        found = next_tag(body, "tool_call", end)
+
+
+def _read(body: str, at: int) -> _Written:
+    """The call that stands at a place, with its closing tags."""
+    function = _FUNCTION.match(body, at)
+    if function is None:
+        raise XmlCallError(f"after {OPEN} <function=name> is missing")
+    name, texts, at = function[1].strip(), dict[str, str](), function.end()
+    while parameter := _PARAMETER.match(body, at):
+        key = parameter[1].strip()
+        closed = _PARAMETER_END.search(body, parameter.end(), parameter.end() + MAX_CHARACTERS)
+        if closed is None:
+            raise XmlCallError(f"{name}: </parameter> or </function> is missing after {key}")
+        value = body[parameter.end() : closed.start()]
+        if _unclosed(value):
+            raise XmlCallError(f"{name}: </parameter> is missing after {key}")
+        if key in texts:
+            raise XmlCallError(f"{name}: the parameter {key} is given twice")
+        texts[key], at = value.removeprefix("\n").removesuffix("\n"), closed.end()
+    closed = _FUNCTION_END.match(body, at)
+    if closed is None:
+        raise XmlCallError(f"{name}: expected <parameter=...> or </function>")
+    if not body.startswith(CLOSE, closed.end()):
+        raise XmlCallError(f"{name}: after </function> {CLOSE} is missing")
+    return _Written(name, texts, closed.end() + len(CLOSE))
+
+
+def _unclosed(value: str) -> bool:
+    """Whether a parameter that begins on a line of the value is not closed in it."""
+    opened = 0
+    for tag in _INNER.finditer(value):
+        opened += -1 if tag[1] and opened else not tag[1]
+    return opened > 0
+
+
+def _typed(written: _Written, spec: ToolSpec | None) -> ToolCall:
+    """The call with its texts as values of the types that the tool's schema names."""
+    schemas = spec.properties if spec else {}
+    texts = written.texts.items()
+    return ToolCall(written.name, {key: _value(text, schemas.get(key)) for key, text in texts})
+
+
+def _value(text: str, schema: object) -> Value:
+    types = _types(schema)
+    if "string" in types and not ("null" in types and text in ("null", "None")):
+        return text
+    if text.strip() in _CONSTANTS:
+        return _CONSTANTS[text.strip()]
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    except RecursionError as error:
+        raise XmlCallError(TOO_DEEP) from error
+    except ValueError as error:  # so many digits that Python refuses to read them
+        raise XmlCallError("a number is too long") from error
+
+
+def _types(schema: object) -> set[str]:
+    """The types that a schema allows; empty: any."""
+    if not isinstance(schema, dict):
+        return set()
+    table = cast("dict[str, Any]", schema)
+    named = table.get("type") or [_TYPE_OF.get(type(v), "") for v in table.get("enum") or ()]
+    parts = table.get("anyOf") or table.get("oneOf") or ()
+    return ({named} if isinstance(named, str) else {*named}).union(*map(_types, parts))
+
+
+def _block_text(call: ToolCall) -> str:
+    if has_nested(call):
+        raise TaskError(f"the xml dialect cannot write the nested call {call}.")
+    if fault := calls_fault([call]):
+        raise TaskError(f"the xml dialect cannot write {call.name}: {fault}.")
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in call.arguments.items()
+    }
+    body = "".join(f"<parameter={k}>\n{text}\n</parameter>\n" for k, text in texts.items())
+    block = f"{OPEN}\n<function={call.name}>\n{body}</function>\n{CLOSE}"
+    try:
+        read = _read(block, len(OPEN))
+    except XmlCallError:
+        read = None
+    if read != (call.name, texts, len(block)):
+        raise TaskError(f"the xml dialect cannot write {call}: a text of it holds tags.")
+    return block

@@ -1,0 +1,127 @@
+r"""Answers that were not worked out: copied from the question, or with the work still in them.
+
+Owns what math-verify would call equal and a question does not ask for. Never compares values.
+
+    copied(r"\sqrt{8}", r"2\sqrt{2}", r"Simplify $\sqrt{8}$.")  # True
+    holds_work(r"\sin 60^\circ", r"\frac{\sqrt{3}}{2}")         # True: a sine is left
+    holds_work(r"\frac{2\pi}{4}", r"\frac{\pi}{2}")             # False
+"""
+
+from __future__ import annotations
+
+import re
+
+from rods.rewards.numbers import spelt, tidy
+
+# -- work that is left ---------------------------------------------------------------------------
+
+_ALWAYS = (
+    r"\\sum|\\prod|\\i*int(?![a-z])|\\oint|\\lim|\\partial|\\frac\{d[a-z]?\}\{d\s*[a-z]\}|\bd/d[a-z]\b",
+    r"\\det|\\begin\{vmatrix|\|\\begin|\bdet\(",
+    r"\\(?:gcd|lcm|max|min|b?mod|pmod|operatorname\{(?:gcd|lcm)\}?)|\b(?:gcd|lcm|max|min)\(|mod",
+)
+"""What nothing but a reference that has it may leave to be done."""
+_OF_CONSTANTS = (
+    r"\\(?:ln|log|lg)|\b(?:ln|log)\(",
+    r"\\(?:sin|cos|tan|cot|sec|csc)(?!h|\^\{?-1)|\b(?:sin|cos|tan)\(",
+    r"\\arc(?:sin|cos|tan)|\\(?:sin|cos|tan)\^\{?-1|\b(?:arc|a)(?:sin|cos|tan)\(",
+    r"\\[dt]?binom|\\choose|!|\\fact",
+    r"\\lfloor|\\lceil|\\lvert|\\rfloor|\b(?:floor|ceil)\(",
+)
+"""The same, where the reference has no variable; trigonometry of x has equal forms."""
+_TABLES = r"\\begin"
+_RELATIONS = r"[=<>]|\\(?:leq?|geq?|neq?|lt|gt|in|cup|cap|pm|mp|approx|equiv|to)(?![A-Za-z])"
+_LISTED = re.compile(r"[,;\[]|\\\{|\\begin")
+_SUM = re.compile(
+    r"(?<![\w.}\\^_!])\d{1,60}(?:[*+-]|\\cdot|\\times)\d{1,60}(?![\w.^(\\/!])", re.ASCII
+)
+_QUOTIENT = re.compile(
+    r"\\frac\{(\d{1,60})\}\{(\d{1,60})\}|(?<![\w.}\\^_!])(\d{1,60})/(\d{1,60})(?![\w.^(\\!])",
+    re.ASCII,
+)
+_VARIABLE = re.compile(r"(?<![A-Za-z\\])[a-df-hj-zA-Z](?![A-Za-z])")
+
+
+def holds_work(answer: str, reference: str) -> bool:
+    """Whether an answer leaves operations to be done that the reference has not.
+
+    Nor may it state a relation or several values where the reference is one value.
+    """
+    kinds = [*_ALWAYS, _TABLES]
+    if not _VARIABLE.search(re.sub(r"\\[A-Za-z]+", " ", reference)):
+        kinds += _OF_CONSTANTS
+        if _sums(tidy(answer)) and not _sums(tidy(reference)):
+            return True
+    if not re.search(_RELATIONS, reference) and not _LISTED.search(tidy(reference)):
+        if ";" in tidy(answer):
+            return True
+        kinds.append(_RELATIONS)
+    return any(_more(kind, answer, reference) for kind in kinds)
+
+
+def _sums(plain: str) -> bool:
+    """Whether two whole numbers stand there to be added, multiplied or divided without a rest."""
+    divided = (match.groups() for match in _QUOTIENT.finditer(plain))
+    return bool(_SUM.search(plain)) or any(
+        int(under) and int(over) % int(under) == 0
+        for over, under in ((a or c, b or d) for a, b, c, d in divided)
+    )
+
+
+def _more(kind: str, answer: str, reference: str) -> bool:
+    """Whether a kind of operation stands in the answer alone; tables are counted."""
+    mine, theirs = (len(re.findall(kind, text)) for text in (answer, reference))
+    return mine > theirs if kind is _TABLES else mine > 0 == theirs
+
+
+# -- copies --------------------------------------------------------------------------------------
+
+_SIGNS = (("\\cdot", "*"), ("\\times", "*"), ("\\ast", "*"), ("**", "^"), ("\\sqrt", "sqrt"))
+_NEUTRAL = re.compile(r"[+-]0(?![\d.])|[*/^]1(?![\d.])|^1\*|^0\+")
+_PIECE = re.compile(r"\\?[A-Za-z]+|\d+|.")
+_MATH = re.compile(r"\$+([^$]+)\$+|\\\(([^$]+?)\\\)|\\\[([^$]+?)\\\]")
+_EDGES = re.compile(
+    r"\$+|\\[()\[\]]|\s+(?=[A-Za-z]{2,})|(?<![\\A-Za-z])(?P<word>[A-Za-z]{2,})[,:]?\s+"
+)
+
+
+def copied(answer: str, reference: str, question: str) -> bool:
+    """Whether an answer is an expression of the question, in any order of its terms.
+
+    Where the reference is that expression, too, nothing is copied.
+    """
+    plain = tidy(answer)
+    if len(plain) < 3 or not re.search(r"[-+*/^!\\(]|\d[a-z]", plain):
+        return False
+    mine, pieces = _key(plain), _pieces(plain)
+    if pieces == _pieces(tidy(reference)):
+        return False
+    whole = re.compile(rf"(?<![A-Za-z\d.]){re.escape(mine)}(?![A-Za-z\d])")
+    shown = (side for match in _MATH.finditer(question) for side in _sides(match))
+    written = whole.search(_key(spelt(_apart(question))))
+    return bool(written) or any(_pieces(side) == pieces for side in shown)
+
+
+def _pieces(text: str) -> list[str]:
+    """What an expression is made of, in no order."""
+    return sorted(_PIECE.findall(_key(text)))
+
+
+def _apart(question: str) -> str:
+    """A question whose words and formulas do not run together without their blanks."""
+    return _EDGES.sub(lambda match: (match["word"] or "") + "\x00", question)
+
+
+def _sides(match: re.Match[str]) -> list[str]:
+    formula = spelt(match[match.lastindex or 0])
+    return [formula, *re.split(r"[=;]", formula)]
+
+
+def _key(text: str) -> str:
+    """An expression without what changes nothing: grouping, +0, *1, and the sign of a product."""
+    for old, new in _SIGNS:
+        text = text.replace(old, new)
+    for _ in range(2):  # before and behind brackets
+        text = _NEUTRAL.sub("", text)
+        text = re.sub("[(){}&]", "", text)
+    return re.sub(r"[*/]|\\frac", "", text).rstrip(".,?!;:")

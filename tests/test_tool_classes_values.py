@@ -1,0 +1,268 @@
+"""Values in the state of hosted classes: each is compared and shown, or refused by name."""
+
+from __future__ import annotations
+
+import argparse
+import array
+import collections
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import ipaddress
+import pathlib
+import random
+import re
+import types
+import uuid
+import zoneinfo
+from typing import Any
+
+import numpy as np
+import pydantic
+import pytest
+
+from rods.envs.tool_classes import ToolClasses
+from rods.envs.tool_classes.state import plain
+from rods.errors import ConfigError
+from rods.evaluation.check import check_tasks
+from rods.task import Provenance, Task, Turn
+from rods.types import ToolCall
+
+
+class Kind(enum.Enum):
+    ONE, TWO = 1, 2
+
+
+@dataclasses.dataclass
+class Dog:
+    age: int
+
+
+@dataclasses.dataclass
+class Cat:
+    age: int
+
+
+class Open:
+    """A state without attributes."""
+
+
+class Closed(Open):
+    pass
+
+
+class Slotted:
+    __slots__ = ("age",)
+
+    def __init__(self, age: int):
+        self.age = age
+
+
+class Extra(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+
+
+class Terse(decimal.Decimal):
+    def __str__(self) -> str:
+        return "some money"
+
+
+class Vault:
+    """State of any kind, which a call replaces; nothing is returned."""
+
+    def __init__(self, held: Any = None) -> None:
+        self.held = held
+
+    def put(self, which: str) -> None:
+        """Put a value in."""
+        self.held = VALUES[int(which)]
+
+
+def ip(text: str) -> Any:
+    return ipaddress.ip_interface(text) if "/" in text else ipaddress.ip_address(text)
+
+
+PAIRS: list[tuple[Any, Any]] = [
+    (np.int64(95), np.int64(5)),
+    (np.float32(0.5), np.float32(0.25)),
+    (np.bool_(True), np.bool_(False)),
+    (np.str_("a"), np.str_("b")),
+    (np.complex64(1j), np.complex64(2j)),
+    (np.longdouble(1), np.longdouble(2)),
+    (np.datetime64("2026-01-01T00:00:00.1"), np.datetime64("2026-01-01T00:00:00.2")),
+    (np.timedelta64(5, "D"), np.timedelta64(5, "h")),
+    (np.arange(3), np.zeros(3)),
+    (np.ones((2, 2)), np.eye(2)),
+    (np.array(1), np.array(2)),
+    (np.array(["2026-01-01"], "M8[ns]"), np.array(["2026-01-02"], "M8[ns]")),
+    (datetime.timedelta(1), datetime.timedelta(2)),
+    (datetime.datetime(2026, 1, 1, 2), datetime.datetime(2026, 1, 1, 3)),
+    (datetime.UTC, datetime.timezone(datetime.timedelta(hours=1))),
+    (zoneinfo.ZoneInfo("UTC"), zoneinfo.ZoneInfo("Europe/Zurich")),
+    (fractions.Fraction(1, 3), fractions.Fraction(1, 4)),
+    (Terse("1.5"), Terse("2.5")),
+    (1j, 2j),
+    (uuid.UUID(int=1), uuid.UUID(int=2)),
+    (pathlib.Path("a"), pathlib.Path("b")),
+    (range(3), range(4)),
+    (ip("1.2.3.4"), ip("1.2.3.5")),
+    (ip("1.2.3.4/24"), ip("1.2.3.4/25")),
+    (ip("::1"), ip("::2")),
+    (ipaddress.ip_network("1.2.3.0/24"), ipaddress.ip_network("1.2.3.0/25")),
+    (re.compile("a"), re.compile("b")),
+    (re.compile("a"), re.compile("a", re.IGNORECASE)),
+    (b"a", b"b"),
+    (bytearray(b"a"), bytearray(b"b")),
+    (array.array("i", [1]), array.array("i", [2])),
+    (types.SimpleNamespace(a=1), types.SimpleNamespace(a=2)),
+    (argparse.Namespace(a=1), argparse.Namespace(a=2)),
+    (collections.UserDict(a=1), collections.UserDict(a=2)),
+    (collections.UserList([1]), collections.UserList([2])),
+    (Kind.ONE, Kind.TWO),
+    (Dog(1), Dog(2)),
+    (Dog(1), Cat(1)),
+    ([Dog(1)], [Cat(1)]),
+    (Open(), Closed()),
+    (Slotted(1), Slotted(2)),
+    (Extra(a=1), Extra(a=2)),  # pyright: ignore[reportCallIssue]
+    ({np.int64(1): "a"}, {np.int64(2): "a"}),
+    ({ip("1.2.3.4"): 1}, {ip("1.2.3.5"): 1}),
+    ({datetime.timedelta(1): 1}, {datetime.timedelta(2): 1}),
+    ({np.int64(1), np.int64(2)}, {np.int64(1), np.int64(3)}),
+]
+VALUES = [value for pair in PAIRS for value in pair]
+
+
+@pytest.mark.parametrize("which", range(len(PAIRS)), ids=[repr(one)[:40] for one, _ in PAIRS])
+def test_two_values_that_differ_are_never_equal(which: int) -> None:
+    environment = ToolClasses("vault", [Vault])
+    right, wrong = (ToolCall("put", {"which": str(2 * which + more)}) for more in (0, 1))
+    origin = Provenance("vault_0", "vault_0")
+    task = Task("vault", "base", (Turn("put", (right,)),), {"classes": ["Vault"]}, origin)
+    assert check_tasks([task], environment).ok
+    for call, solved in ((right, True), (wrong, False)):
+        world = environment.open(task)
+        world.begin_turn(0)
+        assert world.call(call).content == "null"
+        assert world.end_turn().solved is solved
+
+
+class Hidden:
+    def __init__(self) -> None:
+        self._balance = 3
+
+
+class Money(decimal.Decimal):
+    currency = ""
+
+
+class Basket(list[int]):
+    owner = ""
+
+
+def owned(kind: Any, name: str) -> Any:
+    made = kind()
+    setattr(made, name, "ann")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Hidden(), "a Hidden has no plain form.*public attributes"),
+        ([{"a": Hidden()}], r"Box\.held\[0\]\.a: a Hidden has no plain form"),
+        (owned(Money, "currency"), r"Box\.held: a Money is a Decimal with .*\(currency\)"),
+        (owned(Basket, "owner"), r"Box\.held: a Basket is a list with .*\(owner\)"),
+        (random.Random(1), "a Random has no plain form"),
+        (re.match("a", "a"), "a Match has no plain form"),
+        (np.ma.masked_array([1], [True]), "a MaskedArray has no plain form"),  # type: ignore[no-untyped-call]
+        (np.zeros(1, [("a", int)]), r"held\[0\]: a void has no plain form"),
+        (slice(1, 2), "a slice has no plain form"),
+        ({(1, "a"): 1, ("1", "a"): 2}, "two of its keys have the same text"),
+        ({Hidden(): 1}, "a key of type Hidden"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_that_cannot_be_compared_is_refused_at_once(value: Any, said: str) -> None:
+    class Box:
+        def __init__(self) -> None:
+            self.held = value
+
+        def put(self) -> None: ...
+
+    with pytest.raises(ConfigError, match=said):
+        ToolClasses("box", [Box])
+
+
+class Store(dict[str, int]):
+    def put(self, key: str) -> None: ...
+
+
+class Rows(list[int]):
+    def put(self, key: str) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [Store, Rows])
+def test_a_class_whose_contents_are_no_attributes_is_refused(kind: type[Any]) -> None:
+    with pytest.raises(ConfigError, match=f"class {kind.__name__}: .*Hold them in an attribute"):
+        ToolClasses("store", [kind])
+
+
+class Purse:
+    def __init__(self) -> None:
+        self._coins = 3
+
+    def pay(self, count: int) -> None:
+        self._coins -= count
+
+
+def test_a_class_without_public_state_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    ToolClasses("purse", [Purse])
+    assert "class Purse: all its attributes begin with an underscore" in caplog.text
+
+
+def test_objects_of_two_classes_are_never_equal() -> None:
+    one, other = plain(Dog(1), "x"), plain(Cat(1), "x")
+    assert one != other and one not in [other]
+    assert one == {"age": 1} == other, "a mere dictionary has no class"
+    assert copy.deepcopy(one) == one and copy.deepcopy(one) != other
+
+
+def test_sets_of_objects_have_one_order() -> None:
+    ones = [plain({frozenset([name, 1]) for name in names}, "x") for names in ("abc", "cba")]
+    assert ones[0] == ones[1]
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.held: Any = None
+
+    def echo(self, content: dict[str, Any]) -> dict[str, Any]:
+        return content
+
+    def keep(self, content: dict[str, Any]) -> None:
+        self.held = content
+
+
+@pytest.mark.parametrize(
+    ("depth", "fits"), [(100, True), (200, False), (600, False), (3000, False)]
+)
+def test_a_deep_value_is_a_failed_call_or_another_state_and_breaks_nothing(
+    depth: int, fits: bool
+) -> None:
+    content: Any = {}
+    for _ in range(depth):
+        content = {"a": content}
+    environment = ToolClasses("notes", [Notes])
+    truth = ToolCall("keep", {"content": {}})
+    origin = Provenance("notes_0", "notes_0")
+    world = environment.open(
+        Task("notes", "base", (Turn("keep", (truth,)),), {"classes": ["Notes"]}, origin)
+    )
+    world.begin_turn(0)
+    assert world.call(ToolCall("echo", {"content": content})).failed is not fits
+    world.call(ToolCall("keep", {"content": content}))
+    assert not world.end_turn().solved
