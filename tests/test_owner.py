@@ -16,6 +16,7 @@ import pytest
 
 from rods.assemble.refusals import require_interruptible
 from rods.config import EvaluationSettings, load_config
+from rods.envs import make_environment
 from rods.errors import ConfigError, EnvError
 from rods.evaluation.suite import Suite
 from rods.limits import Limits
@@ -146,6 +147,7 @@ def test_a_call_that_hangs_does_not_hold_up_the_end_of_the_program() -> None:
     code = """
 import asyncio, time
 from rods.config import RolloutSettings
+from rods.envs import make_environment
 from rods.errors import ConfigError, EnvError
 from rods.limits import Limits
 from rods.rollout.owner import Late, Owner
@@ -282,3 +284,17 @@ def test_a_deadline_that_could_end_no_call_is_refused() -> None:
     require_interruptible(load_config("rods", "quick"), NotesEnvironment())
     with pytest.raises(ConfigError, match=r"rollout\.worlds\.call_seconds = 2 has no effect"):
         require_interruptible(config, NotesEnvironment())
+
+
+@pytest.mark.parametrize(("seconds", "refused"), [(2.0, True), (1.5, False)])
+@pytest.mark.parametrize("name", ["python_tool", "repo"])
+def test_a_deadline_that_a_policy_could_miss_by_sleeping_is_refused(
+    name: str, seconds: float, refused: bool
+) -> None:
+    config = load_config("rods", "quick", ["rollout.worlds.call_seconds=2"])
+    environment = make_environment(name, {"seconds": seconds})
+    if not refused:
+        require_interruptible(config, environment)
+        return
+    with pytest.raises(ConfigError, match="a program of the policy may run for 2 s"):
+        require_interruptible(config, environment)

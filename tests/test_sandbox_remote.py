@@ -57,7 +57,7 @@ def test_classes(result: dict[str, Any], status: str, limit: str, detail: str) -
     assert (done.status, done.limit) == (status, limit)
     assert done.detail.startswith(detail)
     assert len(done.stdout) <= SandboxLimits().output
-    assert len(seen) == (3 if status == "sandbox" else 1)
+    assert len(seen) == (4 if status == "sandbox" else 1)
 
 
 def test_compiled_languages_go_on_to_the_run() -> None:
@@ -97,7 +97,7 @@ def test_a_service_that_stays_broken_is_invalid() -> None:
 def test_a_refused_request_is_not_repeated() -> None:
     with service(lambda *_: (422, b"code: field required")) as (url, seen):
         done = run(url)
-    assert (done.status, len(seen)) == ("sandbox", 1)
+    assert (done.status, len(seen)) == ("sandbox", 2)  # and a plain program once
     assert "said 422: code: field required" in done.detail
 
 

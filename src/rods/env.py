@@ -27,6 +27,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import ConfigError
 from rods.infra.interrupt import unless_ctrl_c
+from rods.infra.text import size_of, whole
 from rods.registry import load, require
 from rods.split import Split, split
 from rods.task import Task, read_tasks
@@ -34,6 +35,8 @@ from rods.types import ToolCall, ToolResult, ToolSpec
 
 STRAY = (SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError, RecursionError)
 """Exceptions that a tool may raise by what it was called with, and that would end more than it."""
+MOST = 1 << 20
+"""Characters of a call, and of a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +103,28 @@ class World(Protocol):
 
 
 def called(world: World, call: ToolCall) -> ToolResult:
-    """What a call gives; one that would have ended the rollout or the program failed.
+    """What a call that a policy wrote gives, the same wherever the world is.
+
+    The world is given whole characters (`rods.infra.text`). What no wire should carry, a call or a
+    result of more than `MOST` characters, is a failed call, and so is one that would have ended the
+    rollout or the program.
 
     Raises:
         EnvError: the world broke.
         KeyboardInterrupt: Ctrl-C was pressed.
     """
+    if size_of(call) > MOST:
+        text = f"Error: this call has more than {MOST:,} characters; nothing was executed."
+        return ToolResult(text, failed=True)
     try:
-        return world.call(call)
+        result = world.call(whole(call))
     except STRAY as error:
         unless_ctrl_c(error)
         shown = f"Error: {type(error).__name__}: {error}".removesuffix(": ")
         return ToolResult(shown, failed=True)
+    if len(result.content) <= MOST:
+        return result
+    return ToolResult(f"Error: the result has {len(result.content):,} characters.", failed=True)
 
 
 Layer: TypeAlias = Callable[[World], World]
@@ -183,6 +196,24 @@ class Ending(Protocol):
         ...
 
 
+@runtime_checkable
+class Paced(Protocol):
+    """What a world may have besides: it runs programs of the policy, which take as long as they do.
+
+    A trajectory whose seconds were spent by them is cut and counts; else a policy could discard it
+    by sleeping.
+    """
+
+    def ran(self) -> float:
+        """Seconds that the policy's own programs have run so far."""
+        ...
+
+
+def seconds_ran(world: World | None) -> float:
+    """Seconds of a world's calls that the policy decided on; 0 where it runs no programs."""
+    return world.ran() if isinstance(world, Paced) else 0.0
+
+
 class Environment(Protocol):
     """Makes worlds for tasks. Derive from it: all but `name` and `open` has a default."""
 
@@ -194,6 +225,8 @@ class Environment(Protocol):
     begins."""
     capacity: int | None = None
     """Worlds that may be open at once; None: as many as there are trajectories in flight."""
+    program_seconds: float = 0.0
+    """How long one program of the policy may run in its worlds; 0: they run none."""
     varies: bool = True
     """Whether writers can make variants of its tasks."""
     knowledge: Path | None = None

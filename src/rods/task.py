@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,11 +19,17 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rods.errors import TaskError
-from rods.infra.files import parquet_rows, replacing, text_of
+from rods.infra.files import is_parquet, parquet_rows, replacing, text_of
+from rods.infra.rows import listed, opened
+from rods.infra.text import encoded, json_text, require_whole
 from rods.types import Json, Message, ToolCall, Value
 
 CARRYING = ("task", "extra_info")
 """Columns in which a row of another format may carry a task of ours."""
+_MARK = re.compile(r"\$+call")
+"""Keys that mark a nested call, or data that looks like one."""
+COLUMNS = ("env", "category", "turns", "world", "provenance", "dialogue", *CARRYING)
+"""What is read of a Parquet file of tasks."""
 BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT = "base", "miss_func", "miss_param", "long_context"
 
 
@@ -76,7 +83,7 @@ class Task:
         """First 16 hex digits of the SHA-256 of everything but the provenance."""
         body = {k: v for k, v in self.to_json().items() if k != "provenance"}
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(encoded(text)).hexdigest()[:16]
 
     @property
     def is_original(self) -> bool:
@@ -133,7 +140,7 @@ class Task:
             raise TaskError(f"{where}: not a task row, but {got}. {shape}")
         data = cast("dict[str, Any]", data)
         try:
-            turns = tuple(map(_turn_from_json, _field(data, "turns", list)))
+            turns = tuple(map(_turn_from_json, _objects(data, "turns")))
             p = _field(data, "provenance", dict, {})
             origin = Provenance(
                 origin=_field(p, "origin", str, ""),
@@ -143,12 +150,13 @@ class Task:
                 seed=_field(p, "seed", int, 0),
                 scenarios=_names(p, "scenarios"),
             )
-            said = tuple(map(_message_from_json, _field(data, "dialogue", list, [])))
+            said = tuple(map(_message_from_json, _objects(data, "dialogue", [])))
             head = (_field(data, "env", str), _field(data, "category", str))
             task = cls(*head, turns, dict(_field(data, "world", dict)), origin, said)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else str(error)
             raise TaskError(f"{where}: not a task row: {what}. {shape}") from error
+        require_whole(data, where, TaskError)
         if not task.turns:
             raise TaskError(f"{where}: a task needs at least one turn, got none.")
         return task
@@ -164,7 +172,7 @@ T = TypeVar("T")
 
 
 def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = None) -> T:
-    """A field of a row; null counts as missing.
+    """A field of a row; null counts as missing, and lists and objects may be JSON text.
 
     Raises:
         KeyError: it is missing, and there is no default.
@@ -173,9 +181,15 @@ def _field(row: Mapping[str, Any], key: str, kind: type[T], default: T | None = 
     value = row[key] if default is None else row.get(key, default)
     if value is None and default is not None:
         return default
+    value = opened(value, key) if kind in (list, dict) else value
     if not isinstance(value, kind):
         raise TypeError(f"{key} must be {_KINDS[kind]}, got {json.dumps(value, default=str):.80}")
     return value
+
+
+def _objects(row: Mapping[str, Any], key: str, default: list[Any] | None = None) -> list[Any]:
+    """A field that is a list of objects, each of which may be JSON text, too."""
+    return listed(_field(row, key, list, default), key)
 
 
 def _names(row: Mapping[str, Any], key: str) -> tuple[str, ...]:
@@ -187,7 +201,7 @@ def _turn_from_json(row: Any) -> Turn:
     if not isinstance(row, dict):
         raise TypeError(f"a turn must be an object, got {json.dumps(row, default=str):.80}")
     turn = cast("dict[str, Any]", row)
-    calls = tuple(map(call_from_json, _field(turn, "ground_truth", list)))
+    calls = tuple(map(call_from_json, _objects(turn, "ground_truth")))
     return Turn(_field(turn, "user", str), calls, _names(turn, "withheld"))
 
 
@@ -200,19 +214,28 @@ def _message_to_json(message: Message) -> Json:
 def _message_from_json(row: Mapping[str, Any]) -> Message:
     if row["role"] not in ("user", "assistant", "tool"):
         raise ValueError(f"role {row['role']!r} in dialogue; expected user, assistant or tool")
-    calls = tuple(call_from_json(call) for call in row.get("calls", ()))
+    calls = calls_from_json(row.get("calls"))
     return Message(row["role"], _field(row, "content", str, ""), calls)
 
 
 def call_to_json(call: ToolCall) -> dict[str, Json]:
-    """`{"name": ..., "arguments": {...}}`; a nested call becomes `{"$call": {...}}`."""
+    """`{"name": ..., "arguments": {...}}`; a nested call becomes `{"$call": {...}}`.
+
+    An object of the user's whose one key is `$call`, `$$call` and so on gets one `$` more, so that
+    no value is taken for a call.
+    """
     return {"name": call.name, "arguments": {k: _dump(v) for k, v in call.arguments.items()}}
 
 
 def call_from_json(row: Mapping[str, Any]) -> ToolCall:
-    """The inverse of `call_to_json`."""
-    arguments = _field(row, "arguments", dict)
-    return ToolCall(_field(row, "name", str), {str(k): _load(v) for k, v in arguments.items()})
+    """The inverse of `call_to_json`; arguments may be JSON text."""
+    given = _field(row, "arguments", dict)
+    return ToolCall(_field(row, "name", str), {str(k): _load(v) for k, v in given.items()})
+
+
+def calls_from_json(rows: Any) -> tuple[ToolCall, ...]:
+    """The calls of a list, or of JSON text of one; none where it is null."""
+    return tuple(map(call_from_json, listed(rows, "the calls")))
 
 
 def _dump(value: Value) -> Json:
@@ -221,8 +244,15 @@ def _dump(value: Value) -> Json:
     if isinstance(value, list):
         return [_dump(v) for v in value]
     if isinstance(value, dict):
+        if _marked(value):
+            return {f"${k}": _dump(v) for k, v in value.items()}
         return {k: _dump(v) for k, v in value.items()}
     return value
+
+
+def _marked(value: Mapping[str, object]) -> bool:
+    """Whether an object looks like a nested call, or like one that was escaped."""
+    return len(value) == 1 and _MARK.fullmatch(next(iter(value))) is not None
 
 
 def _load(value: Any) -> Value:
@@ -230,6 +260,8 @@ def _load(value: Any) -> Value:
         items = cast("dict[str, Any]", value)
         if set(items) == {"$call"}:
             return call_from_json(items["$call"])
+        if _marked(items):
+            return {k[1:]: _load(v) for k, v in items.items()}
         return {k: _load(v) for k, v in items.items()}
     if isinstance(value, list):
         return [_load(v) for v in cast("list[Any]", value)]
@@ -241,7 +273,7 @@ def write_tasks(path: Path, tasks: Iterable[Task]) -> int:
     count = 0
     with replacing(path) as part, part.open("w", encoding="utf-8") as out:
         for task in tasks:
-            out.write(json.dumps(task.to_json(), ensure_ascii=False) + "\n")
+            out.write(json_text(task.to_json()) + "\n")
             count += 1
     return count
 
@@ -255,8 +287,9 @@ def read_tasks(path: Path) -> Iterator[Task]:
         PrerequisiteError: a Parquet file, and pyarrow is not installed.
     """
     seen: dict[str, str] = {}
-    table = path.suffix == ".parquet"
-    for where, row in parquet_rows(path, "tasks", TaskError) if table else _lines(path):
+    table = is_parquet(path)
+    rows = parquet_rows(path, "tasks", TaskError, COLUMNS) if table else _lines(path)
+    for where, row in rows:
         task = Task.from_json(cast("Any", carried(row, where) or row), where)
         if task.id in seen:
             place = seen[task.id].removeprefix(f"{path}:").removeprefix(f"{path}, row ")
@@ -286,7 +319,7 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     table = cast("dict[str, Any]", row)
     if {"turns", "world"} <= set(table):
         return table
-    extra = table.get("extra_info")
+    extra = _notes(table.get("extra_info"))
     within = cast("dict[str, Any]", extra).get("task") if isinstance(extra, dict) else None
     found = within or table.get("task")
     if isinstance(found, str) and found.lstrip().startswith("{"):  # else a name
@@ -297,6 +330,14 @@ def carried(row: object, where: str) -> Mapping[str, Any] | None:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
+def _notes(value: object) -> object:
+    """What `extra_info` says; it may be any text."""
+    try:
+        return opened(value, "extra_info")
+    except ValueError:
+        return None
+
+
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:
     lines = text_of(path, "tasks", TaskError).split("\n")  # splitlines also cuts at U+2028
     for number, line in enumerate(lines, 1):
@@ -305,5 +346,5 @@ def _lines(path: Path) -> Iterator[tuple[str, Any]]:
         where = f"{path}:{number}"
         try:
             yield where, json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise TaskError(f"{where}: not JSON: {error}. Fix or remove this line.") from error

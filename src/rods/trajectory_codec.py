@@ -18,7 +18,8 @@ from typing import Any, cast
 from rods.env import TurnVerdict
 from rods.errors import StoreError
 from rods.infra.files import parquet_rows, pyarrow, replacing
-from rods.task import call_from_json, call_to_json
+from rods.infra.rows import listed
+from rods.task import call_to_json, calls_from_json
 from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, Json, Message, ParseVerdict, StopReason, ToolResult
@@ -81,7 +82,7 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
             policy_version=int(data["policy_version"]),
             seed=int(data["seed"]),
             messages=tuple(
-                Message(m["role"], m["content"], tuple(call_from_json(c) for c in m["calls"]))
+                Message(m["role"], m["content"], calls_from_json(m["calls"]))
                 for m in data["messages"]
             ),
             steps=tuple(_step_from_json(step) for step in data["steps"]),
@@ -153,14 +154,14 @@ def _step_from_json(row: Mapping[str, Any]) -> Step:
         text=str(row["text"]),
         verdict=ParseVerdict(row["verdict"]),
         finish=FinishReason(row["finish"]),
-        calls=tuple(call_from_json(c) for c in row["calls"]),
+        calls=calls_from_json(row["calls"]),
         results=tuple(ToolResult(**result) for result in row["results"]),
         tokens=int(row["tokens"]),
     )
 
 
 def _span(span: Mapping[str, Any], row: Mapping[str, Any]) -> Span:
-    ids, logprobs = tuple(span["ids"]), span["logprobs"]
+    ids, logprobs = tuple(span["ids"]), span.get("logprobs")
     if logprobs is None:
         return Span(ids, None)
     version = row["policy_version"] if row["version"] == 1 else span["version"]
@@ -188,7 +189,10 @@ def _flat(trajectory: Trajectory) -> dict[str, Any]:
 def _unflat(row: dict[str, Any], where: str) -> Trajectory:
     try:
         for key in _TEXTS:
-            row[key] = json.loads(row[key])
+            row[key] = listed(row[key], key)
+        if row.get("spans") is not None:  # `to_json`, written as a table by somebody
+            row["spans"] = listed(row["spans"], "spans")
+            return from_json(row, where)
         ids, logprobs = iter(row.pop("ids")), iter(row.pop("logprobs"))
         lengths, sampled = row.pop("span_lengths"), row.pop("span_sampled")
         versions = row.pop("span_versions", None) or [0] * len(lengths)  # version 1 has none

@@ -146,6 +146,7 @@ class StopReason(StrEnum):
     STEPS = "steps"
     """A turn took all its steps without an answer, where that ends the conversation."""
     SECONDS = "seconds"
-    """The wall-clock budget was spent: a failure of infrastructure; the trajectory is invalid."""
+    """The wall-clock budget was spent: a failure of infrastructure, and the trajectory is invalid;
+    but for one whose own programs ran for half of it or more (`rods.env.Paced`)."""
     FAILURE = "failure"
     """The environment or the engine failed: the trajectory is invalid."""

@@ -129,13 +129,24 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
 
 
 def require_interruptible(config: RunConfig, environment: Environment) -> None:
-    """Raises `ConfigError` where calls have a deadline and nothing could end one."""
+    """Refuse a deadline of calls that nothing could keep, or that a policy could miss on purpose.
+
+    Raises:
+        ConfigError: as said.
+    """
     seconds = config.rollout.worlds.call_seconds
     if seconds and not environment.blocking:
         raise ConfigError(
             f"rollout.worlds.call_seconds = {seconds:g} has no effect: worlds of env.name = "
             f'"{config.env.name}" only compute, and are not interrupted. Play them in processes, '
             "which are ended (rollout.worlds.processes), or leave it out."
+        )
+    longest = environment.program_seconds
+    if 0 < seconds <= longest:
+        raise ConfigError(
+            f"rollout.worlds.call_seconds = {seconds:g}, but a program of the policy may run for "
+            f"{longest:g} s: by sleeping it would make its trajectory invalid. Set it above "
+            f"{longest:g}, or lower the seconds of a program (env.{config.env.name}.seconds)."
         )
 
 

@@ -47,7 +47,7 @@ def check(
         raise ConfigError("--dialect: is read with --template MODEL alone; tasks have no dialect.")
     from rods.config import load_config
     from rods.envs import make_environment
-    from rods.envs.originals import original_tasks
+    from rods.envs.originals import original_tasks, require_own
     from rods.evaluation.check import check_tasks
     from rods.task import read_tasks
 
@@ -55,7 +55,10 @@ def check(
     rows = list(read_tasks(tasks)) if tasks else original_tasks(settings)
     if not rows:
         raise TaskError(f"{tasks}: holds no task.")
-    report = check_tasks(rows, make_environment(settings.name, settings.arguments))
+    environment = make_environment(settings.name, settings.arguments)
+    if tasks:
+        require_own(rows, settings, environment, tasks)
+    report = check_tasks(rows, environment)
     if as_json:
         rows_shown = [row._asdict() for row in report.rows]
         out().print_json(data={"tasks": report.tasks, **report.counts(), "rows": rows_shown})

@@ -56,7 +56,7 @@ def inspect(
 ) -> None:
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, parted_tasks
+    from rods.envs.originals import brings_tasks, parted_tasks, require_own
     from rods.synthesis.gates.keeper import Gatekeeper
     from rods.task import read_tasks
 
@@ -67,6 +67,7 @@ def inspect(
     if task and task not in {t.id for t in variants}:
         raise TaskError(f"{file}: there is no task {task}.")
     environment = make_environment(config.env.name, config.env.arguments)
+    require_own(variants, config.env, environment, file)
     given = list(read_tasks(seeds)) if seeds else []
     if given and not brings_tasks(config.env, environment):
         training, held_out = given, []

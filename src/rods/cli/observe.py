@@ -39,7 +39,9 @@ def observe(
 
     settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
     low, high = _span(span)
-    observed = judged(read_rewards(log, Reading(task_key, reward_key, low, high)), settings)
+    observed = judged(
+        read_rewards(log, Reading(task_key, reward_key, low, high, "--range")), settings
+    )
     if target is not None:
         write(target, observed)
     counts = Counter(task.region for task in observed)

@@ -48,7 +48,7 @@ def profile(
     """
     from rods.config import load_config
     from rods.envs import make_environment
-    from rods.envs.originals import original_tasks
+    from rods.envs.originals import original_tasks, require_own
     from rods.errors import StoreError
     from rods.report.build import write_page
     from rods.report.graph_svg import graph_svg
@@ -65,6 +65,8 @@ def profile(
         rows = [Row(0, t) for t in original_tasks(settings)]
     chosen = find(task, rows, ", ".join(map(str, files)) or "the benchmark")
     environment = make_environment(settings.name, settings.arguments)
+    if files:
+        require_own([chosen], settings, environment, files[0])
     played = trace(environment, chosen)
     arguments = sources(chosen, played.steps, all_tools(environment, chosen))
     found = profile_task(environment, chosen, played.steps, arguments, state=state)
@@ -90,9 +92,12 @@ def read_rows(path: Path) -> list[Row]:
     Raises:
         TaskError: the file is missing, or a row of it is broken.
     """
+    from rods.infra.files import is_parquet
     from rods.task import read_tasks
 
     tasks = list(read_tasks(path))
+    if is_parquet(path):
+        return [Row(number, task) for number, task in enumerate(tasks, 1)]
     lines = path.read_text(encoding="utf-8").split("\n")
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
     return [Row(number, task) for number, task in zip(numbers, tasks, strict=True)]

@@ -30,7 +30,7 @@ def serve_env(
     sessions: Annotated[int, typer.Option(help="Worlds open at once.")] = 1024,
     seconds: Annotated[float, typer.Option(help="Seconds of one action.")] = 60.0,
     idle: Annotated[float, typer.Option(help="Seconds until an idle world is closed.")] = 600.0,
-    body: Annotated[int, typer.Option(help="Bytes of one request.")] = 4 << 20,
+    body: Annotated[int, typer.Option(help="Bytes of one request.")] = 16 << 20,
     openenv: Annotated[bool, typer.Option("--openenv", help="For clients of OpenEnv.")] = False,
     dialect: Annotated[str, typer.Option(help="Of OpenEnv's texts.")] = "hermes",
 ) -> None:

@@ -177,7 +177,7 @@ def _clear(folder: Path) -> int:
 
 def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, parted_tasks
+    from rods.envs.originals import brings_tasks, parted_tasks, require_own
     from rods.evaluation.check import without_broken
     from rods.task import read_tasks
 
@@ -185,7 +185,8 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
     given = None if seeds is None else list(read_tasks(seeds))
     if given is not None and not given:
         raise TaskError(f"{seeds}: holds no task.")
-    if given:
+    if given and seeds:
+        require_own(given, config.env, environment, seeds)
         given = without_broken(given, environment, str(seeds)).tasks
     if given and not brings_tasks(config.env, environment):
         return Sources(environment, given, (), given)
@@ -199,18 +200,23 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
 def _boundary_seeds(
     log: Path, task_key: str, reward_key: str, tasks: Sequence[Task], config: RunConfig, seed: int
 ) -> list[Task]:
-    from rods.synthesis.dataset.logged import Reading, read_rewards
+    from rods.synthesis.dataset.logged import PROMPT, Reading, read_rewards
     from rods.synthesis.dataset.seeds import choose_seeds
 
     rewards = read_rewards(log, Reading(task_key, reward_key))
     if log.is_dir():  # a run trains on variants of its own too
         known = {task.id for task in tasks}
         rows, rewards = rewards, [row for row in rewards if row.task in known]
-        if len(rewards) < len(rows):
-            others = len({row.task for row in rows} - known)
-            say(f"{log}: {others} tasks are not among the seeds (variants); they are left out.")
+        others = {row.task for row in rows} - known
+        prompts = sum(name.startswith(PROMPT) for name in others)
+        if prompts:
+            say(f"{log}: {prompts} prompts stand there without a task's id; they are left out.")
+        if len(others) > prompts:
+            what = f"{len(others) - prompts} tasks are not among the seeds (variants of the run's)"
+            say(f"{log}: {what}; they are left out.")
         if not rewards:
-            raise TaskError(f"{log}: no task of this run is among the seeds. Name them: --seeds.")
+            how = "log ids and name their column: --task-key" if prompts else "name them: --seeds"
+            raise TaskError(f"{log}: none of its tasks is among the seeds; {how}.")
     choice = choose_seeds(rewards, tasks, config.boundary, seed)
     out().print(_regions(choice))
     if not choice.seeds:

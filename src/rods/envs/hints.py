@@ -19,7 +19,16 @@ from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
 from rods.dialects.base import nested, signature
-from rods.env import AnswerJudge, Ending, HintSource, Partner, TurnVerdict, World, called
+from rods.env import (
+    AnswerJudge,
+    Ending,
+    HintSource,
+    Partner,
+    TurnVerdict,
+    World,
+    called,
+    seconds_ran,
+)
 from rods.types import ToolCall, ToolResult, ToolSpec, allows_null, json_choices, json_type
 
 MARK = "\nHint: "
@@ -69,6 +78,10 @@ class HintedWorld:
     def snapshot(self) -> object:
         """Public state of the world."""
         return self._world.snapshot()
+
+    def ran(self) -> float:
+        """Seconds of the policy's programs in the world."""
+        return seconds_ran(self._world)
 
     def close(self) -> None:
         """Close the world."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rods.config import EnvSettings
 from rods.env import Environment
-from rods.envs import make_environment
+from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError
 from rods.split import Split, sides
 from rods.task import Task
@@ -59,15 +59,27 @@ def tasks_of_files(settings: EnvSettings, files: Sequence[str], key: str) -> lis
         tasks = environment.load(Path(file))
         if not tasks:
             raise ConfigError(f"{key}: {file} holds no task.")
-        foreign = sorted({task.env for task in tasks} - {name})
-        if foreign:
-            raise ConfigError(
-                f"{key}: {file} has tasks of environment {foreign[0]!r}, but env.name "
-                f"{settings.name!r} is called {name!r}."
-            )
+        if foreign := sorted({task.env for task in tasks} - {name}):
+            raise ConfigError(_of_another(f"{key}: {file}", foreign[0], settings.name, name))
         for task in tasks:
             found.setdefault(_key(task), task)
     return list(found.values())
+
+
+def require_own(
+    tasks: Sequence[Task], settings: EnvSettings, environment: Environment, file: Path
+) -> None:
+    """Refuse tasks that are all of another environment; raises `ConfigError` with the option."""
+    theirs = sorted({task.env for task in tasks})
+    if theirs and environment.name not in theirs:
+        raise ConfigError(_of_another(str(file), theirs[0], settings.name, environment.name))
+
+
+def _of_another(where: str, theirs: str, setting: str, name: str) -> str:
+    known = theirs in ENVIRONMENTS
+    how = theirs if known else f"MODULE:ATTRIBUTE, where the environment {theirs!r} is made"
+    what = f"{where} has tasks of environment {theirs!r}"
+    return f"{what}, but env.name {setting!r} is called {name!r}. Give --env.name {how}."
 
 
 def _environment(settings: EnvSettings) -> Environment:

@@ -87,6 +87,7 @@ class PythonToolEnvironment(QuestionEnvironment):
             )
         self._size, self._preload = size, preload
         self._limits = limits or SandboxLimits(seconds, seconds, memory_mb * MIB)
+        self.program_seconds = self._limits.seconds
         self._lock = threading.Lock()
         self._pools: dict[bool, SandboxPool] = {}
         self._remote = RemoteSandbox(sandbox, size or 16, self._limits) if sandbox else None
@@ -170,13 +171,14 @@ class PythonToolEnvironment(QuestionEnvironment):
 class PythonToolWorld(QuestionWorld):
     """One single-use world of one question."""
 
-    __slots__ = ("_environment", "_session")
+    __slots__ = ("_environment", "_ran", "_session")
     spec = SPEC
 
     def __init__(self, task: Task, environment: PythonToolEnvironment):
         super().__init__(task)
         self._environment = environment
         self._session: Session | None = None
+        self._ran = 0.0
 
     def use(self, arguments: Mapping[str, Value]) -> ToolResult:
         """Run a program."""
@@ -184,7 +186,13 @@ class PythonToolWorld(QuestionWorld):
         if not isinstance(code, str) or not code.strip():
             return ToolResult(f"Error: code is {code!r}, expected a program.", failed=True)
         fenced = code.lstrip().startswith("```")
-        return shown(self._run(unwrapped(code) if fenced else dedented(code)))
+        done = self._run(unwrapped(code) if fenced else dedented(code))
+        self._ran += done.seconds
+        return shown(done)
+
+    def ran(self) -> float:
+        """Seconds that the programs ran."""
+        return self._ran
 
     def _run(self, code: str) -> Execution:
         if not self._environment.keep_variables:

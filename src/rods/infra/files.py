@@ -13,16 +13,22 @@ import errno
 import fcntl
 import logging
 import os
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from rods.errors import PrerequisiteError, RodsError, StoreError
+from rods.infra.columns import NotJsonError, Reader, reader
 from rods.infra.install import install_line
+from rods.infra.text import encoded
 
 PIECE = 512
 """Rows of a Parquet file that are read at once."""
+PARQUET = b"PAR1"
+"""How such a file begins."""
+NOTES = "extra_info"
+"""A column of verl's rows for anything at all, of which little is read."""
 _log = logging.getLogger(__name__)
 
 
@@ -119,7 +125,7 @@ def write_atomic(path: Path, data: str | bytes) -> None:
     Raises:
         StoreError: the disk is full or the folder cannot be written; the old file is as it was.
     """
-    raw = data.encode() if isinstance(data, str) else data
+    raw = encoded(data) if isinstance(data, str) else data
     with disk(path, "writing"), replacing(path) as part, part.open("wb") as out:
         out.write(raw)
         out.flush()
@@ -150,16 +156,26 @@ def pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a file is Parquet, by the name's ending or, whatever its name, by how it begins."""
+    if path.suffix == ".parquet" or not path.is_file():
+        return path.suffix == ".parquet"
+    with path.open("rb") as file:
+        return file.read(len(PARQUET)) == PARQUET
+
+
 def parquet_rows(
     path: Path, what: str, error: type[RodsError], wanted: Collection[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a Parquet file, each with where it stands; read in pieces.
 
+    Columns are the JSON that they were (`infra/columns.py`).
+
     Args:
         path: of the file.
         what: it holds, in words.
         error: raised where it cannot be read.
-        wanted: columns to read, in lower case; none: all.
+        wanted: columns to read, in lower case; none: all, and what JSON cannot say stays as it is.
 
     Raises:
         PrerequisiteError: pyarrow is not installed.
@@ -170,10 +186,41 @@ def parquet_rows(
     number = 0
     try:
         with parquet.ParquetFile(path) as source:
-            names = [n for n in source.schema_arrow.names if not wanted or n.lower() in wanted]
+            schema = source.schema_arrow
+            names = [n for n in schema.names if not wanted or n.lower() in wanted]
+            readers = {name: read for name in names if (read := reader(schema.field(name)))}
             for batch in source.iter_batches(PIECE, columns=names):
                 for row in cast("list[dict[str, Any]]", batch.to_pylist()):
                     number += 1
-                    yield f"{path}, row {number}", row
+                    where = f"{path}, row {number}"
+                    _as_json(row, readers, where, error, strict=bool(wanted))
+                    yield where, row
+    except RodsError:
+        raise
     except (OSError, arrow.ArrowException) as fault:
         raise error(f"{path}: not a Parquet file, or cut short: {fault}.") from fault
+    except UnicodeDecodeError as fault:
+        raise error(
+            f"{path}, after row {number}: a text is not UTF-8 ({fault.reason}). Write it anew."
+        ) from fault
+
+
+def _as_json(
+    row: dict[str, Any],
+    readers: Mapping[str, Reader],
+    where: str,
+    error: type[RodsError],
+    strict: bool,
+) -> None:
+    """Read the columns that are not JSON as they are; refuse what JSON cannot say, if `strict`."""
+    for name, read in readers.items():
+        try:
+            row[name] = read(row[name])
+        except NotJsonError as fault:
+            if strict and name != NOTES:
+                raise error(
+                    f"{where}, column {name}: holds {fault}, which JSON cannot say. Store the "
+                    "column as JSON text."
+                ) from fault
+        except ValueError as fault:
+            raise error(f"{where}, column {name}: not JSON: {fault}. Fix the row.") from fault

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from rods.errors import StoreError
 from rods.infra.files import disk
+from rods.infra.text import json_text
 from rods.types import Json
 
 _log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class LineLog:
 
     def append(self, record: Mapping[str, Json]) -> None:
         """Add one record; raises `StoreError` if it cannot be written (what was there stays)."""
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        line = json_text(record, allow_nan=False) + "\n"
         with disk(self.path, "writing"), self.path.open("ab") as out:
             size = out.tell()
             try:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from rods.errors import RodsError
-from rods.infra.files import parquet_rows, text_of
+from rods.infra.files import is_parquet, parquet_rows, text_of
+from rods.infra.text import require_whole
 
 Kind = TypeVar("Kind")
 NAMES: dict[object, str] = {str: "a text", list: "a list", dict: "an object", int: "a whole number"}
@@ -26,7 +27,7 @@ def file_rows(
     """Rows with their numbers, from 1 (JSON lines: the number of the line).
 
     Args:
-        path: .parquet, .json (a list, or an object with one list), else JSON lines.
+        path: Parquet, .json (a list, an object with one list, or lines), else JSON lines.
         what: it holds, in words.
         error: raised where it cannot be read; the message names file and row.
         wanted: columns to read of a Parquet file, in lower case; none: all.
@@ -34,12 +35,15 @@ def file_rows(
     Raises:
         PrerequisiteError: a Parquet file, and pyarrow is missing.
     """
-    if path.suffix == ".parquet":
+    if is_parquet(path):
         found = parquet_rows(path, what, error, wanted)
         yield from enumerate((row for _, row in found), 1)
         return
-    if path.suffix == ".json":
-        yield from enumerate(_list(path, text_of(path, what, error), error), 1)
+    text = text_of(path, what, error) if path.suffix == ".json" else ""
+    if text and not _is_lines(text):
+        for number, row in enumerate(_list(path, text, error), 1):
+            require_whole(row, f"{path}, row {number}", error)
+            yield number, row
         return
     yield from json_lines(path, what, error)
 
@@ -49,7 +53,34 @@ def json_lines(path: Path, what: str, error: type[RodsError]) -> Iterator[tuple[
     text = text_of(path, what, error)
     for number, line in enumerate(text.split("\n"), 1):  # splitlines also cuts at U+2028
         if line.strip():
-            yield number, _loads(line, f"{path}, row {number}", error)
+            where = f"{path}, row {number}"
+            row = _loads(line, where, error)
+            if "\\u" in line:  # without an escape the file, which is UTF-8, has whole characters
+                require_whole(row, where, error)
+            yield number, row
+
+
+def opened(value: Any, what: str) -> Any:
+    """A value, or what a text says that is JSON of an object or a list, as tables keep them.
+
+    Args:
+        value: of a row.
+        what: it is, for the message.
+
+    Raises:
+        ValueError: the text begins like JSON and is none.
+    """
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as fault:
+        raise ValueError(f"{what} is a text, but not of JSON: {fault}") from fault
+
+
+def listed(value: Any, what: str) -> list[Any]:
+    """A list of objects, where list and objects may be JSON text; empty where it is null."""
+    return [opened(item, f"an entry of {what}") for item in opened(value, what) or ()]
 
 
 def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsError]) -> Kind:
@@ -72,6 +103,12 @@ def field(row: object, key: str, kind: type[Kind], where: str, error: type[RodsE
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise error(f"{where}: {key}: {expected}, got {value!r:.60}.")
     return value
+
+
+def _is_lines(text: str) -> bool:
+    """Whether a file is JSON lines although its name ends in .json, as exports may be called."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return len(lines) > 1 and all(line.startswith("{") and line.endswith("}") for line in lines[:2])
 
 
 def _list(path: Path, text: str, error: type[RodsError]) -> list[Any]:

@@ -36,6 +36,8 @@ class ServiceFailure(Exception):
         """Whether asking again may help."""
         self.attempts = 1
         """How often it was asked."""
+        self.refused = False
+        """It answers another request, so this one is at fault."""
 
 
 class Service:
@@ -85,12 +87,16 @@ class Service:
         self._retries, self._patience = retries, patience
         self._rng = random.Random()  # its own: training draws from the global one
 
-    def ask(self, body: object, understand: Callable[[object], T]) -> tuple[T, int]:
+    def ask(
+        self, body: object, understand: Callable[[object], T], plain: object = None
+    ) -> tuple[T, int]:
         """What the answer means, and how often the service was asked for it.
 
         Args:
             body: The request.
             understand: Reads an answer; raises `ServiceFailure` for one of no use.
+            plain: A request that any such service can answer. It is asked once where `body` gets no
+                usable answer: if it gets one, `body` is at fault (`ServiceFailure.refused`).
 
         Raises:
             ServiceFailure: no usable answer came, after all repetitions.
@@ -102,9 +108,17 @@ class Service:
             except ServiceFailure as failure:
                 if not failure.again or attempt > self._retries:
                     failure.attempts = attempt
+                    failure.refused = plain is not None and self._answers(plain, understand)
                     raise
             time.sleep(self._patience * 2 ** (attempt - 1) * self._rng.uniform(0.5, 1.0))
         raise AssertionError("the last attempt returns or raises")
+
+    def _answers(self, plain: object, understand: Callable[[object], object]) -> bool:
+        try:
+            understand(self._answer(json.dumps(plain).encode()))
+        except ServiceFailure:
+            return False
+        return True
 
     def _answer(self, raw: bytes) -> object:
         text = bytearray()

@@ -12,7 +12,8 @@ in flight (`rollout.concurrency`), and the event loop goes on meanwhile (`owner.
 Deadlines count what the world takes, never what the policy takes or the judge of its answer: on a
 busy machine these are slow for all trajectories alike, and none of them is at fault. A call that
 takes too long is a failure of infrastructure, so it is tried once more in a fresh world; a turn or
-a trajectory whose seconds are spent is not.
+a trajectory whose seconds are spent is not. Where the policy's own programs ran for half of them or
+more (`rods.env.Paced`), the trajectory is cut and valid: a policy must not discard it by sleeping.
 
     trajectory = await Episode(context, task, member=0, noise=0).play()
 """
@@ -29,7 +30,17 @@ from functools import cached_property
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, Dialect, Parsed, structured
 from rods.dialects.base import nested
-from rods.env import AnswerJudge, Ending, Environment, Layer, Partner, TurnVerdict, World, called
+from rods.env import (
+    AnswerJudge,
+    Ending,
+    Environment,
+    Layer,
+    Partner,
+    TurnVerdict,
+    World,
+    called,
+    seconds_ran,
+)
 from rods.errors import EnvError, PolicyError
 from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
@@ -130,7 +141,7 @@ class Episode:
                 self._passage.leave()
         except (EnvError, PolicyError, OSError) as error:
             stop, failure = StopReason.FAILURE, _root(error)
-        if stop is StopReason.SECONDS:
+        if stop is StopReason.SECONDS and 2 * seconds_ran(self._world) < self._owner.spent:
             failure = self._late()
         return self._trajectory(stop, failure)
 

@@ -1,7 +1,8 @@
 """Client of a remote sandbox that speaks the SandboxFusion protocol (`POST /run_code`).
 
 Owns the request and what an answer means. A service that is busy, broken or away is a failure of
-the sandbox, never of the program. It has no sessions: every execution is fresh.
+the sandbox, never of the program; but a program that alone gets no answer, where another one runs,
+is at fault itself. It has no sessions: every execution is fresh.
 
     sandbox = RemoteSandbox("http://sandbox.example:8080", size=32)
     execution = sandbox.execute("print(1)").checked()
@@ -14,6 +15,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from rods.infra.service import Service, ServiceFailure
+from rods.infra.text import whole_text
 from rods.sandbox.execution import MIB, Execution, Limit, SandboxLimits, last_line
 
 GRACE_SECONDS = 30.0
@@ -60,12 +62,16 @@ class RemoteSandbox:
         body = self._fixed | {"code": code} | ({"stdin": stdin} if stdin else {})
         began = time.monotonic()
         try:
-            execution, attempts = self._service.ask(body, self._understand)
+            plain = self._fixed | {"code": "print(1)"}
+            execution, attempts = self._service.ask(body, self._understand, plain)
             return replace(execution, attempts=attempts)
         except ServiceFailure as failure:
             seconds, reason = time.monotonic() - began, str(failure)
+            status = "error" if failure.refused else "sandbox"
+            if failure.refused:
+                reason = f"the sandbox runs other programs, but not this one: {reason}"
             return Execution(
-                "", "", "sandbox", seconds, "", reason, returncode=1, attempts=failure.attempts
+                "", "", status, seconds, "", reason, returncode=1, attempts=failure.attempts
             )
 
     def _understand(self, found: object) -> Execution:
@@ -87,7 +93,7 @@ class RemoteSandbox:
         )
 
     def _of(self, part: dict[str, Any]) -> Execution:
-        stdout, stderr = str(part.get("stdout") or ""), str(part.get("stderr") or "")
+        stdout, stderr = (whole_text(str(part.get(name) or "")) for name in ("stdout", "stderr"))
         code = int(part.get("return_code") or 0)
         seconds = float(part.get("execution_time") or 0.0)
         limit: Limit = ""

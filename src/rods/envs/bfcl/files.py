@@ -20,10 +20,16 @@ from typing import Any, cast
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.tasks import task_of
 from rods.errors import TaskError
-from rods.infra.files import parquet_rows
+from rods.infra.files import is_parquet, parquet_rows
 from rods.infra.rows import field, json_lines
+from rods.task import COLUMNS as COLUMNS_OF_OURS
 from rods.task import Task, carried
 
+COLUMNS = (
+    *("id", "question", "initial_config", "involved_classes", "missed_function", "extra_info"),
+    *COLUMNS_OF_OURS,
+)
+"""What is read of a Parquet file."""
 _NAME = re.compile(rf"multi_turn_({'|'.join(assets.CATEGORIES)})_\d+")
 _FORMS = (
     "Expected a task row of ours, an entry of the benchmark (id, question, involved_classes), or a "
@@ -76,8 +82,8 @@ def _of_file(path: Path, wheel: str) -> Iterator[Task]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
-    if path.suffix == ".parquet":
-        yield from parquet_rows(path, "tasks", TaskError)
+    if is_parquet(path):
+        yield from parquet_rows(path, "tasks", TaskError, COLUMNS)
         return
     for number, row in json_lines(path, "tasks", TaskError):
         yield f"{path}:{number}", row
@@ -94,24 +100,30 @@ def _answers(path: Path) -> dict[str, Any]:
 
 
 def _entry(entry: dict[str, Any], answers: Mapping[str, Any], where: str, wheel: str) -> Task:
+    for key in ("question", "initial_config", "involved_classes", "missed_function"):
+        if entry.get(key) is None:
+            entry.pop(key, None)
+        else:
+            entry[key] = _plain(entry[key], where)
     name = field(entry, "id", str, where, TaskError)
     if name not in answers:
         raise TaskError(f"{where}: {name}: there is no answer of this id in possible_answer.")
     task = _read(entry, answers[name], where, wheel)
-    if "provenance" not in entry:
+    if entry.get("provenance") is None:
         return task
     return Task.from_json({**task.to_json(), "provenance": entry["provenance"]}, where)
 
 
 def _tuning(row: dict[str, Any], where: str, wheel: str) -> Task:
     """A row of Environment Tuning; which functions are withheld is known from the benchmark."""
-    extra = field(row, "extra_info", dict, where, TaskError)
+    extra = field(_opened(row, "extra_info", where), "extra_info", dict, where, TaskError)
+    extra = _opened(extra, "interaction_kwargs", where)
     kwargs = cast("dict[str, Any]", field(extra, "interaction_kwargs", dict, where, TaskError))
     name = next((str(n) for n in (kwargs.get("id"), extra.get("original_id")) if n), "")
     entry = {
         "id": name,
         **{key: _plain(kwargs.get(key), where) for key in ("question", "initial_config")},
-        "involved_classes": kwargs.get("involved_classes"),
+        "involved_classes": _plain(kwargs.get("involved_classes"), where),
         "missed_function": _missed(kwargs, name, where, wheel),
     }
     return _read(entry, _plain(kwargs.get("ground_truth"), where), where, wheel)
@@ -130,6 +142,11 @@ def _missed(kwargs: Mapping[str, Any], name: str, where: str, wheel: str) -> dic
         f"{where}: {name}: which functions are withheld is not said (missed_function), and the "
         "benchmark has no entry of this id."
     )
+
+
+def _opened(row: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    """A row whose value at a key may be JSON text."""
+    return {**row, key: _plain(row[key], where)} if key in row else dict(row)
 
 
 def _plain(value: Any, where: str) -> Any:

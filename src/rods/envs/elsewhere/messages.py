@@ -10,11 +10,19 @@ and get its observation makes a world of it (`RemoteWorld`), whoever has a world
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
-from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, World, called
+from rods.env import (
+    AnswerJudge,
+    Ending,
+    Environment,
+    Partner,
+    TurnVerdict,
+    World,
+    called,
+    seconds_ran,
+)
 from rods.envs.hints import hint_of
 from rods.errors import EnvError, TaskError
 from rods.task import Task, call_from_json, call_to_json
@@ -69,6 +77,8 @@ class Hosted:
         if kind == "call":
             result = called(world, call_from_json(action["call"]))
             shown: Observation = {"content": result.content, "failed": result.failed}
+            if ran := seconds_ran(world):
+                shown["ran"] = ran
             return shown | ({"ended": world.ended()} if isinstance(world, Ending) else {})
         if kind == "hint":
             said = ToolResult(str(action["content"]), failed=True)
@@ -81,7 +91,7 @@ class Hosted:
             reward = float(verdict.solved)
             return {"verdict": dataclasses.asdict(verdict), "reward": reward, "done": done}
         if kind == "snapshot":
-            return {"snapshot": json.dumps(world.snapshot(), sort_keys=True, default=repr)}
+            return {"snapshot": _state_text(world.snapshot())}
         raise EnvError(f"there is no action {kind!r} in this world.")
 
     def close(self) -> None:
@@ -99,6 +109,7 @@ class RemoteWorld:
         self._offered: tuple[ToolSpec, ...] = ()
         self._closed = False
         self._why_ended = ""
+        self._ran = 0.0
 
     def begin_turn(self, index: int) -> None:
         """Enter a turn; its tools come with the answer."""
@@ -114,6 +125,7 @@ class RemoteWorld:
         """Execute one call there."""
         found = self._send({"type": "call", "call": call_to_json(call)})
         self._why_ended = str(found.get("ended", ""))
+        self._ran = float(found.get("ran", self._ran))
         return ToolResult(str(found["content"]), bool(found["failed"]))
 
     def hint(self, call: ToolCall, result: ToolResult) -> str:
@@ -122,6 +134,10 @@ class RemoteWorld:
             return ""
         action: Action = {"type": "hint", "call": call_to_json(call), "content": result.content}
         return str(self._send(action)["hint"])
+
+    def ran(self) -> float:
+        """Seconds of the policy's programs, as the last call's answer said."""
+        return self._ran
 
     def end_turn(self) -> TurnVerdict:
         """The verdict of the world there."""
@@ -159,6 +175,17 @@ def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> Re
     ends = RemoteEndingWorld if opened.get("ends") else RemoteWorld
     kind = RemoteQuestionWorld if opened["judges"] else ends
     return kind(send, end, bool(opened.get("hints")))
+
+
+def _state_text(value: object) -> str:
+    """Equal for equal states; keys may be of any kinds, which JSON could not sort."""
+    if isinstance(value, dict):
+        items = cast("dict[object, object]", value).items()
+        rows = sorted(f"{_state_text(key)}: {_state_text(inner)}" for key, inner in items)
+        return f"{{{', '.join(rows)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_state_text, cast('Sequence[object]', value)))}]"
+    return repr(value)
 
 
 def failed(error: BaseException) -> Observation:

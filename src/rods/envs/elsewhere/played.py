@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from rods.dialects.base import Dialect, nested
 from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, called
 from rods.errors import TaskError
+from rods.infra.text import whole_text
 from rods.rollout.episode import MORE_TOOLS
 from rods.task import Task
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
@@ -66,7 +67,7 @@ class PlayedTask:
         ended = self._world.ended() if isinstance(self._world, Ending) else ""
         if ended:
             self.end(answered=False, ended=ended)
-        return result
+        return dataclasses.replace(result, content=whole_text(result.content))
 
     def end(self, answered: bool, ended: str = "") -> None:
         """End the turn and enter the next one; nothing at the end.
@@ -154,7 +155,7 @@ class Conversation:
         if played.turn != turn and not played.over:
             self._said = 0
             back.append(self._user())
-        return tuple(back)
+        return tuple(Message(m.role, whole_text(m.content)) for m in back)
 
     def _run(self, calls: Sequence[ToolCall], turn: int) -> list[ToolResult]:
         """Results up to the call by which the world ended the turn."""

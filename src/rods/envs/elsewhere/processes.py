@@ -92,6 +92,7 @@ class ProcessEnvironment(Environment):
         self._inner = inner
         self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
         self.varies, self.gives_up = inner.varies, inner.gives_up
+        self.program_seconds = inner.program_seconds
         self._begin, self._seconds, self._starting = begin, seconds, starting
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._lock = threading.Lock()

@@ -43,7 +43,7 @@ class ServerLimits:
 
     sessions: int = 1024
     """Worlds open at once; above it, HTTP 429."""
-    body: int = 4 << 20
+    body: int = 16 << 20
     """Bytes of one request; above it, HTTP 413."""
     seconds: float = 60.0
     """Seconds of one action; then the world is given up."""
@@ -139,6 +139,13 @@ class _Sessions:
             self.close(name)
 
 
+class _Ascii(JSONResponse):
+    """JSON in ASCII: half characters, which a policy can write, stand in it as escapes."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode()
+
+
 class _Routes:
     """What each address answers."""
 
@@ -226,7 +233,8 @@ def environment_app(environment: Environment, limits: ServerLimits, token: str =
             return JSONResponse({"detail": "a token is needed"}, 401)
         return await go_on(request)
 
-    app = FastAPI(title=f"rods environment {environment.name}", lifespan=life)
+    name = f"rods environment {environment.name}"
+    app = FastAPI(title=name, lifespan=life, default_response_class=_Ascii)
     app.middleware("http")(guarded)
     for name in ("reset", "step", "close", "tasks", "health"):
         app.post(f"/{name}")(getattr(routes, name))

@@ -26,7 +26,9 @@ from rods.envs.function_call.split import single_steps
 from rods.envs.function_call.world import FunctionCallWorld, tools_to_json
 from rods.errors import ConfigError, TaskError
 from rods.infra.rows import file_rows
+from rods.infra.text import encoded, require_whole
 from rods.split import Split, sides
+from rods.task import COLUMNS as OURS
 from rods.task import Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
@@ -83,14 +85,17 @@ class FunctionCallEnvironment(Environment):
         """
         made: list[Task] = []
         dropped: list[str] = []
-        for number, value in file_rows(path, "steps", TaskError, COLUMNS):
+        for number, value in file_rows(path, "steps", TaskError, {*COLUMNS, *OURS}):
             first = not (made or dropped)
             where = f"{path}, row {number}"
             if first and carried(value, where):
                 return self._ours(path)
             steps, faults = read_row(value, where)
             dropped += [f"{where}: {fault}" for fault in faults]
-            made += [_task(s, self.name, f"{path.stem}-{number}", k) for k, s in enumerate(steps)]
+            new = [_task(s, self.name, f"{path.stem}-{number}", k) for k, s in enumerate(steps)]
+            for task in new:
+                require_whole(task.to_json(), where, TaskError)  # a text may hold JSON again
+            made += new
         for fault in dropped[:SHOWN]:
             _LOG.warning("%s; this step is dropped", fault)
         if dropped:
@@ -165,7 +170,7 @@ def _task(step: SingleStep, env: str, row: str, number: int) -> Task:
     if step.response is not (not step.calls):
         world["response"] = step.response
     first = next((m.content for m in step.dialogue if m.role == "user"), step.user)
-    scenario = "asked-" + hashlib.sha256(first.encode()).hexdigest()[:16]
+    scenario = "asked-" + hashlib.sha256(encoded(first)).hexdigest()[:16]
     category = "multiple" if step.dialogue else "single"
     turn = Turn(step.user, step.calls)
     provenance = Provenance(f"{row}-{number}", scenario)

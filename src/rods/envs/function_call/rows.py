@@ -28,6 +28,7 @@ from rods.envs.function_call.rlla import tools_of as rlla_tools
 from rods.envs.function_call.schema import schema_of
 from rods.envs.function_call.toolace import called, listed_tools
 from rods.errors import TaskError
+from rods.infra.rows import opened
 from rods.task import CARRYING
 from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 
@@ -101,10 +102,11 @@ def _steps(value: object) -> Read:
     if row.get("instruction") is not None:
         return Read([_rlla(row["instruction"], row["input"], row["output"])], [])
     if row.get("reward_model") is not None:
-        truth = row["reward_model"]["ground_truth"]
+        truth = opened(row["reward_model"], "reward_model")["ground_truth"]
+        prompt = _loaded(row["prompt"], "prompt")
         if isinstance(truth, str) and truth.lstrip()[:1] in ("[", '"'):
-            return Read([_verl(row["prompt"], truth)], [])
-        said = {m["role"]: m["content"] for m in row["prompt"]}
+            return Read([_verl(prompt, truth)], [])
+        said = {m["role"]: m["content"] for m in prompt}
         return Read([_rlla(said["system"], said["user"], truth)], [])
     raise ValueError(f"its keys {sorted(row)} are of no form")
 
@@ -200,6 +202,7 @@ def _last_apart(
 
 def _message(entry: object, names: Sequence[str] | None = None) -> Message:
     """A message; with `names` of tools, one of the assistant may be calls written as text."""
+    entry = opened(entry, "a message")
     if not isinstance(entry, dict):
         raise TypeError(f"a message is {entry!r:.60}, expected an object with from and value")
     row = cast("dict[str, Any]", entry)
@@ -224,7 +227,8 @@ def _calls(rows: list[Any]) -> tuple[ToolCall, ...]:
         table = json.loads(row) if isinstance(row, str) else row
         if not isinstance(table, dict) or not isinstance(table.get("name"), str):
             raise TypeError(f"a call is {row!r:.60}, expected an object with name and arguments")
-        arguments = table["arguments"] if "arguments" in table else table.get("parameters", {})
+        arguments = table["arguments"] if "arguments" in table else table.get("parameters")
+        arguments = opened(arguments, "arguments") or {}
         if not isinstance(arguments, dict):
             raise TypeError(f"the arguments of {table['name']} are {arguments!r:.60}")
         made.append(ToolCall(table["name"], arguments))
@@ -236,17 +240,25 @@ def _tools(rows: list[Any]) -> list[ToolSpec]:
 
 
 def _tool(row: object) -> ToolSpec:
+    row = opened(row, "a tool")
     if not isinstance(row, dict):
         raise TypeError(f"a tool is {row!r:.60}, expected an object with name and parameters")
     table = cast("dict[str, Any]", row)
     table = table["function"] if isinstance(table.get("function"), dict) else table
     name = _text(table["name"], "the name of a tool")
-    return ToolSpec(name, str(table.get("description") or ""), schema_of(table.get("parameters")))
+    return ToolSpec(
+        name,
+        str(table.get("description") or ""),
+        schema_of(opened(table.get("parameters"), "parameters")),
+    )
 
 
 def _loaded(value: object, what: str) -> list[Any]:
     """A list, or one as a text of JSON."""
-    found = json.loads(value) if isinstance(value, str) else value
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError(f"{what} is a text, but not of JSON: {error}") from error
     found = [found] if isinstance(found, dict) else found
     if not isinstance(found, list):
         raise TypeError(f"{what} is {value!r:.60}, expected a list")

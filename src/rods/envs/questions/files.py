@@ -18,7 +18,9 @@ with one answer is one task; its text names its scenario, so it stands on one si
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -27,14 +29,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.errors import TaskError
-from rods.infra.rows import file_rows
-from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
+from rods.infra.rows import file_rows, opened
+from rods.infra.text import require_whole
+from rods.task import COLUMNS as COLUMNS_OF_OURS
+from rods.task import Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
 COLUMNS = frozenset(
     (
-        *("prompt", "reward_model", "question", "problem"),
-        *("golden_answers", "answer", "final_answer", *CARRYING),
+        *("prompt", "reward_model", "question", "problem", "0", "1"),
+        *("golden_answers", "answer", "final_answer", *COLUMNS_OF_OURS),
     )
 )
 """What is read of a Parquet file."""
@@ -81,6 +85,7 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
         if number == 1 and carried(value, where):
             return list(read_tasks(path))
         row = read_row(value, where)
+        require_whole(row, where, TaskError)  # a text may hold JSON again
         if row not in tasks:
             tasks[row] = _task(row, env, f"{path.stem}-{number}")
     return list(tasks.values())
@@ -111,11 +116,12 @@ def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
         return _said(messages), _texts(_table(messages[1], "message 2")["ground_truth"])
     row = {str(key).lower(): item for key, item in _table(value, "it").items()}
     if row.get("golden_answers") is not None:
-        return _said(row["question"]), _texts(row["golden_answers"])
+        return _said(row["question"]), _texts(opened(row["golden_answers"], "golden_answers"))
     if row.get("reward_model") is not None:
         question = row.get("question") or _unwrapped(_said(row["prompt"]))
-        return _said(question), _texts(_table(row["reward_model"], "reward_model")["ground_truth"])
-    if {"0", "1"} <= set(row):  # a conversation that went through a table
+        truth = _table(row["reward_model"], "reward_model")["ground_truth"]
+        return _said(question), _texts(_table_or_text(truth))
+    if row.get("0") is not None and row.get("1") is not None:  # a conversation from a table
         return _said([row["0"]]), _texts(_table(row["1"], "column 1")["ground_truth"])
     asked = _first(row, "problem", "question", "prompt")
     answer = _first(row, "answer", "final_answer")
@@ -131,7 +137,18 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
+def _table_or_text(value: Any) -> Any:
+    """An answer; one that is a text of `{"target": ...}` or `{"value": ...}` is read."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with contextlib.suppress(ValueError):
+            found = json.loads(value)
+            if isinstance(found, dict) and found.keys() & {"target", "value"}:
+                return cast("Any", found)
+    return value
+
+
 def _table(value: Any, what: str) -> Mapping[str, Any]:
+    value = opened(value, what)
     if not isinstance(value, dict):
         raise TypeError(f"{what} is {_kind(value)}, expected an object")
     return cast("dict[str, Any]", value)
@@ -142,9 +159,12 @@ def _kind(value: object) -> str:
 
 
 def _said(messages: Any) -> str:
-    """A text, or the user's messages of a conversation (`content` or `value`)."""
+    """A text, or the user's messages of a conversation (`content` or `value`), maybe as JSON."""
     if isinstance(messages, str):
-        return messages
+        found = _conversation(messages)
+        if found is None:
+            return messages
+        messages = found
     if not isinstance(messages, list):
         raise TypeError(f"the question is {_kind(messages)}, expected a text or messages")
     mine: list[str] = []
@@ -156,6 +176,19 @@ def _said(messages: Any) -> str:
                 raise TypeError(f"message {number} says {_kind(text)}, expected a text")
             mine.append(text)
     return "\n".join(mine)
+
+
+def _conversation(text: str) -> list[Any] | None:
+    """Messages that a text holds as JSON; None: it is words, such as a list of numbers."""
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    rows = cast("list[Any]", found)
+    fits = all(isinstance(row, dict) and row.keys() & {"role", "from"} for row in rows)
+    return rows if rows and fits else None
 
 
 def _texts(answers: Any) -> tuple[str, ...]:

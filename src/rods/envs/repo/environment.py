@@ -72,6 +72,7 @@ class RepoEnvironment(Environment):
         self._asked = (count, tuple(difficulty), seed)
         self._apart = apart
         self._seconds, self._test_seconds = seconds, test_seconds
+        self.program_seconds = seconds
         self._limits = ShellLimits(memory=memory_mb * MIB, seconds=max(seconds, 30.0))
         self._memory_mb, self._container = memory_mb, container
         self._wrap: Wrap = wrap

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from rods.envs.repo.container import Container
 from rods.errors import TaskError
-from rods.infra.rows import file_rows
+from rods.infra.rows import field, file_rows
 from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
@@ -57,6 +57,8 @@ def _task(row: Any, where: str, env: str) -> Task:
     lacking = [name for name in COLUMNS if name not in found]
     if lacking:
         raise TaskError(f"{where}: no {', '.join(lacking)}. Expected rows of SWE-Gym.")
+    for key in ("instance_id", "repo", "problem_statement", "test_patch"):
+        field(found, key, str, where, TaskError)
     name = str(found["instance_id"])
     image = str(found.get("image_name") or IMAGE + name.replace("__", "_s_").lower())
     return Task(

@@ -12,7 +12,9 @@ judged in another one (`environment.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol, cast
 
 from rods.env import TurnVerdict
@@ -26,6 +28,8 @@ from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
 BASH, EDITOR, FINISH = "bash", "str_replace_editor", "finish"
 STUCK = "stuck"
+LONGEST = 100_000
+"""Bytes of a command; Linux starts no program with an argument of 128 KiB."""
 STOPPED = "The same calls come again and again, so this attempt ends here."
 START = "test -d .git || (git init -q && git add -A && git commit -q -m start); git rev-parse HEAD"
 """Images have a repository already; its history is theirs."""
@@ -108,7 +112,9 @@ class Workplace(Protocol):
 class RepoWorld(Turns):
     """One single-use working copy of one task."""
 
-    __slots__ = ("_base", "_did", "_ended", "_judge", "_patch", "_place", "_seconds")
+    __slots__ = (
+        *("_base", "_began", "_did", "_ended", "_judge", "_patch", "_place", "_ran", "_seconds"),
+    )
 
     def __init__(
         self,
@@ -131,7 +137,8 @@ class RepoWorld(Turns):
         super().__init__(task)
         self._place, self._judge, self._seconds = place, judge, seconds
         self._did: list[Did] = []
-        self._ended, self._patch = "", ""
+        self._ended, self._patch, self._ran = "", "", 0.0
+        self._began: float | None = None
         done = place.run(["bash", "-c", START])
         if not done.ok:
             raise EnvError(f"a working copy could not be made: {done.output[-500:]}")
@@ -177,7 +184,11 @@ class RepoWorld(Turns):
         if not isinstance(command, str) or not command.strip() or "\0" in command:
             return ToolResult(f"Error: command is {command!r}, expected a text.", failed=True)
         command = command.encode("utf-8", "replace").decode()
-        done = self._place.run(["bash", "-c", command], seconds=self._seconds)
+        if len(command.encode()) > LONGEST:
+            what = f"Error: the command has more than {LONGEST} bytes. Write files with the editor."
+            return ToolResult(what, failed=True)
+        with self._running():
+            done = self._place.run(["bash", "-c", command], seconds=self._seconds)
         parts = [done.output.rstrip("\n")]
         if done.limit:
             parts.append(f"[ended: it met the limit of {done.limit}]")
@@ -185,12 +196,26 @@ class RepoWorld(Turns):
             parts.append(f"[exit status {done.code}]")
         return ToolResult("\n".join(part for part in parts if part), failed=not done.ok)
 
+    @contextmanager
+    def _running(self) -> Generator[None]:
+        """Code of the policy runs within."""
+        self._began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._ran, self._began = self.ran(), None
+
+    def ran(self) -> float:
+        """Seconds that commands, and checks of the patch, have run, those under way included."""
+        return self._ran + (0.0 if self._began is None else time.monotonic() - self._began)
+
     def end_turn(self) -> TurnVerdict:
         """Judge the patch: it applies, and the hidden checks pass."""
         self._expect_turn("end_turn")
         self._in_turn = False
         self._patch = self._diff()
-        solved = bool(self._patch) and self._judge(self._patch)
+        with self._running():
+            solved = bool(self._patch) and self._judge(self._patch)
         return TurnVerdict(
             expects_calls=True,
             calls=self._calls,

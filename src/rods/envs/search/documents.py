@@ -38,6 +38,10 @@ class Hit(NamedTuple):
     score: float
 
 
+class QueryRefused(EnvError):
+    """A retriever answers other queries, but not this one: the query is at fault."""
+
+
 class Retriever(Protocol):
     """What a search asks; used by many threads at once."""
 
@@ -45,6 +49,7 @@ class Retriever(Protocol):
         """The best documents for a query, best first; none is a valid answer.
 
         Raises:
+            QueryRefused: it answers other queries.
             EnvError: it cannot be asked.
         """
         ...

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.world import QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
-from rods.envs.search.documents import Hit, Retriever
+from rods.envs.search.documents import Hit, QueryRefused, Retriever
 from rods.envs.search.hops import HopQuestion, question_of, question_task, search_tasks
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.progress import bar
@@ -136,7 +136,10 @@ class SearchEnvironment(QuestionEnvironment):
                 "Write a shorter one.",
                 True,
             )
-        return ToolResult(shown(self._searched().search(query, self._results)))
+        try:
+            return ToolResult(shown(self._searched().search(query, self._results)))
+        except QueryRefused:
+            return ToolResult("Error: this query cannot be searched for. Write another one.", True)
 
 
 def open_retriever(corpus: str, address: str) -> Retriever:

@@ -1,7 +1,8 @@
 """Client of a retriever on another machine, in the request form of Search-R1 (`POST /retrieve`).
 
 Owns the request and what an answer means. A service that is busy, broken or away is a failure of
-infrastructure: `EnvError`, never an empty result.
+infrastructure: `EnvError`, never an empty result. One that answers a plain query instead refuses
+what the policy wrote, which is the policy's matter: `QueryRefused`.
 
     retriever = RemoteRetriever("http://retriever.example:8000")
     retriever.search("river of Okdal", 3)
@@ -16,9 +17,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from rods.envs.search.documents import Hit, document_of
+from rods.envs.search.documents import Hit, QueryRefused, document_of
 from rods.errors import EnvError
 from rods.infra.service import Service, ServiceFailure
+
+PLAIN = "water"
+"""A query that every retriever can answer, asked where a policy's query gets no answer."""
 
 
 class RemoteRetriever:
@@ -52,16 +56,20 @@ class RemoteRetriever:
         """The best documents for each of some queries, in one request.
 
         Raises:
+            QueryRefused: no usable answer came, but one to a plain query.
             EnvError: no usable answer came, after all repetitions.
         """
         asked = {"queries": list(queries), "topk": limit, "return_scores": True}
         try:
             return self._service.ask(
-                asked, lambda answer: self._understand(answer, len(queries), limit)
+                asked,
+                lambda answer: self._understand(answer, len(queries), limit),
+                asked | {"queries": [PLAIN] * len(queries)},
             )[0]
         except ServiceFailure as failure:
             times = f"{failure.attempts} attempt{'s' * (failure.attempts > 1)}"
-            raise EnvError(f"the retriever failed after {times}: {failure}") from failure
+            kind = QueryRefused if failure.refused else EnvError
+            raise kind(f"the retriever failed after {times}: {failure}") from failure
 
     def _understand(self, answer: object, queries: int, limit: int) -> list[list[Hit]]:
         """The answer as hits, one list a query."""

@@ -112,7 +112,7 @@ class AceWorld(Turns):
         if self._task.world.get("prompt") is None:
             return ALONE
         said = self._talk.answers(text)
-        return None if FINISH in said and not first else said
+        return None if said is None or (FINISH in said and not first) else said
 
     def end_turn(self) -> TurnVerdict:
         """Compare the state with the wanted one."""

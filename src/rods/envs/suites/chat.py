@@ -28,6 +28,15 @@ Talk = Callable[[Sequence[Mapping[str, str]]], str]
 """What the user says next, of the conversation as chat messages; raises `EnvError`."""
 
 
+PLAIN = ({"role": "user", "content": "Say hello."},)
+"""A question that every model answers."""
+
+
+class TextRefused(EnvError):
+    """Whoever is asked answers others, but not this conversation: what the agent wrote is at fault,
+    such as words beyond the other model's context."""
+
+
 class Speaker:
     """One chat server, asked greedily. Threads may share it; it connects at the first question."""
 
@@ -53,6 +62,7 @@ class Speaker:
         """The answer to a conversation of `role` and `content`, in the form of a JSON schema.
 
         Raises:
+            TextRefused: there is no answer, but one to a plain question.
             EnvError: there is no answer.
         """
         with self._lock:
@@ -73,7 +83,16 @@ class Speaker:
         except WriterError as error:  # in the words of this setting
             said = str(error).replace("synthesis.llm.", f"evaluation.suite.{self._role}.")
             who = f"{self._suite}: who {_DOES[self._role]} does not answer"
-            raise EnvError(f"{who}: {said}") from None
+            kind = EnvError if error.suspends or not self._answers(chat) else TextRefused
+            raise kind(f"{who}: {said}") from None
+
+    def _answers(self, chat: ChatClient) -> bool:
+        """Whether a plain question is answered."""
+        try:
+            chat.ask(self._role, PLAIN, seed=0)
+        except WriterError:
+            return False
+        return True
 
     def close(self) -> None:
         """End the connection; the next question makes another."""
@@ -101,10 +120,17 @@ class Conversation:
         self._messages = list(messages)
         return self._next()
 
-    def answers(self, text: str) -> str:
-        """What the user says to the agent's text; raises `EnvError`."""
+    def answers(self, text: str) -> str | None:
+        """What the user says to the agent's text; None: nothing, the text is at fault.
+
+        Raises:
+            EnvError: nobody answers.
+        """
         self._messages.append({"role": "user", "content": text})
-        return self._next()
+        try:
+            return self._next()
+        except TextRefused:
+            return None
 
     def _next(self) -> str:
         if self._talk is None:

@@ -44,8 +44,9 @@ from rods.types import Json, ToolCall, ToolResult, ToolSpec
 _LOG = logging.getLogger(__name__)
 CACHED_TASKS = 1024
 """Tasks whose start and ground-truth replay are kept."""
-OUTAGES = (EnvError, ConnectionError, TimeoutError, MemoryError)
-"""What a method raises when something outside it failed: the trajectory is invalid, not wrong."""
+OUTAGES = (EnvError, ConnectionError, TimeoutError)
+"""What a method raises when something outside it failed: the trajectory is invalid, not wrong. Not
+MemoryError: an agent gets one by asking for too much."""
 
 
 class ToolClasses(Environment):

@@ -18,7 +18,7 @@ from typing import Any
 
 from rods.env import Environment
 from rods.errors import StoreError
-from rods.infra.files import pyarrow
+from rods.infra.files import is_parquet, pyarrow
 from rods.synthesis.dataset.forms import trl_row, verifiers_row, verl_row, verl_schema
 from rods.task import Task, write_tasks
 
@@ -92,8 +92,7 @@ def _require_ending(part: Path, path: Path) -> None:
     """Whoever reads it goes by the ending; raises `StoreError` where it says another form."""
     if part.is_dir() or path.suffix not in (".parquet", ".json", ".jsonl"):
         return
-    with part.open("rb") as file:
-        table = file.read(4) == b"PAR1"
+    table = is_parquet(part)
     if table != (path.suffix == ".parquet"):
         form, ending = ("Parquet", ".parquet") if table else ("JSON lines", ".jsonl")
         raise StoreError(f"{path}: this format is {form}. Let the name end in {ending}.")

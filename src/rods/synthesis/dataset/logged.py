@@ -24,12 +24,16 @@ from typing import Any, NamedTuple, cast
 from rods.curriculum.boundary import EDGE
 from rods.env import TurnVerdict
 from rods.errors import TaskError
-from rods.infra.files import parquet_rows
+from rods.infra.files import is_parquet, parquet_rows
+from rods.infra.rows import listed, opened
+from rods.infra.text import require_whole
 
 TASK_KEYS = ("task_id", "id", "uid", "origin")
 """Columns that may name the task; the first that a row has counts."""
 PROMPT_KEYS = ("input", "prompt")
 """Columns whose content names the task where nothing else does."""
+PROMPT = "prompt:"
+"""How a task is called that a prompt alone names."""
 REWARD_KEYS = ("reward", "score", "progress", "rewards")
 """Columns that may hold the reward, or a list of them: those of a group."""
 _OWN = frozenset(("verdicts", "n_turns", "failure"))
@@ -63,6 +67,8 @@ class Reading(NamedTuple):
     """Reward of a failure."""
     high: float = 1.0
     """Reward of a success."""
+    span: str = ""
+    """The option that says both, for messages; empty: there is none."""
 
 
 FOUND = Reading()
@@ -84,9 +90,9 @@ def read_rewards(path: Path, reading: Reading = FOUND) -> list[Logged]:
         return _folder(path, reading)
     if not path.is_file():
         raise TaskError(f"{path}: there is no such file of rollouts.")
-    table = path.suffix == ".parquet"
-    rows = parquet_rows(path, "rollouts", TaskError) if table else _json_lines(path)
-    found = [logged for where, row in rows for logged in _row(row, reading, where)]
+    if not reading.reward_key and (key := _trl_reward(path)):
+        reading = reading._replace(reward_key=key)
+    found = [logged for where, row in _rows(path) for logged in _row(row, reading, where)]
     if not found:
         raise TaskError(f"{path}: holds no rollouts.")
     return found
@@ -127,11 +133,15 @@ def _number(path: Path) -> tuple[int, str]:
 
 def _row(row: Mapping[str, Any], reading: Reading, where: str) -> list[Logged]:
     task, step = _task(row, reading.task_key, where), row.get("step")
+    require_whole(task, where, TaskError)
+    if isinstance(step, float) and step.is_integer():
+        step = int(step)  # as pandas writes a column that lacks some
     if step is not None and (isinstance(step, bool) or not isinstance(step, int)):
         raise TaskError(f"{where}: the step is {step!r}, expected a whole number.")
     if not reading.reward_key and _OWN.issubset(row):
         return [Logged(task, _progress(row, where), where, step)]
-    value = _reward_of(row, reading, where)
+    known = (reading.reward_key,) if reading.reward_key else REWARD_KEYS
+    value = _column(row, known, "--reward-key", where)
     if _TRL.issubset(row) and isinstance(value, float) and math.isnan(value):
         value = None  # its function does not apply to the row
     values = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -145,26 +155,48 @@ def _task(row: Mapping[str, Any], task_key: str, where: str) -> str:
     prompt = next((key for key in PROMPT_KEYS if row.get(key)), "")
     # verl's uid is of one rollout in the dumps of its newer trainer
     if (not named or (named == "uid" and "input" in row)) and prompt:
-        text = json.dumps(row[prompt], sort_keys=True)
-        return f"prompt:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        text = json.dumps(_messages(row[prompt]), sort_keys=True)
+        return f"{PROMPT}{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return str(_column(row, TASK_KEYS, "--task-key", where))
 
 
-def _reward_of(row: Mapping[str, Any], reading: Reading, where: str) -> Any:
-    known = (reading.reward_key,) if reading.reward_key else REWARD_KEYS
-    if not reading.reward_key and _TRL.issubset(row) and not any(key in row for key in known):
-        numbers = [k for k, v in row.items() if k not in _NO_REWARDS and _is_number(v)]
-        if len(numbers) > 1:
-            raise TaskError(
-                f"{where}: several columns may be the reward: {', '.join(numbers)}. Name it with "
-                "--reward-key."
-            )
-        known = (*known, *numbers)
-    return _column(row, known, "--reward-key", where)
+def _messages(prompt: Any) -> Any:
+    """A prompt; messages that stand there as JSON text are these messages."""
+    try:
+        return listed(prompt, "the prompt") if isinstance(opened(prompt, ""), list) else prompt
+    except ValueError:
+        return prompt
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return parquet_rows(path, "rollouts", TaskError) if is_parquet(path) else _json_lines(path)
+
+
+def _trl_reward(path: Path) -> str:
+    """The column of the one reward function in a log of TRL; nothing where it is another log.
+
+    A function that does not apply to a row leaves null there, so all rows are looked at.
+
+    Raises:
+        TaskError: several columns may be it, or none.
+    """
+    numbers, nulls = dict[str, str](), dict[str, str]()
+    for where, row in _rows(path):
+        if not _TRL.issubset(row) or any(key in row for key in REWARD_KEYS):
+            return ""
+        for key in (key for key in row if key not in _NO_REWARDS):
+            if row[key] is None:
+                nulls.setdefault(key, where)
+            elif isinstance(row[key], int | float) and not isinstance(row[key], bool):
+                numbers.setdefault(key, where)
+    found = numbers or nulls
+    if len(found) > 1:
+        where = next(iter(found.values()))
+        raise TaskError(
+            f"{where}: several columns may be the reward: {', '.join(found)}. Name it with "
+            "--reward-key."
+        )
+    return next(iter(found), "")
 
 
 def _progress(row: Mapping[str, Any], where: str) -> float | None:
@@ -172,8 +204,7 @@ def _progress(row: Mapping[str, Any], where: str) -> float | None:
     if row["failure"] is not None:
         return None
     try:
-        raw = row["verdicts"]
-        verdicts = cast("list[dict[str, Any]]", json.loads(raw) if isinstance(raw, str) else raw)
+        verdicts = listed(row["verdicts"], "verdicts")
         solved = sum(TurnVerdict(**verdict).solved for verdict in verdicts)
         return solved / int(row["n_turns"])
     except (ValueError, TypeError, ZeroDivisionError) as error:
@@ -215,8 +246,12 @@ def _reward(value: Any, reading: Reading, where: str) -> float | None:
         )
     share = (value - low) / (high - low)
     if not -EDGE <= share <= 1 + EDGE:
+        how = "log rewards from 0 (failure) to 1 (success)"
+        if reading.span:
+            ends = f"{min(low, value):g},{max(high, value):g}"
+            how = f"name the rewards of a failure and of a success, such as {reading.span} {ends}"
         raise TaskError(
             f"{where}: the reward {value} is outside of [{low:g}, {high:g}]: the boundary needs a "
-            "share of what was solved. Name another column with --reward-key, or scale it."
+            f"share of what was solved. Name another column with --reward-key, or {how}."
         )
     return share

@@ -18,7 +18,7 @@ from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE, Judgement, judge, select_seeds
 from rods.errors import TaskError
 from rods.reward import Score
-from rods.synthesis.dataset.logged import Logged, latest
+from rods.synthesis.dataset.logged import PROMPT, Logged, latest
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
@@ -77,6 +77,11 @@ def _names(tasks: Sequence[Task]) -> dict[str, list[Task]]:
 
 def _resolve(row: Logged, names: Mapping[str, Sequence[Task]]) -> Task:
     found = names.get(row.task, ())
+    if not found and row.task.startswith(PROMPT):
+        raise TaskError(
+            f"{row.where}: no task's id stands there, only a prompt. Log the ids of the seeds, and "
+            "name their column with --task-key."
+        )
     if not found:
         raise TaskError(
             f"{row.where}: there is no task {row.task!r} among the seeds. Give the file of the "

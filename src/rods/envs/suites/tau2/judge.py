@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from rods.envs.suites.chat import Speaker
+from rods.envs.suites.chat import Speaker, TextRefused
 from rods.errors import EnvError
 from rods.synthesis.chat.json_text import find_json
 from rods.types import Json
@@ -40,29 +40,32 @@ SCHEMA: Mapping[str, Json] = {
 
 
 def holds(judge: Speaker, conversation: str, assertions: Sequence[str]) -> bool:
-    """Whether the judge finds all assertions met.
+    """Whether the judge finds all assertions met; not where the conversation keeps it from judging.
 
     Raises:
-        EnvError: the judge does not answer, or not with a verdict on each assertion.
+        EnvError: the judge does not answer, or gives no verdict on each assertion even where
+            nothing was said.
     """
-    numbered = "\n".join(f"{n}. {text}" for n, text in enumerate(assertions, 1))
-    said = judge.says(
-        [
-            {"role": "system", "content": QUESTION},
-            {
-                "role": "user",
-                "content": f"Conversation:\n{conversation}\n\nExpected outcomes:\n{numbered}",
-            },
-        ],
-        SCHEMA,
-    )
-    found = _verdicts(find_json(said))
-    if len(found) != len(assertions) or not all(isinstance(one, bool) for one in found):
+    found = _asked(judge, conversation, assertions)
+    if isinstance(found, str) and isinstance(_asked(judge, "", assertions), str):
         raise EnvError(
             f"tau2-retail: the judge gave no verdict on each of {len(assertions)} assertions: "
-            f"{said!r:.120}"
+            f"{found!r:.120}"
         )
-    return all(found)
+    return not isinstance(found, str) and all(found)
+
+
+def _asked(judge: Speaker, conversation: str, assertions: Sequence[str]) -> list[bool] | str:
+    """A verdict on each assertion, or what was answered instead."""
+    numbered = "\n".join(f"{n}. {text}" for n, text in enumerate(assertions, 1))
+    asked = f"Conversation:\n{conversation}\n\nExpected outcomes:\n{numbered}"
+    messages = [{"role": "system", "content": QUESTION}, {"role": "user", "content": asked}]
+    try:
+        said = judge.says(messages, SCHEMA)
+    except TextRefused as error:
+        return str(error)
+    found = [one for one in _verdicts(find_json(said)) if isinstance(one, bool)]
+    return found if len(found) == len(assertions) else said
 
 
 def _verdicts(answer: Json) -> list[object]:

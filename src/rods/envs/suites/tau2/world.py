@@ -84,7 +84,7 @@ class RetailWorld(Turns):
         if not text.strip():
             return None
         said = self._talk.answers(text)
-        return None if _ends(said) else said
+        return None if said is None or _ends(said) else said
 
     def end_turn(self) -> TurnVerdict:
         """Compare the state with the wanted one."""

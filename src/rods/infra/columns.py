@@ -1,0 +1,101 @@
+"""Values of a Parquet file as the JSON that they were before Arrow or `datasets` wrote them.
+
+Owns the reading of Arrow's types. A struct has every field of every row, null where a row lacks it:
+such fields vanish again, and so does a null that somebody wrote there, for Arrow keeps no
+difference. Maps become objects. Text of Arrow's type for JSON (`datasets` uses it where rows
+differ) is read. What JSON cannot say, such as a date, is a fault.
+
+    readers = {name: reader(schema.field(name)) for name in schema.names}
+    row[name] = readers[name](row[name])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+Reader = Callable[[Any], Any]
+_NAME = b"ARROW:extension:name"
+
+
+class NotJsonError(ValueError):
+    """A value that JSON cannot say."""
+
+
+def reader(field: Any) -> Reader | None:
+    """What makes JSON of a column's values; None: they are JSON as they are.
+
+    Args:
+        field: of an Arrow schema.
+    """
+    return _reader(field.type, (field.metadata or {}).get(_NAME, b"") == b"arrow.json")
+
+
+def _reader(kind: Any, is_json: bool = False) -> Reader | None:
+    import pyarrow.types as types
+
+    if is_json or getattr(kind, "extension_name", "") == "arrow.json":
+        return _loaded
+    kind = getattr(kind, "storage_type", kind)
+    if types.is_dictionary(kind):
+        return _reader(kind.value_type)
+    if types.is_struct(kind):
+        return _of_struct({inner.name: reader(inner) for inner in kind})
+    if types.is_map(kind):
+        return _of_map(reader(kind.item_field))
+    if types.is_nested(kind):
+        return _of_list(reader(kind.value_field))
+    if types.is_temporal(kind) or types.is_decimal(kind) or _is_binary(types, kind):
+        return _refuse(str(kind))
+    return None
+
+
+def _is_binary(types: Any, kind: Any) -> bool:
+    return any(is_a(kind) for is_a in (types.is_binary, types.is_large_binary)) or (
+        types.is_fixed_size_binary(kind)
+    )
+
+
+def _loaded(text: Any) -> Any:
+    return json.loads(text) if isinstance(text, str) else text
+
+
+def _of_struct(inner: dict[str, Reader | None]) -> Reader:
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        kept = {key: item for key, item in value.items() if item is not None}
+        return {key: _by(inner[key], item) for key, item in kept.items()}
+
+    return read
+
+
+def _of_map(inner: Reader | None) -> Reader:
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        found = {key: _by(inner, item) for key, item in value}
+        if not all(isinstance(key, str) for key in found) or len(found) < len(value):
+            raise NotJsonError("a map whose keys are not texts, or stand twice")
+        return found
+
+    return read
+
+
+def _of_list(inner: Reader | None) -> Reader | None:
+    if inner is None:
+        return None
+    return lambda value: value if value is None else [inner(item) for item in value]
+
+
+def _refuse(kind: str) -> Reader:
+    def read(value: Any) -> Any:
+        if value is not None:
+            raise NotJsonError(f"a value of type {kind}")
+
+    return read
+
+
+def _by(inner: Reader | None, value: Any) -> Any:
+    return value if inner is None else inner(value)

@@ -1,0 +1,86 @@
+"""Text that a model wrote, made fit for UTF-8: half characters (unpaired surrogates).
+
+Owns what becomes of them: JSON keeps them as escapes, worlds read U+FFFD in their place, and files
+that people give are refused, since no other program could have written them as text.
+
+    whole(ToolCall("cat", {"file_name": "a\\ud800"}))       # cat(file_name='a\\ufffd')
+    json_text({"a": "\\ud800"})                             # '{"a": "\\\\ud800"}'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+from rods.errors import RodsError
+from rods.types import ToolCall, Value
+
+
+def encoded(text: str) -> bytes:
+    """The text as UTF-8; of a half character the escape that Python and JSON write."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def json_text(value: object, allow_nan: bool = True) -> str:
+    """JSON as text that UTF-8 can hold; `json.loads` gives an equal value back."""
+    return encoded(json.dumps(value, ensure_ascii=False, allow_nan=allow_nan)).decode()
+
+
+def require_whole(row: object, where: str, error: type[RodsError]) -> None:
+    """Refuse a row that has a half character in a text or a key.
+
+    Args:
+        row: JSON.
+        where: file and row, for the message.
+        error: what is raised.
+    """
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as fault:
+        half = fault.object[fault.start]
+        near = fault.object[max(0, fault.start - 20) : fault.start]
+        raise error(
+            f"{where}: half a character ({half!a}, a surrogate without its other half) stands "
+            f"after {near!r}. No text can hold it: correct it, or remove the row."
+        ) from fault
+
+
+def size_of(value: object) -> int:
+    """Characters of a value's texts and keys, and of whatever else is in it at least one each."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, ToolCall):
+        return len(value.name) + size_of(value.arguments)
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return sum(1 + len(key) + size_of(inner) for key, inner in items)
+    if isinstance(value, list):
+        return sum(1 + size_of(inner) for inner in cast("list[object]", value))
+    return 1
+
+
+def whole_text(text: str) -> str:
+    """The text with U+FFFD for each half character; two halves that belong together are joined."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def whole(call: ToolCall) -> ToolCall:
+    """A call as every world, here or elsewhere, is given it: names and texts have whole characters.
+
+    Without it a service would refuse what a world in this process accepts.
+    """
+    arguments = {whole_text(key): _whole(value) for key, value in call.arguments.items()}
+    return ToolCall(whole_text(call.name), arguments)
+
+
+def _whole(value: Value) -> Value:
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {whole_text(key): _whole(item) for key, item in value.items()}
+    return whole(value) if isinstance(value, ToolCall) else value

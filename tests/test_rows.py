@@ -1,0 +1,575 @@
+"""The same rows as JSON lines and as Parquet in every layout that `datasets` gives them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from rods.cli.profile import read_rows
+from rods.config import BoundarySettings
+from rods.envs.bfcl.files import load_entries
+from rods.envs.bfcl.tasks import load_tasks
+from rods.envs.function_call.environment import FunctionCallEnvironment
+from rods.envs.questions.files import load_question_tasks
+from rods.envs.repo.swe import load_rows
+from rods.errors import RodsError, StoreError, TaskError
+from rods.infra.files import parquet_rows
+from rods.infra.rows import file_rows
+from rods.report.observe import observe
+from rods.synthesis.dataset.logged import Reading, read_rewards
+from rods.task import Task, Turn, read_tasks
+from rods.trajectory_codec import from_json, read_parquet, to_json
+from rods.types import Message, ToolCall
+from rollout_cases import play, script
+from verbs import rods
+from worlds import notes_task
+
+Row = dict[str, Any]
+NESTED = (dict, list)
+
+
+# -- layouts ---------------------------------------------------------------------------------------
+
+
+def structs(rows: Sequence[Row]) -> Any:
+    """Nested structs and lists of them: every struct has the fields of all rows."""
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    return pyarrow.table({n: pyarrow.array([row.get(n) for row in rows]) for n in names})
+
+
+def texts(rows: Sequence[Row]) -> Any:
+    """Nested columns as JSON text."""
+    return structs(
+        [{k: json.dumps(v) if isinstance(v, NESTED) else v for k, v in row.items()} for row in rows]
+    )
+
+
+def listed_texts(rows: Sequence[Row]) -> Any:
+    """Lists of objects as lists of JSON texts, and objects as texts."""
+
+    def told(value: Any) -> Any:
+        if isinstance(value, list):
+            return [json.dumps(item) if isinstance(item, dict) else item for item in value]
+        return json.dumps(value) if isinstance(value, dict) else value
+
+    return structs([{k: told(v) for k, v in row.items()} for row in rows])
+
+
+def typed_json(rows: Sequence[Row]) -> Any:
+    """Arrow's type for JSON, which `datasets` takes where rows differ; scalars in it are JSON."""
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    columns: Row = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        if any(isinstance(value, NESTED) for value in values):
+            told = pyarrow.array([None if v is None else json.dumps(v) for v in values])
+            kind = pyarrow.json_(pyarrow.string())
+            columns[name] = pyarrow.ExtensionArray.from_storage(kind, told)
+        else:
+            columns[name] = pyarrow.array(values)
+    return pyarrow.table(columns)
+
+
+def maps(rows: Sequence[Row]) -> Any:
+    """Objects whose values are of one kind as maps, wherever they stand."""
+    table = structs(rows)
+    fields = [pyarrow.field(field.name, _mapped(field.type)) for field in table.schema]
+    made = [{f.name: _pairs(row.get(f.name), f.type) for f in fields} for row in rows]
+    return pyarrow.Table.from_pylist(made, pyarrow.schema(fields))
+
+
+def _mapped(kind: Any) -> Any:
+    types = pyarrow.types
+    if types.is_list(kind):
+        return pyarrow.list_(_mapped(kind.value_type))
+    if not types.is_struct(kind):
+        return kind
+    inner = [_mapped(field.type) for field in kind]
+    if all(one == inner[0] for one in inner) and "role" not in {f.name for f in kind}:
+        return pyarrow.map_(pyarrow.string(), inner[0])
+    return pyarrow.struct([(f.name, one) for f, one in zip(kind, inner, strict=True)])
+
+
+def _pairs(value: Any, kind: Any) -> Any:
+    types = pyarrow.types
+    if value is None:
+        return None
+    if types.is_map(kind):
+        return [(key, _pairs(item, kind.item_type)) for key, item in value.items()]
+    if types.is_struct(kind):
+        return {f.name: _pairs(value.get(f.name), f.type) for f in kind}
+    return [_pairs(item, kind.value_type) for item in value] if types.is_list(kind) else value
+
+
+LAYOUTS: dict[str, Callable[[Sequence[Row]], Any]] = {
+    "structs": structs,
+    "texts": texts,
+    "lists of texts": listed_texts,
+    "typed json": typed_json,
+    "maps": maps,
+}
+
+
+# -- readers and rows ------------------------------------------------------------------------------
+
+WEATHER = {
+    "name": "weather",
+    "description": "It.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
+        "required": ["city"],
+    },
+}
+SAY = {
+    "name": "say",
+    "description": "Words.",
+    "parameters": {
+        "type": "object",
+        "properties": {"text": {"type": "string", "enum": ["a", "b"]}},
+        "required": ["text"],
+    },
+}
+OSLO = {"name": "weather", "arguments": {"city": "Oslo", "days": 2}}
+SAID = {"name": "say", "arguments": {"text": "a"}}
+XLAM: list[Row] = [
+    {"id": 1, "query": "Rain?", "tools": [WEATHER], "answers": [OSLO]},
+    {"id": 2, "query": "Say.", "tools": [WEATHER, SAY], "answers": [SAID, OSLO]},
+]
+N1: list[Row] = [
+    {
+        "tools": row["tools"],
+        "answer": row["answers"],
+        "conversations": [
+            {"from": "human", "value": "First."},
+            {"from": "function_call", "value": json.dumps(OSLO)},
+            {"from": "observation", "value": "rain"},
+            {"from": "human", "value": row["query"]},
+        ],
+    }
+    for row in XLAM
+]
+NQ: list[Row] = [
+    {"id": "a", "question": "Who?", "golden_answers": ["Ann", "Ann B."], "metadata": {"x": 1}},
+    {"id": "b", "question": "Where?", "golden_answers": ["Oslo"], "metadata": {"y": [2]}},
+]
+SEARCH_R1: list[Row] = [
+    {
+        "data_source": "nq",
+        "prompt": [{"role": "user", "content": row["question"]}],
+        "reward_model": {"style": "rule", "ground_truth": {"target": row["golden_answers"]}},
+        "extra_info": {"index": index, "split": "train"},
+    }
+    for index, row in enumerate(NQ)
+]
+DAPO: list[Row] = [
+    {
+        "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": f"{n} + 1?"}],
+        "reward_model": {"style": "rule", "ground_truth": str(n + 1)},
+    }
+    for n in range(3)
+]
+ORZ: list[Row] = [
+    {
+        "0": {"from": "human", "value": f"{n} + 1?"},
+        "1": {"from": "assistant", "ground_truth": {"value": str(n + 1)}},
+    }
+    for n in range(3)
+]
+
+
+def _tasks() -> list[Row]:
+    add, note = ToolCall("add", {"amount": 2}), ToolCall("note", {"text": "x", "tag": "t"})
+    said = (Message("user", "Hi."), Message("assistant", "", (note,)), Message("tool", "ok"))
+    talked = Task("notes", "base", (Turn("go on", (add,)),), {"count": 1}, dialogue=said)
+    plain = notes_task([("add two", [add]), ("note", [note])], withheld={0: ("note",)})
+    deep = ToolCall("note", {"text": "x", "tag": "t", "more": [{"a": 1}, {"b": {"c": "d"}}]})
+    # `Dataset.from_list` keeps the columns of the first row alone.
+    return cast("list[Row]", [t.to_json() for t in (talked, plain, notes_task([("u", [deep])]))])
+
+
+def _steps() -> list[Row]:
+    task = notes_task([("u", [])])
+    texts = [
+        "[note(text='x')]",
+        "[add(amount=2)]",
+        "nothing",
+        "[add(amount=3), divide(by=0)]",
+        "ok",
+    ]
+    rows: list[Any] = [to_json(play(task, script(text, "done", "done"))) for text in texts]
+    return [{**row, "seconds": 0.5} for row in rows]  # `datasets` reads fewer digits
+
+
+TASKS, STEPS = _tasks(), _steps()
+
+
+def tuning() -> list[Row]:
+    """Rows of Environment Tuning; the configurations of worlds differ."""
+    made: list[Row] = []
+    for task in load_tasks()[:3]:
+        truth = [[str(call) for call in turn.ground_truth] for turn in task.turns]
+        kwargs = {
+            "id": task.provenance.origin,
+            "involved_classes": task.world["classes"],
+            "question": [[{"role": "user", "content": turn.user}] for turn in task.turns],
+            "initial_config": json.dumps(task.world["initial_config"]),
+            "ground_truth": truth,
+        }
+        made.append({"data_source": "x", "extra_info": {"interaction_kwargs": kwargs}})
+    return made
+
+
+def carrying() -> list[Row]:
+    return [
+        {"prompt": "x", "extra_info": {"index": n, "task": json.dumps(row)}}
+        for n, row in enumerate(TASKS)
+    ]
+
+
+TRL: list[Row] = [
+    {
+        "step": 1,
+        "prompt": [{"role": "user", "content": text}],
+        "completion": [{"role": "assistant", "content": "c", "tool_calls": [OSLO]}],
+        "solved": reward,
+        "advantage": 0.0,
+    }
+    for text, reward in (("one", 1.0), ("one", None), ("one", 0.0), ("two", None), ("two", 1.0))
+]
+SWE: list[Row] = [
+    {
+        "instance_id": f"a__b-{n}",
+        "repo": "a/b",
+        "problem_statement": "It fails.",
+        "test_patch": "+++ b/t.py",
+        "FAIL_TO_PASS": ["t.py::a", f"t.py::{n}"],
+        "PASS_TO_PASS": [],
+    }
+    for n in range(2)
+]
+
+
+def calls(path: Path) -> list[Any]:
+    return [task.to_json() for task in FunctionCallEnvironment().load(path)]
+
+
+def questions(path: Path) -> list[Any]:
+    return [task.to_json() for task in load_question_tasks(path, "search")]
+
+
+def ours(path: Path) -> list[Any]:
+    return [task.to_json() for task in read_tasks(path)]
+
+
+def bfcl(path: Path) -> list[Any]:
+    return [task.to_json() for task in load_entries(path)]
+
+
+def trajectories(path: Path) -> list[Any]:
+    if path.suffix == ".jsonl":
+        return [from_json(json.loads(line)) for line in path.read_text().splitlines()]
+    return list(read_parquet(path))
+
+
+def observed(path: Path) -> list[Any]:
+    found = observe(read_rewards(path), BoundarySettings())
+    return [row._replace(where="") for row in found]
+
+
+def swe(path: Path) -> list[Any]:
+    return [task.to_json() for task in load_rows(path, "repo")]
+
+
+READERS: dict[str, tuple[Callable[[Path], list[Any]], Callable[[], list[Row]]]] = {
+    "xlam": (calls, lambda: XLAM),
+    "tool_n1": (calls, lambda: N1),
+    "tasks as steps": (ours, lambda: TASKS),
+    "nq": (questions, lambda: NQ),
+    "search_r1": (questions, lambda: SEARCH_R1),
+    "dapo": (questions, lambda: DAPO),
+    "orz": (questions, lambda: ORZ),
+    "tasks as questions": (questions, lambda: TASKS),
+    "tasks": (ours, lambda: TASKS),
+    "carried tasks": (ours, carrying),
+    "tasks of bfcl": (bfcl, lambda: TASKS),
+    "environment tuning": (bfcl, tuning),
+    "trajectories": (trajectories, lambda: STEPS),
+    "completions of trl": (observed, lambda: TRL),
+    "trajectories observed": (observed, lambda: STEPS),
+    "swe": (swe, lambda: SWE),
+}
+
+
+def lines(path: Path, rows: Sequence[Row]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", READERS)
+def test_the_same_comes_out_of_every_layout(name: str, layout: str, tmp_path: Path) -> None:
+    read, made = READERS[name]
+    rows = made()
+    expected = read(lines(tmp_path / "rows.jsonl", rows))
+    assert expected
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(LAYOUTS[layout](rows), path)
+    # The name is part of a task's origin, not of what is asked.
+    assert read(path) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("way", ["from_list", "load_dataset"])
+def test_what_datasets_itself_writes_is_read(name: str, way: str, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    read, made = READERS[name]
+    rows = made()
+    file = lines(tmp_path / "rows.jsonl", rows)
+    if way == "from_list":
+        data = datasets.Dataset.from_list(rows)
+    else:
+        data = datasets.load_dataset("json", data_files=str(file), cache_dir=str(tmp_path))["train"]
+    data.to_parquet(tmp_path / "rows.parquet")
+    assert read(tmp_path / "rows.parquet") == read(file)
+
+
+def test_fields_that_no_row_had_vanish_and_nulls_of_maps_and_json_stay(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    rows = [{"a": {"x": 1, "y": None}}, {"a": {"z": [{"u": 1}, {"v": None}, None]}}, {"a": None}]
+    for layout, expected in (
+        (structs, [{"x": 1}, {"z": [{"u": 1}, {}, None]}, None]),
+        (typed_json, [row["a"] for row in rows]),
+    ):
+        pyarrow.parquet.write_table(layout(rows), path)
+        assert [row["a"] for _, row in parquet_rows(path, "x", TaskError)] == expected
+    kind = pyarrow.map_(pyarrow.string(), pyarrow.int64())
+    table = pyarrow.table({"a": pyarrow.array([[("x", 1), ("y", None)]], kind)})
+    pyarrow.parquet.write_table(table, path)
+    assert [row["a"] for _, row in parquet_rows(path, "x", TaskError)] == [{"x": 1, "y": None}]
+
+
+UNSAYABLE = {
+    "timestamp": datetime(2024, 5, 1),
+    "decimal128": Decimal("1.5"),
+    "binary": b"x",
+}
+
+
+@pytest.mark.parametrize("kind", UNSAYABLE)
+def test_what_json_cannot_say_is_named_by_file_row_and_column(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    answer = {"name": "say", "arguments": {"text": UNSAYABLE[kind]}}
+    rows: list[Row] = [*XLAM, {"query": "q", "tools": [SAY], "answers": [answer]}]
+    rows[:2] = [{**row, "answers": []} for row in XLAM]
+    pyarrow.parquet.write_table(structs(rows), path)
+    said = rf"x\.parquet, row 3, column answers: holds a value of type {kind}.*Store the column as"
+    with pytest.raises(TaskError, match=said):
+        calls(path)
+    log = [{"task_id": "a", "reward": n, "when": UNSAYABLE[kind]} for n in (0, 1)]
+    pyarrow.parquet.write_table(structs(log), path)
+    assert len(read_rewards(path)) == 2, "columns that nobody reads may hold anything"
+
+
+BROKEN: list[tuple[Callable[[Path], Any], Row, str]] = [
+    (ours, {**TASKS[1], "turns": "[{"}, "turns is a text, but not of JSON"),
+    (ours, {**TASKS[1], "world": '{"a"'}, "world is a text, but not of JSON"),
+    (ours, {**TASKS[0], "dialogue": "[{"}, "dialogue is a text, but not of JSON"),
+    (calls, {**XLAM[0], "tools": "[{"}, "tools is a text, but not of JSON"),
+    (calls, {**XLAM[0], "answers": "x"}, "answers is a text, but not of JSON"),
+    (questions, {**NQ[0], "golden_answers": "[1"}, "golden_answers is a text, but not of JSON"),
+    (questions, {**DAPO[0], "reward_model": "{"}, "reward_model is a text, but not of JSON"),
+    (bfcl, {"extra_info": '{"interaction_kwargs": {'}, "is not JSON"),
+    (swe, {**SWE[0], "problem_statement": None}, "problem_statement: expected a text, got None"),
+]
+
+
+@pytest.mark.parametrize(("read", "row", "said"), BROKEN, ids=[case[2] for case in BROKEN])
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_text_that_is_no_json_is_named(
+    read: Callable[[Path], Any], row: Row, said: str, ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"x{ending}"
+    if ending == ".parquet":
+        pyarrow.parquet.write_table(structs([row]), path)
+    else:
+        lines(path, [row])
+    with pytest.raises(RodsError, match=rf"x{ending}(:|, row )1.*{said}"):
+        read(path)
+
+
+def test_a_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    raw = pyarrow.array([b"ok", b"a\xed\xa0\x80"], pyarrow.binary())
+    column = pyarrow.StringArray.from_buffers(2, *raw.buffers()[1:])
+    pyarrow.parquet.write_table(pyarrow.table({"question": column, "answer": ["1", "2"]}), path)
+    with pytest.raises(TaskError, match=r"x\.parquet, after row 0: a text is not UTF-8"):
+        questions(path)
+    with pytest.raises(StoreError, match="not UTF-8"):
+        list(read_parquet(path))
+
+
+# -- half characters in files ----------------------------------------------------------------------
+
+HALF = r'"a\ud800"'
+HALVES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "tasks": (ours, json.dumps(TASKS[1]).replace('"add two"', HALF)),
+    "tasks of bfcl": (bfcl, json.dumps(TASKS[1]).replace('"add two"', HALF)),
+    "questions": (questions, json.dumps(NQ[0]).replace('"Who?"', HALF)),
+    "answers": (questions, json.dumps(NQ[0]).replace('"Ann B."', HALF)),
+    "calls": (calls, json.dumps(XLAM[0]).replace('"Rain?"', HALF)),
+    "calls in text": (calls, json.dumps({**XLAM[0], "answers": json.dumps([OSLO])})),
+    "observed": (read_rewards, f'{{"task_id": {HALF}, "reward": 1}}'),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_half_a_character_in_a_file_is_named_with_its_row(name: str, tmp_path: Path) -> None:
+    read, line = HALVES[name]
+    line = line.replace('\\"Oslo\\"', '\\"a\\\\ud800\\"')
+    (tmp_path / "x.jsonl").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(TaskError, match=r"x\.jsonl(:|, row )1: half a character"):
+        read(tmp_path / "x.jsonl")
+
+
+def test_check_and_convert_name_the_row_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text(HALVES["tasks"][1] + "\n", encoding="utf-8")
+    for words in (
+        ["check", "--tasks", "x.jsonl"],
+        ["convert", "--tasks", "x.jsonl", "--out", "y.jsonl"],
+    ):
+        assert rods(*words, monkeypatch=monkeypatch) == 2
+        assert re.search(r"x\.jsonl(:|, row )1: half a character", capsys.readouterr().err)
+    assert not Path("y.jsonl").exists()
+
+
+# -- logs of rewards, names of files ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("null", [None, float("nan")])
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_a_reward_function_that_gave_none_counts_for_nothing_row_by_row(
+    null: float | None, ending: str, tmp_path: Path
+) -> None:
+    def table(name: str, **columns: list[float | None]) -> Path:
+        count = len(next(iter(columns.values())))
+        rows = [
+            {"step": 1, "prompt": f"p{n // 2}", "completion": "c", "advantage": 0.0}
+            | {key: values[n] for key, values in columns.items()}
+            for n in range(count)
+        ]
+        path = tmp_path / (name + ending)
+        if ending == ".jsonl":
+            return lines(path, rows)
+        pyarrow.parquet.write_table(structs(rows), path)
+        return path
+
+    path = table("one", solved=[null, 1.0, 0.0, null, null, null])
+    assert [row.reward for row in read_rewards(path)] == [None, 1.0, 0.0, None, None, None]
+    path = table("two", solved=[null, 1.0, 0.0], polite=[1.0, null, null])
+    with pytest.raises(TaskError, match=r"several columns may be the reward: .*--reward-key"):
+        read_rewards(path)  # not the one that happens to stand in a row
+    named = read_rewards(path, Reading(reward_key="solved"))
+    assert [row.reward for row in named] == [None, 1.0, 0.0]
+    path = table("none", solved=[null, null])
+    assert [row.reward for row in read_rewards(path)] == [None, None]
+
+
+def test_the_hint_about_a_range_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = lines(tmp_path / "log.jsonl", [{"task_id": "a", "reward": r} for r in (-1, 1)])
+    assert rods("observe", str(path), monkeypatch=monkeypatch) == 2
+    assert "such as --range -1,1" in capsys.readouterr().err
+    assert rods("observe", str(path), "--range", "-1,1", monkeypatch=monkeypatch) == 0
+
+
+@pytest.mark.parametrize("name", ["x.dir", "x", "x.jsonl.gz"])
+def test_a_table_is_known_by_its_content_whatever_it_is_called(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    pyarrow.parquet.write_table(structs(TASKS), path)
+    assert ours(path) == bfcl(path) == TASKS
+    assert [row.line for row in read_rows(path)] == [1, 2, 3]
+    pyarrow.parquet.write_table(structs(XLAM), path)
+    assert len(calls(path)) == 2
+    pyarrow.parquet.write_table(structs(TRL), path)
+    assert len(read_rewards(path)) == 5
+
+
+def test_json_lines_may_be_called_json(tmp_path: Path) -> None:
+    path = lines(tmp_path / "x.json", XLAM)
+    assert [row for _, row in file_rows(path, "steps", TaskError)] == XLAM
+    path.write_text(json.dumps(XLAM), encoding="utf-8")
+    assert [row for _, row in file_rows(path, "steps", TaskError)] == XLAM
+
+
+@pytest.mark.slow
+def test_convert_reads_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["convert", "--categories", "base"]
+    assert rods(*words, "--format", "verl", "--out", "x.dir", monkeypatch=monkeypatch) == 0
+    assert rods("convert", "--tasks", "x.dir", "--out", "y.jsonl", monkeypatch=monkeypatch) == 0
+    base = [t.id for t in load_tasks() if t.category == "base"]
+    assert [t.id for t in read_tasks(Path("y.jsonl"))] == base
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["inspect", "x.jsonl"],
+        ["check", "--tasks", "x.jsonl"],
+        ["profile", "1", "--tasks", "x.jsonl"],
+        ["synth", "--seeds", "x.jsonl", "--out", "v.jsonl"],
+        ["convert", "--tasks", "x.jsonl", "--out", "v.jsonl"],
+        ["eval", "--env.tasks", "x.jsonl"],
+        ["eval", "--evaluation.files", "x.jsonl"],
+        ["train", "--env.tasks", "x.jsonl", "--out", "run"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_foreign_tasks_name_the_option_to_give(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for env, how in (
+        ("notes", "MODULE:ATTRIBUTE, where the environment 'notes'"),
+        ("repo", "repo"),
+    ):
+        lines(Path("x.jsonl"), [{**row, "env": env} for row in TASKS])
+        assert rods(*words, monkeypatch=monkeypatch) == 2
+        assert f"Give --env.name {how}" in capsys.readouterr().err
+
+
+def test_prompts_without_ids_are_called_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("logs").mkdir()
+    rows = [{"input": "What?", "output": "x", "score": s, "step": 1} for s in (0.0, 1.0)]
+    lines(Path("logs/1.jsonl"), rows)
+    words = ["synth", "--out", "v.jsonl", "--from-trajectories"]
+    assert rods(*words, "logs", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "1 prompts stand there without a task's id" in said and "--task-key" in said
+    assert "(variants" not in said
+    assert rods(*words, "logs/1.jsonl", monkeypatch=monkeypatch) == 2
+    assert "no task's id stands there, only a prompt" in capsys.readouterr().err
