@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rods.assemble import evaluated
-from rods.config import ModelSettings, RunConfig, parse_config
+from rods.config import ModelSettings, RolloutSettings, RunConfig
 from rods.engines.kv import RowCache
 from rods.engines.weights import Weights
 from rods.errors import ConfigError, PrerequisiteError, StoreError
@@ -121,7 +121,7 @@ def saved_run(tmp_path, rank):
     trainer = make_trainer(model, model_settings=settings)
     trainer.update(groups := make_groups(model), make_scores(groups))
     (tmp_path / "run").mkdir()
-    config = RunConfig(model=settings)
+    config = RunConfig(model=settings, rollout=RolloutSettings(context_tokens=256))
     run = RunDirectory.create(tmp_path / "run", config, template_hash="", split_hash="")
     with run.checkpoint(1) as folder:
         trainer.save(folder / "policy")
@@ -132,8 +132,7 @@ def saved_run(tmp_path, rank):
 def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
     config, run, _ = saved_run(tmp_path, 2)
     engine = {"name": name, "weights": "fixed", "url": "http://x/v1" if name == "openai" else ""}
-    asked = {"model": config.model.model_dump(), "engine": engine}
-    config = parse_config({**asked, "rollout": {"context_tokens": 256}}, "test")
+    config = config.model_copy(update={"engine": config.engine.model_copy(update=engine)})
     with pytest.raises(ConfigError, match=r"cannot play those of|would play the model without"):
         evaluated._evaluated(config, run.path)
 
@@ -141,8 +140,7 @@ def test_a_run_is_not_evaluated_without_what_it_learned(tmp_path, name):
 def test_vllm_serves_a_checkpoint_of_all_weights_as_it_is(tmp_path):
     config, run, _ = saved_run(tmp_path, 0)
     engine = {"name": "vllm", "weights": "fixed"}
-    asked = {"model": config.model.model_dump(), "engine": engine}
-    config = parse_config({**asked, "rollout": {"context_tokens": 256}}, "test")
+    config = config.model_copy(update={"engine": config.engine.model_copy(update=engine)})
     model, _ = evaluated._evaluated(config, run.path)
     assert Path(model.name_or_path) == run.latest_checkpoint().path / "policy"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rods.envs.bfcl import assets
+from rods.envs.bfcl import assets, tasks
 from verbs import rods
 
 
@@ -23,6 +23,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pwd, "getpwnam", unknown)
     monkeypatch.chdir(tmp_path)
     assets.obtain.cache_clear()
+    tasks._load_tasks.cache_clear()  # other tests of this process may have read them
 
 
 @pytest.mark.parametrize(
