@@ -113,6 +113,7 @@ class TrainSettings(Settings):
     needs tasks whose ground truth has calls."""
     call: CallSettings = CallSettings()
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
+    """`gspo`: in its form by token (GSPO-token), which keeps credit by turn, call or token."""
     clip_low: float = Field(default=0.2, ge=0)
     clip_high: float = Field(default=0.28, ge=0)
     dual_clip: float = Field(default=10.0, ge=0)

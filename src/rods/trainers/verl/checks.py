@@ -51,6 +51,9 @@ def require_known(config: RunConfig) -> None:
         "train.mask_env_tokens = false": not train.mask_env_tokens,
         "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
         "train.filtering.redraw": train.filtering.redraw > 0,
+        # verl's own GSPO is always the mean over sequence means.
+        f'train.aggregation = "{train.aggregation}" with train.loss = "gspo"': train.loss == "gspo"
+        and train.aggregation != "sequence",
         'train.schedule = "cosine" without updates': train.schedule == "cosine"
         and not config.updates,
         'rollout.schedule = "synchronous"': config.rollout.schedule == "synchronous",
