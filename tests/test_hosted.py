@@ -14,13 +14,12 @@ import pytest
 from pool_cases import config as small_config
 from rods import trainers as adapters
 from rods.cli.hosts.verl import parted
-from rods.config import RunConfig, load_config, parse_config
+from rods.config import RunConfig, load_config
 from rods.envs.hints import hinted
 from rods.envs.opening import environment_of
 from rods.errors import ConfigError, PolicyError, StoreError, TrainError
 from rods.loop import train
 from rods.trainers.hosted import Dealt, HostedRun
-from rods.trainers.trl.args import require_known as require_known_by_trl
 from rods.trainers.verl.config import require_known
 from rods.trainers.verl.rows import dealt_of, row_of
 from rods.trajectory import Group
@@ -195,13 +194,6 @@ def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
 def test_what_the_verl_adapter_has_not_is_refused(changes: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         require_known(small_config(**changes))
-
-
-@pytest.mark.parametrize("credit", ["turn", "call"])
-def test_credit_that_trl_s_sequence_ratio_would_cancel_is_refused(credit: str) -> None:
-    with pytest.raises(ConfigError, match=f'train.credit = "{credit}" with train.loss = "gspo"'):
-        require_known_by_trl(small_config(train={"loss": "gspo", "credit": credit}))
-    parse_config({"train": {"loss": "gspo", "credit": credit}}, "here")  # ours is GSPO-token
 
 
 def test_a_draw_goes_through_verl_s_rows_and_back() -> None:
