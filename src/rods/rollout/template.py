@@ -150,6 +150,24 @@ class ChatTemplate:
             )
         return ids[start + 1 :] if closed else ids[start:]
 
+    def raw_prompt(self, text: str) -> list[int]:
+        """Ids of a prompt that no template renders, after what the tokenizer puts before a text.
+
+        That is the BOS token of many base models, without which they were never trained. It is not
+        put there twice.
+        """
+        ids, first = self.encode(text), self._first_ids
+        return ids if ids[: len(first)] == first else [*first, *ids]
+
+    @cached_property
+    def _first_ids(self) -> list[int]:
+        """What the tokenizer's post-processor puts before a text; what it appends is left out."""
+        plain = self.encode("a")
+        whole = list(self.tokenizer.encode("a", add_special_tokens=True))
+        starts = range(len(whole) - len(plain) + 1)
+        at = next((i for i in starts if whole[i : i + len(plain)] == plain), 0)
+        return whole[:at]
+
     def encode(self, text: str) -> list[int]:
         """Ids of a text; special tokens in it are recognised, none are added."""
         return list(self.tokenizer.encode(text, add_special_tokens=False))

@@ -218,7 +218,8 @@ def _encode_pieces(pieces: Any, template: ChatTemplate) -> tuple[list[int], list
         text, trained = piece
         if not isinstance(text, str) or not isinstance(trained, bool):
             raise ValueError(f"a piece must be [text, true or false], got {piece!r:.80}.")
-        new = template.encode(text)
+        # The first one is a prompt that no template renders, as in an inline rollout.
+        new = template.encode(text) if ids else template.raw_prompt(text)
         ids += new
         mask += [int(trained)] * len(new)
     return [*ids, template.end_id], [*mask, int(trained)]
