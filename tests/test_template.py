@@ -112,8 +112,9 @@ def test_a_template_that_shows_no_tools_refuses_them() -> None:
 def test_a_template_that_starts_the_thought_says_so() -> None:
     header = "<|im_start|>assistant\n"
     thinks = CHATML.replace(header + "{% endif %}", header + "<think>\n{{ '' }}{% endif %}")
-    assert ChatTemplate(FakeTokenizer(thinks)).prefill == "<think>\n"
-    assert TEMPLATE.prefill == ""
+    template = ChatTemplate(FakeTokenizer(thinks))
+    assert template.opened(template.prompt([Message("user", "u")])) == "<think>\n"
+    assert TEMPLATE.opened(TEMPLATE.prompt([Message("user", "u")])) == ""
 
 
 def test_a_template_that_wants_a_call_before_a_result_gets_one() -> None:
