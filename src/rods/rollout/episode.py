@@ -255,7 +255,9 @@ class Episode:
         """Ids of the pending messages, which follow everything so far."""
         if len(self._ledger):
             calls = self._steps[-1].calls
-            return self._context.template.increment(self._pending, self._closed, self._prompted, calls)
+            return self._context.template.increment(
+                self._pending, self._closed, self._prompted, calls
+            )
         if self._rendered:
             self._prompted = tuple(self._tools.values())
         known = self._context.prompts.get(self._task.id)

@@ -90,8 +90,13 @@ class ChatTemplate:
     def renders_tools(self) -> bool:
         """Whether the template shows tools; if not, describe them in the system message."""
         probe = ToolSpec(_MARK, _MARK, {"type": "object", "properties": {}})
-        conversation = [Message("system", "s"), Message("user", "u")]
-        return _MARK in self._render(conversation, [probe])
+        user = Message("user", "u")
+        for start in ([Message("system", "s"), user], [user]):
+            try:
+                return _MARK in self._render(start, [probe])
+            except PolicyError:
+                continue  # some templates take no message of the system
+        return False
 
     def opened(self, ids: Sequence[int]) -> str:
         """Text at the end of a prompt that already belongs to the assistant's message.
@@ -321,7 +326,8 @@ class ChatTemplate:
         except (ValueError, TypeError, LookupError, TemplateError) as error:
             roles = ", ".join(message.role for message in messages)
             raise PolicyError(
-                f"the chat template refuses a conversation of these roles: {roles} ({error})."
+                f"the chat template refuses a conversation of these roles: {roles} ({error}). Put a "
+                "chat_template.jinja that takes it into the model's folder."
             ) from error
         return cast("str", text)
 
