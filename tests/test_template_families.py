@@ -24,6 +24,7 @@ from rods.task import Task, Turn
 from rods.trainers.examples import encode_row
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
 from test_inline import Calculator
+from verbs import rods
 
 LS = ToolSpec("ls", "List.", {"type": "object", "properties": {"a": {"type": "string"}}})
 RESULTS = [Message("tool", "found a.txt")]
@@ -272,3 +273,17 @@ def test_supervised_results_are_joined_as_in_a_rollout() -> None:
     ]
     ids, _ = encode_row({"messages": said}, one)
     assert "<|im_start|>ls to=assistant\na.txt<|im_end|>" in shown(one, ids)
+
+
+@pytest.mark.parametrize("case", ["plain", "phi3", "gemma2", "mistral", "deepseek", "llama"])
+def test_the_verb_s_status_and_words_follow_the_check(
+    case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, dialect, usable, _ = CHECKED[case]
+    monkeypatch.setattr("rods.trainers.loading.load_tokenizer", lambda _: FakeTokenizer(text))
+    words = ["check", "--template", "any", "--dialect", dialect]
+    assert rods(*words, monkeypatch=monkeypatch) == (0 if usable else 1)
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"tools: the model {'can' if usable else 'cannot'} be used with them" in said
+    assert rods(*words, "--json", monkeypatch=monkeypatch) == (0 if usable else 1)
+    assert json.loads(capsys.readouterr().out)["tools"] == usable
