@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from rods.config import RunConfig
 from rods.dialects import InlineDialect, get_dialect
@@ -23,6 +24,7 @@ from rods.rewards.calls.single import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.writers import OF_CALLS, WRITERS, writer_factory
 from rods.task import Task
+from rods.trainers.adapters import adapters_at
 
 
 def require_named(config: RunConfig) -> None:
@@ -48,6 +50,19 @@ def require_named(config: RunConfig) -> None:
         writer_factory(config.synthesis.writer)
         _require_growth(config)
     packages_of(config.track.names)
+    require_whole(config)
+
+
+def require_whole(config: RunConfig) -> None:
+    """Raises `ConfigError` where a server would begin with the base of adapters alone."""
+    engine, folder = config.engine, Path(config.model.name).expanduser()
+    served = engine.name == "vllm" or (engine.name == "openai" and engine.weights == "lora")
+    if served and adapters_at(config.model.name) is not None:
+        raise ConfigError(
+            f'engine.name = "{engine.name}": {folder} holds LoRA adapters, and the server would '
+            'begin with their base alone. Set engine.name = "hf", or merge them into a folder of '
+            "their own first (peft: merge_and_unload, save_pretrained)."
+        )
 
 
 def _require_growth(config: RunConfig) -> None:

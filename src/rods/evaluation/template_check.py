@@ -86,7 +86,9 @@ class TemplateReport:
         places: dict[tuple[str, str], list[str]] = {}
         for f in self.findings:
             places.setdefault((f.kind, f.text), []).append(f.conversation)
-        rows = [f"  {', '.join(dict.fromkeys(p))}: {kind}: {text}" for (kind, text), p in places.items()]
+        rows = [
+            f"  {', '.join(dict.fromkeys(p))}: {kind}: {text}" for (kind, text), p in places.items()
+        ]
         return "\n".join([head, tools, *rows])
 
 

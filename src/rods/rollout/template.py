@@ -326,8 +326,8 @@ class ChatTemplate:
         except (ValueError, TypeError, LookupError, TemplateError) as error:
             roles = ", ".join(message.role for message in messages)
             raise PolicyError(
-                f"the chat template refuses a conversation of these roles: {roles} ({error}). Put a "
-                "chat_template.jinja that takes it into the model's folder."
+                f"the chat template refuses a conversation of these roles: {roles} ({error}). "
+                "Put a chat_template.jinja that takes it into the model's folder."
             ) from error
         return cast("str", text)
 
