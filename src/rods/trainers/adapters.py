@@ -97,5 +97,7 @@ def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> 
             f"{folder}: the adapters cannot be put into this model: {error}. They are damaged or "
             "belong to another one; model.name must be that of their run."
         ) from error
-    model = found.merge_and_unload() if merge else found.get_base_model()
-    return model.eval()
+    if not merge:
+        return cast("PreTrainedModel", found.get_base_model()).eval()
+    merged = cast("PreTrainedModel", found.merge_and_unload())
+    return merged.requires_grad_(True).eval()  # peft had frozen them
