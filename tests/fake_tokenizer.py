@@ -59,20 +59,26 @@ class FakeTokenizer:
     name_or_path = "fake"
     eos_token_id: int | None = 3
 
-    def __init__(self, chat_template: str | None = CHATML) -> None:
+    def __init__(
+        self, chat_template: str | dict[str, str] | None = CHATML, tags_special: bool = False
+    ) -> None:
         self.chat_template = chat_template
+        self._specials = len(SPECIAL) + len(PLAIN) * tags_special
         self.pieces = {text: i for i, text in enumerate([*SPECIAL, *PLAIN, *PAIRS])}
         self._pattern = re.compile("|".join([*map(re.escape, self.pieces), "."]), re.DOTALL)
         self.texts = {i: text for text, i in self.pieces.items()}
 
     @property
     def all_special_ids(self) -> list[int]:
-        return list(range(len(SPECIAL)))
+        return list(range(self._specials))
 
     def apply_chat_template(self, conversation: list[dict[str, Any]], **options: Any) -> str:
         assert options.pop("tokenize") is False
         assert self.chat_template
-        return _compile(self.chat_template).render(messages=conversation, **options)
+        text = self.chat_template
+        if isinstance(text, dict):  # as transformers picks one of several
+            text = text["tool_use" if options["tools"] and "tool_use" in text else "default"]
+        return _compile(text).render(messages=conversation, **options)
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
         found = self._pattern.findall(text)

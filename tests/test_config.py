@@ -140,6 +140,7 @@ VAIN = {
     "train.filtering.redraw=3": "without a filter no group is dropped",
     "train.filtering.window=[0.1,0.9]": 'train.filter = "zerotir"',
     "train.gae.lam=0.9": 'train.advantage = "gae"',
+    "train.correction.cap=3.0": 'train.correction.method = "truncated"',
     "train.call.gamma=0.5": 'train.credit = "call"',
     "engine.vllm.memory=0.3 engine.name=hf": 'engine.name = "vllm"',
     "engine.timeout=5 engine.name=hf": "which ask a server",

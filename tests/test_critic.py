@@ -343,7 +343,6 @@ def test_a_critic_of_another_kind_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"advantage": "gae", "loss": "gspo"}, "gspo"),
         ({"advantage": "gae", "mask_env_tokens": False}, "mask_env_tokens"),
         ({"filtering": {"window": [0.8, 0.8]}}, "filtering.window"),
     ],
@@ -358,6 +357,7 @@ def test_settings_that_go_together():
         {"train": {"advantage": "gae", "loss": "cispo", "filtering": {"window": [0, 1.1]}}}, "here"
     )
     parse_config({"train": {"loss": "gspo", "mask_env_tokens": False}}, "here")
+    parse_config({"train": {"loss": "gspo", "advantage": "gae"}}, "here")
 
 
 @pytest.mark.parametrize("rank", [0, 2])

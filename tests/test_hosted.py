@@ -185,6 +185,7 @@ def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
         ({"engine": {"name": "vllm", "vllm": {"options": {"a": "1"}}}}, "engine.vllm.options"),
         ({"trajectories": 64}, "trajectories"),
         ({"train": {"mask_env_tokens": False}}, "mask_env_tokens"),
+        ({"train": {"loss": "gspo"}}, 'train.aggregation = "token" with train.loss = "gspo"'),
         ({"rollout": {"schedule": "synchronous"}}, "rollout.schedule"),
         ({"engine": {"name": "hf"}}, "engine.name"),
         ({"evaluation": {"every": 2}}, "evaluation.every"),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 
 from rods.config import RolloutSettings, TrainSettings
 from rods.dialects import get_dialect, structured
@@ -28,6 +29,7 @@ from rods.rollout.groups import run_episode
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
+from rods.trainers.examples import encode_row
 from rods.trainers.losses import LossInputs, objective
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
@@ -531,3 +533,38 @@ def test_tokens_without_a_sampling_probability_have_the_ratio_1(loss: str) -> No
     (slope,) = torch.autograd.grad(terms.loss, new)
     assert torch.isfinite(terms.loss) and terms.sums["clip_high"] == 0
     assert float(slope[2]) == pytest.approx(-2 / 3)  # advantage times weight, nothing else
+
+
+FIRST = "<|begin|>"
+
+
+@cache
+def begun() -> ChatTemplate:
+    """A tokenizer whose post-processor puts a token before a text and one after it."""
+    tokenizer: Any = train_tokenizer(["print(473 * 28)"] * 3, ["is"], vocab=310)
+    tokenizer.add_special_tokens({"bos_token": FIRST})
+    marks = [(FIRST, tokenizer.bos_token_id), ("<|end|>", tokenizer.eos_token_id)]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{FIRST} $A <|end|>", special_tokens=marks
+    )
+    return ChatTemplate(tokenizer)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "search_r1"])
+def test_a_raw_prompt_begins_as_the_tokenizer_begins_a_text(name: str) -> None:
+    dialect: Any = get_dialect(name)
+    world = Calculator(lambda code: ToolResult("1"), dataclasses.replace(SPEC, name=dialect.tool))
+    policy = Listening("5")
+    episode = run_episode(TASK, world, policy, dialect, begun(), RolloutSettings(max_invalid=1.0))
+    ids = asyncio.run(episode).ledger.ids
+    prompt = dialect.prompt(TASK.turns[0].user)
+    tokenizer: Any = begun().tokenizer
+    whole = tokenizer.encode(prompt, add_special_tokens=True)
+    assert ids[: len(whole) - 1] == whole[:-1] and ids.count(tokenizer.bos_token_id) == 1
+    # Supervised data begin the same way, and a BOS that a row brings is not doubled.
+    for text in (prompt, FIRST + prompt):
+        row, _ = encode_row({"pieces": [[text, False], ["5", True]]}, begun())
+        assert row[: len(whole) - 1] == whole[:-1]
+        assert row.count(tokenizer.bos_token_id) == 1
+    assert begun().raw_prompt("x") == [tokenizer.bos_token_id, *begun().encode("x")]
+    assert template().raw_prompt("x") == template().encode("x")

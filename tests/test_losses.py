@@ -62,12 +62,49 @@ def test_gspo_uses_the_geometric_mean_ratio_of_the_sequence():
     # Sequence 0: log-ratios 0.3 and -0.1, mean 0.1; sequence 1: one token, 0.5, above 1.28.
     x, rows = leaf(0.3, -0.1, 0.5), torch.tensor([0, 0, 1])
     a = torch.tensor([2.0, 2.0, 1.0], dtype=torch.float64)
-    part, got, grad = run(lambda x: gspo(x, a, rows, 0.2, 0.28, 0.0), x)
+    every = torch.ones(3, dtype=torch.bool)
+    part, got, grad = run(lambda x: gspo(x, a, rows, every, 0.2, 0.28, 0.0), x)
     s = math.exp(0.1)
     assert got == pytest.approx([-2 * s, -2 * s, -1.28])
-    # Two tokens carry the loss -2 s, each log-ratio moves s by s / 2.
+    # Two tokens carry the loss -2 s; in the form by token each moves its own.
     assert grad == pytest.approx([-2 * s, -2 * s, 0.0])
     assert part.clipped_high.tolist() == [False, False, True]
+
+
+def test_gspo_keeps_credit_by_token():
+    # One trajectory of two tokens, log-ratios 0.05 and -0.01: s = exp(0.02). Advantages 1 and -1
+    # cancel where both tokens move by the sequence's mean; by token the gradient is -A_t s.
+    x, a = leaf(0.05, -0.01), torch.tensor([1.0, -1.0], dtype=torch.float64)
+    rows, every = torch.tensor([0, 0]), torch.ones(2, dtype=torch.bool)
+    _, got, grad = run(lambda x: gspo(x, a, rows, every, 0.2, 0.28, 0.0), x)
+    s = math.exp(0.02)
+    assert got == pytest.approx([-s, s]) and grad == pytest.approx([-s, s])
+
+
+def test_gspo_takes_its_ratio_from_sampled_tokens_alone():
+    # The second token is the environment's: its ratio is 1 and does not dilute exp(0.4) > 1.28.
+    x, a = leaf(0.4, 0.0), torch.tensor([1.0, 1.0], dtype=torch.float64)
+    rows, sampled = torch.tensor([0, 0]), torch.tensor([True, False])
+    part, got, grad = run(lambda x: gspo(x, a, rows, sampled, 0.2, 0.28, 0.0), x)
+    assert got == pytest.approx([-1.28, -1.0]) and grad == pytest.approx([0.0, -1.0])
+    assert part.clipped_high.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("loss", ["clipped", "gspo", "cispo"])
+def test_credit_and_importance_weights_by_token_reach_their_own_tokens(loss):
+    # Two tokens with advantages 1 and -1, sampled by an engine that is off by ln 1.5 and 0. The
+    # ratio is 1, so the gradient of token t is -A_t w_t I_t with I = (1.5, 1): nothing cancels.
+    new = leaf(-1.0, -2.0)
+    given = LossInputs(
+        old=torch.tensor([-1.0 - math.log(1.5), -2.0], dtype=torch.float64),
+        advantages=torch.tensor([1.0, -1.0], dtype=torch.float64),
+        weights=torch.tensor([0.5, 0.5], dtype=torch.float64),
+        rows=torch.tensor([0, 0]),
+        fresh=True,
+    )
+    settings = TrainSettings(loss=loss, kl=0, entropy=0, correction={"method": "truncated"})
+    objective(new, torch.zeros(2, dtype=torch.float64), given, settings).loss.backward()
+    assert new.grad.tolist() == pytest.approx([-0.75, 0.5])
 
 
 def test_cispo_clips_the_weight_and_keeps_every_gradient():

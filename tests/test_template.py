@@ -112,8 +112,9 @@ def test_a_template_that_shows_no_tools_refuses_them() -> None:
 def test_a_template_that_starts_the_thought_says_so() -> None:
     header = "<|im_start|>assistant\n"
     thinks = CHATML.replace(header + "{% endif %}", header + "<think>\n{{ '' }}{% endif %}")
-    assert ChatTemplate(FakeTokenizer(thinks)).prefill == "<think>\n"
-    assert TEMPLATE.prefill == ""
+    template = ChatTemplate(FakeTokenizer(thinks))
+    assert template.opened(template.prompt([Message("user", "u")])) == "<think>\n"
+    assert TEMPLATE.opened(TEMPLATE.prompt([Message("user", "u")])) == ""
 
 
 def test_a_template_that_wants_a_call_before_a_result_gets_one() -> None:
@@ -176,7 +177,7 @@ def test_tokens_that_merge_over_a_join_are_history_not_a_boundary() -> None:
 @pytest.mark.parametrize("dialect", ["pythonic", "hermes", "think", "llama"])
 def test_check_passes_chatml(dialect: str) -> None:
     report = check_template(FakeTokenizer(), dialect)
-    assert report.ok and report.compared == 10 and report.end_of_turn == "<|im_end|>"
+    assert report.ok and report.compared == 13 and report.end_of_turn == "<|im_end|>"
     assert not [f for f in report.findings if f.kind != "history"]
 
 
@@ -186,7 +187,7 @@ def test_check_reports_stripped_thoughts_without_failing() -> None:
     rewritten = [f for f in report.findings if f.conversation == "earlier thoughts"]
     assert [f.kind for f in rewritten] == ["history", "history"]
     assert "I should look" in str(rewritten[0])
-    assert "turns can be joined; 10 conversations" in report.text()
+    assert "turns can be joined; 13 conversations" in report.text()
     assert json.loads(json.dumps(report.to_json()))["findings"][0]["kind"] == "history"
 
 
@@ -216,7 +217,7 @@ def test_calls_in_messages_reach_the_template_as_objects() -> None:
 def test_check_passes_the_template_of_the_bundled_policy() -> None:
     tokenizer = train_tokenizer(["list the files of docs, then say [ls(a=True)]"] * 9, ["the"], 300)
     report = check_template(tokenizer, "compact")
-    assert report.ok and report.compared == 10 and not report.findings
+    assert report.ok and report.compared == 13 and not report.findings
     template = ChatTemplate(tokenizer)
     said = "[ls(a=True)]"
     assert (

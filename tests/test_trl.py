@@ -307,6 +307,10 @@ def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: P
         *REFUSED,
         (["train.correction.method=truncated"], "truncated"),
         (["rollout.schedule=pipelined"], "rollout.schedule"),
+        *[
+            (["train.loss=gspo", f"train.credit={c}"], f'train.credit = "{c}" with train.loss')
+            for c in ("turn", "call")
+        ],
     ],
 )
 def test_what_trl_has_not_is_refused(changes: Sequence[str], named: str, tmp_path: Path) -> None:

@@ -156,11 +156,6 @@ class RunConfig(Settings):
             raise ValueError('train.credit = "turn" reads turns alone; train.kl_in must be "loss"')
         if train.advantage != "gae":
             return
-        if train.loss == "gspo":
-            raise ValueError(
-                'train.loss = "gspo" weighs whole answers, train.advantage = "gae" single tokens; '
-                "use clipped or cispo with gae"
-            )
         if not train.mask_env_tokens:
             raise ValueError(
                 'train.advantage = "gae" has no value for tokens of the environment; '

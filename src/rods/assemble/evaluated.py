@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.assemble.engines import engine_of, template_of
+from rods.assemble.refusals import require_whole
 from rods.assemble.tasks import held_out_tasks, sides_of
 from rods.config import ModelSettings, RunConfig
 from rods.dialects import get_dialect, structured
@@ -27,10 +28,10 @@ from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
 from rods.task import Task
+from rods.trainers.adapters import load_adapters
 from rods.trainers.checkpoint import ADAPTER, ModelWeights
 from rods.trainers.loading import load_model, load_stops, load_tokenizer
 from rods.trainers.memory.context import positions_of, require_context
-from rods.trainers.prepare import load_adapters
 from rods.trajectory import Group
 
 
@@ -124,7 +125,11 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
             f'engine.weights = "fixed": {run} learned adapters, and vLLM would play the model '
             'without them. Leave engine.weights out, or set it to "lora".'
         )
-    model, tokenizer = load_model(settings) if run is None else _checkpointed(settings, run)
+    require_whole(config)
+    if run is None:
+        model, tokenizer = load_model(settings, merge=False)
+    else:
+        model, tokenizer = _checkpointed(settings, run)
     require_context(config, positions_of(model.config))
     return model, template_of(model, tokenizer)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from rods.config import RunConfig
 from rods.dialects import InlineDialect, get_dialect
@@ -25,6 +26,7 @@ from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.synthesis.writers import OF_CALLS, WRITERS, writer_factory
 from rods.task import Task
+from rods.trainers.adapters import adapters_at
 from rods.trainers.loading import BUNDLED
 
 
@@ -52,6 +54,19 @@ def require_named(config: RunConfig) -> None:
         writer_factory(config.synthesis.writer)
         _require_growth(config)
     packages_of(config.track.names)
+    require_whole(config)
+
+
+def require_whole(config: RunConfig) -> None:
+    """Raises `ConfigError` where a server would begin with the base of adapters alone."""
+    engine, folder = config.engine, Path(config.model.name).expanduser()
+    served = engine.name == "vllm" or (engine.name == "openai" and engine.weights == "lora")
+    if served and adapters_at(config.model.name) is not None:
+        raise ConfigError(
+            f'engine.name = "{engine.name}": {folder} holds LoRA adapters, and the server would '
+            'begin with their base alone. Set engine.name = "hf", or merge them into a folder of '
+            "their own first (peft: merge_and_unload, save_pretrained)."
+        )
 
 
 def _require_importable(config: RunConfig) -> None:

@@ -7,6 +7,7 @@ function as one that was just played.
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from rods.config import SMALL, RunConfig, load_config, with_overrides
 from rods.dialects import structured
 from rods.errors import ConfigError
 from rods.evaluation.rules import SuiteRules
+from rods.store import MANIFEST
 from rods.task import Task
 from rods.trajectory import Group
 
@@ -26,8 +28,11 @@ def evaluate(
     recipe: Recipe = "rods",
     profile: Profile = SMALL,
     run: Annotated[
-        Path | None, typer.Option(help="Evaluate the last checkpoint of this run.")
+        Path | None, typer.Option(help="Evaluate the last checkpoint of this run, ours or TRL's.")
     ] = None,
+    model: Annotated[
+        str, typer.Option(help="model.name: a folder (of adapters, too) or a name on a hub.")
+    ] = "",
     suite: Annotated[str, typer.Option(help="A published benchmark: docs/models.md.")] = "",
     trajectories: Annotated[
         Path | None, typer.Option(help="Score these saved ones of the suite; play nothing.")
@@ -42,12 +47,19 @@ def evaluate(
 ) -> None:
     """Evaluate a policy on held-out originals and variants, or on a suite.
 
-    Any setting: --section.key VALUE.
+    The first word may be a path: a run, a checkpoint, a model or its adapters. Any setting:
+    --section.key VALUE.
     """
     from rods.store import RunDirectory
 
+    words = list(context.args)
+    path = words.pop(0) if words and not words[0].startswith("--") else ""
+    named = [name for name, given in (("PATH", path), ("--run", run), ("--model", model)) if given]
+    if len(named) > 1:
+        raise ConfigError(f"{' and '.join(named)}: each says what is evaluated; give one.")
+    run, model = _weights(path, run, model)
     _refuse(suite, run, trajectories, save)
-    asked = overrides(context.args)
+    asked = overrides(words) + ([f"model.name={json.dumps(model)}"] if model else [])
     if run is not None:
         config = with_overrides(RunDirectory.open(run).config, asked)
     else:
@@ -56,6 +68,22 @@ def evaluate(
         _suite(config, suite, run, trajectories, save, as_json)
     else:
         _held_out(config, run, as_json)
+
+
+def _weights(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
+    """The run whose last checkpoint is evaluated, or else the name of a model."""
+    if run is None and not (path and Path(path).expanduser().is_dir()):
+        return None, path or model
+    folder = run or Path(path).expanduser()
+    saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
+    # A model, one of our checkpoints, or TRL's last one; all else is a run of ours.
+    if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
+        return None, str(folder)
+    if (folder / "policy").is_dir():
+        return None, str(folder / "policy")
+    if saved and not (folder / MANIFEST).is_file():
+        return None, str(max(saved, key=lambda p: int(p.name.removeprefix("checkpoint-"))))
+    return folder, ""
 
 
 def _refuse(suite: str, run: Path | None, trajectories: Path | None, save: Path | None) -> None:

@@ -18,15 +18,10 @@ from typing import Any, Literal, NamedTuple
 
 from rods.dialects import Dialect, structured
 from rods.errors import PolicyError
+from rods.evaluation.template_tools import CALL, LIST, ToolUse, own_call, reads, tools_in_words
 from rods.rollout.template import ChatTemplate
 from rods.tokens import Ledger
 from rods.types import Json, Message, ToolCall, ToolResult, ToolSpec
-
-LIST = ToolSpec(
-    "list_files",
-    "List the files of a folder.",
-    {"type": "object", "properties": {"folder": {"type": "string"}}, "required": ["folder"]},
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +29,9 @@ class TemplateDiff:
     """One difference between the increments and the template's own rendering."""
 
     conversation: str
-    kind: Literal["boundary", "history", "refused"]
-    """`boundary`: an error. `history`: assistant text is rewritten. `refused`: cannot be rendered
-    whole, so it was not compared."""
+    kind: Literal["boundary", "unjoined", "history", "refused"]
+    """`boundary`: an error. `unjoined`: a rollout could not go on, an error too. `history`:
+    assistant text is rewritten. `refused`: cannot be rendered whole, so it was not compared."""
     text: str
 
     def __str__(self) -> str:
@@ -52,16 +47,25 @@ class TemplateReport:
     compared: int
     """Conversations that were compared whole."""
     findings: tuple[TemplateDiff, ...]
+    tools: ToolUse
+    """Whether the model can be used with tools, in words."""
 
     @property
     def ok(self) -> bool:
+        """Whether turns can be joined and tools be used."""
+        return self.joined and self.tools.usable
+
+    @property
+    def joined(self) -> bool:
         """Whether at least one conversation was compared and no boundary differs."""
-        return self.compared > 0 and all(f.kind != "boundary" for f in self.findings)
+        return self.compared > 0 and not any(f.kind in _ERRORS for f in self.findings)
 
     def to_json(self) -> dict[str, Json]:
         """Plain JSON, for `--json` and the manifest."""
         return {
             "ok": self.ok,
+            "tools": self.tools.usable,
+            "tools_text": self.tools.text,
             "digest": self.digest,
             "end_of_turn": self.end_of_turn,
             "compared": self.compared,
@@ -72,13 +76,20 @@ class TemplateReport:
         }
 
     def text(self) -> str:
-        """A verdict in one line, then one line for each finding."""
-        verdict = "turns can be joined" if self.ok else "turns cannot be joined faithfully"
+        """A verdict in one line, one about tools, then a line for each kind of finding."""
+        verdict = "turns can be joined" if self.joined else "turns cannot be joined faithfully"
         head = (
             f"template {self.digest}: {verdict}; {self.compared} conversations compared, "
             f"a turn ends with {self.end_of_turn}"
         )
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+        tools = f"tools: {self.tools.text}"
+        places: dict[tuple[str, str], list[str]] = {}
+        for f in self.findings:
+            places.setdefault((f.kind, f.text), []).append(f.conversation)
+        rows = [
+            f"  {', '.join(dict.fromkeys(p))}: {kind}: {text}" for (kind, text), p in places.items()
+        ]
+        return "\n".join([head, tools, *rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +101,38 @@ class _Written:
     cut: bool = False
 
 
-NATIVE = ("hermes", "llama")
-"""Dialects whose calls a chat template writes itself; others stand in the text of the message."""
+_ERRORS = ("boundary", "unjoined")
 
 
 class _Case(NamedTuple):
     name: str
     tools: tuple[ToolSpec, ...]
-    parts: tuple[tuple[Message, ...] | _Written, ...]
+    parts: Sequence[tuple[Message, ...] | _Written]
     """Messages of the environment and what the assistant said, in turn."""
+    works: bool
+    """Whether calls, results or feedback are in it."""
 
 
 def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
     """Compare increments with whole renderings of several conversations.
 
     Raises:
-        PolicyError: there is no chat template, or it cannot be joined by increments at all.
+        PolicyError: there is no chat template, or it does not end an assistant's message.
     """
     template = ChatTemplate(tokenizer)
-    findings: list[TemplateDiff] = []
-    compared = 0
     spoken = structured(dialect)
-    for case in _cases(spoken, template.renders_tools and not spoken.shows_tools):
-        ledger = _by_increments(template, case)
+    cases = _cases(spoken, template.renders_tools and not spoken.shows_tools)
+    own = reads(spoken, own_call(template))
+    compared = 0
+    findings: list[TemplateDiff] = []
+    for case in cases:
         try:
-            whole = _whole(template, case, dialect in NATIVE)
+            ledger = _by_increments(template, case)
+        except PolicyError as error:
+            findings.append(TemplateDiff(case.name, "unjoined", str(error)))
+            continue
+        try:
+            whole = _whole(template, case, own)
         except PolicyError as error:
             findings.append(TemplateDiff(case.name, "refused", str(error)))
             continue
@@ -123,7 +141,25 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
             TemplateDiff(case.name, f.kind, f.text) for f in compare(template, ledger, whole)
         ]
     end = tokenizer.decode([template.end_id], skip_special_tokens=False)
-    return TemplateReport(template.digest(), end, compared, tuple(findings))
+    tools = tools_in_words(template, dialect, _fault(cases, findings))
+    return TemplateReport(template.digest(), end, compared, tuple(findings), tools)
+
+
+def _fault(cases: Sequence[_Case], findings: Sequence[TemplateDiff]) -> str:
+    """What is wrong with the conversations that have results; empty: nothing."""
+    working = {case.name for case in cases if case.works}
+    mine = [f for f in findings if f.conversation in working]
+    for finding in mine:
+        if finding.kind == "unjoined":
+            return finding.text
+        if finding.kind == "boundary":
+            return (
+                f'in the conversation "{finding.conversation}" the chat template writes something '
+                "else than a rollout does, which the finding below shows. Put a "
+                "chat_template.jinja that writes each round alike into the model's folder."
+            )
+    refused = [f for f in mine if f.kind == "refused"]
+    return refused[0].text if len(refused) == len(working) else ""
 
 
 def compare(template: ChatTemplate, ledger: Ledger, whole: Sequence[int]) -> list[TemplateDiff]:
@@ -209,24 +245,33 @@ def _show(template: ChatTemplate, ids: Sequence[int]) -> str:
 
 def _by_increments(template: ChatTemplate, case: _Case) -> Ledger:
     ledger = Ledger()
-    closed = True
+    said = _Written("")
     for part in case.parts:
         if isinstance(part, _Written):
             ids = template.encode(part.text) + ([] if part.cut else [template.end_id])
             ledger.add_sampled(ids, [0.0] * len(ids), version=0)
-            closed = not part.cut
+            said = part
         elif len(ledger):
-            ledger.add_context(template.increment(part, closed))
+            ids = template.increment(part, not said.cut, case.tools, said.calls)
+            ledger.add_context(ids)
         else:
             ledger.add_context(template.prompt(part, case.tools))
     return ledger
 
 
-def _whole(template: ChatTemplate, case: _Case, native: bool) -> list[int]:
+def _whole(template: ChatTemplate, case: _Case, own: bool) -> list[int]:
+    """The template's own rendering; calls as its own (`own`) or as text, whichever it takes."""
+    try:
+        return _rendered(template, case, own)
+    except PolicyError:
+        return _rendered(template, case, not own)
+
+
+def _rendered(template: ChatTemplate, case: _Case, own: bool) -> list[int]:
     messages: list[Message] = []
     for part in case.parts:
         if isinstance(part, _Written):
-            calls = part.calls if native else ()
+            calls = part.calls if own else ()
             messages.append(Message("assistant", "" if calls else part.text, calls))
         else:
             messages += part
@@ -235,27 +280,34 @@ def _whole(template: ChatTemplate, case: _Case, native: bool) -> list[int]:
 
 def _cases(dialect: Dialect, tools_shown: bool) -> list[_Case]:
     tools = (LIST,) if tools_shown else ()
-    call = ToolCall("list_files", {"folder": "docs"})
-    written = dialect.write([call])
     start = (Message("system", dialect.system_prompt()), Message("user", "What is in docs?"))
     more = (Message("user", "Thanks. And in src?"),)
-    one = dialect.results([call], [ToolResult("a.txt, b.txt")])
-    two = dialect.results([call, call], [ToolResult("a.txt"), ToolResult("c.txt")])
-    failed = dialect.results([call], [ToolResult("Error: no such folder", failed=True)])
+    one = dialect.results([CALL], [ToolResult("a.txt, b.txt")])
+    two = dialect.results([CALL, CALL], [ToolResult("a.txt"), ToolResult("c.txt")])
+    failed = dialect.results([CALL], [ToolResult("Error: no such folder", failed=True)])
     feedback = (Message(dialect.feedback_role, "Error: this is not a call."),)
     hello, done = _Written(dialect.answer("Hello.")), _Written(dialect.answer("Two files."))
     thought = _Written("<think>\nI should look.\n</think>\n\nTwo files.")
+    calls, as_text = _Written(dialect.write([CALL]), (CALL,)), _Written(dialect.write([CALL]))
+    both = _Written(dialect.write([CALL, CALL]), (CALL, CALL))
+    talk = {
+        "two turns": ((), start, hello, more),
+        "three turns with tools": (tools, start, hello, more, done, more),
+        "cut generation": ((), start, _Written("Two fi", cut=True), more),
+        "earlier thoughts": ((), start, thought, more, thought, more),
+    }
+    work = {
+        "call and result": (start, calls, one, done, more),
+        "two calls": (start, both, two),
+        "two rounds of results": (start, calls, one, calls, one, done, more),
+        "two rounds of two results": (start, both, two, both, two),
+        "results in two turns": (start, calls, one, done, more, calls, one, done, more),
+        "call as text": (start, as_text, one, done, more),
+        "failed call": (start, calls, failed, done, more),
+        "feedback": (start, _Written("[list_files("), feedback, done, more),
+        "results and next user": (start, calls, (*one, *more)),
+    }
     return [
-        _Case("two turns", (), (start, hello, more)),
-        _Case("three turns with tools", tools, (start, hello, more, done, more)),
-        _Case("call and result", tools, (start, _Written(written, (call,)), one, done, more)),
-        _Case(
-            "two calls", tools, (start, _Written(dialect.write([call, call]), (call, call)), two)
-        ),
-        _Case("call as text", tools, (start, _Written(written), one, done, more)),
-        _Case("failed call", tools, (start, _Written(written, (call,)), failed, done, more)),
-        _Case("feedback", tools, (start, _Written("[list_files("), feedback, done, more)),
-        _Case("results and next user", tools, (start, _Written(written, (call,)), (*one, *more))),
-        _Case("cut generation", (), (start, _Written("Two fi", cut=True), more)),
-        _Case("earlier thoughts", (), (start, thought, more, thought, more)),
+        *(_Case(name, offered, parts, False) for name, (offered, *parts) in talk.items()),
+        *(_Case(name, tools, parts, True) for name, parts in work.items()),
     ]

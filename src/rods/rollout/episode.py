@@ -108,6 +108,7 @@ class Episode:
         self._messages: list[Message] = []
         self._pending: list[Message] = []
         self._tools: dict[str, ToolSpec] = {}
+        self._prompted: tuple[ToolSpec, ...] = ()
         self._announced: set[str] = set()
         self._closed = True
         self._steps: list[Step] = []
@@ -231,7 +232,7 @@ class Episode:
             if stop:
                 return stop
             completion = await self._generate(ids, self._context.settings.stop)
-            parsed, text = self._parse(completion)
+            parsed, text = self._parse(ids, completion)
             shown = parsed.calls if parsed.verdict is ParseVerdict.CALLS else ()
             self._messages.append(Message("assistant", text, shown))
             results, stop = await self._act(world, parsed)
@@ -264,11 +265,15 @@ class Episode:
     def _new_ids(self) -> list[int]:
         """Ids of the pending messages, which follow everything so far."""
         if len(self._ledger):
-            return self._context.template.increment(self._pending, self._closed)
+            calls = self._steps[-1].calls
+            return self._context.template.increment(
+                self._pending, self._closed, self._prompted, calls
+            )
+        if self._rendered:
+            self._prompted = tuple(self._tools.values())
         known = self._context.prompts.get(self._task.id)
         if known is None:
-            tools = list(self._tools.values()) if self._rendered else []
-            known = self._context.template.prompt(self._pending, tools)
+            known = self._context.template.prompt(self._pending, self._prompted)
             if not isinstance(self._world, Partner):  # who may open otherwise the next time
                 self._context.prompts[self._task.id] = known
         return known
@@ -303,9 +308,9 @@ class Episode:
         self._closed = completion.ids[-1:] == (self._context.template.end_id,)
         return completion
 
-    def _parse(self, completion: Completion) -> tuple[Parsed, str]:
+    def _parse(self, before: Sequence[int], completion: Completion) -> tuple[Parsed, str]:
         template = self._context.template
-        text = template.prefill + template.decode(completion.ids)
+        text = template.opened(before) + template.decode(completion.ids)
         truncated = completion.finish is FinishReason.LENGTH
         return self._dialect.parse(text, self._tools, truncated), text
 

@@ -88,7 +88,7 @@ class InlineEpisode(Episode):
         """Ids of the prompt: equal for a group, so made once."""
         known = self._context.prompts.get(self._task.id)
         if known is None:
-            known = self._context.template.encode(self._pending[0].content)
+            known = self._context.template.raw_prompt(self._pending[0].content)
             self._context.prompts[self._task.id] = known
         return known
 

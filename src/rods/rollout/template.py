@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol, cast
 
 from jinja2 import TemplateError
 
 from rods.errors import PolicyError
-from rods.types import Message, ToolCall, ToolSpec
+from rods.rollout.chat_rows import chat_rows, is_tag, opened_tags, tool_json
+from rods.types import Message, Role, ToolCall, ToolSpec
 
 _MARK = "rods0mark0of0the0assistant"
 
@@ -75,6 +77,8 @@ class ChatTemplate:
         self.special_ids: frozenset[int] = frozenset(self._special_ids())
         """Ids that mark boundaries; text of the environment can never contain them."""
         self._special_texts = self._texts_of(self.special_ids)
+        self._lost: dict[tuple[object, ...], str] = {}
+        """The role whose text the template leaves out, by case; empty: none."""
         self.end_id: int = self._find_end()
         """The end-of-turn token of the assistant."""
         ends = {self.end_id: None, self.tokenizer.eos_token_id: None, **dict.fromkeys(stops)}
@@ -86,21 +90,34 @@ class ChatTemplate:
     def renders_tools(self) -> bool:
         """Whether the template shows tools; if not, describe them in the system message."""
         probe = ToolSpec(_MARK, _MARK, {"type": "object", "properties": {}})
-        conversation = [Message("system", "s"), Message("user", "u")]
-        return _MARK in self._render(conversation, [probe], generate=True)
+        user = Message("user", "u")
+        for start in ([Message("system", "s"), user], [user]):
+            try:
+                return _MARK in self._render(start, [probe])
+            except PolicyError:
+                continue  # some templates take no message of the system
+        return False
+
+    def opened(self, ids: Sequence[int]) -> str:
+        """Text at the end of a prompt that already belongs to the assistant's message.
+
+        `<think>\\n` where the template opens a thought in this round; mostly nothing. A dialect
+        must see it in front of the sampled text.
+
+        Args:
+            ids: the context before a generation; those since the last one are enough.
+        """
+        start = len(ids)
+        while start and (ids[start - 1] not in self.special_ids or ids[start - 1] in self._tags):
+            start -= 1
+        return opened_tags(self.raw_decode(ids[start:]))
 
     @cached_property
-    def prefill(self) -> str:
-        """Text with which the template itself starts the assistant's message.
-
-        `<think>\\n` for models that always think; empty for most. A dialect must see it in front of
-        the sampled text.
-        """
-        conversation = [Message("user", "u")]
-        plain = self._render(conversation, (), generate=False)
-        header = self._render(conversation, (), generate=True)[len(plain) :]
-        at = header.rfind("<think>")
-        return header[at:] if at >= 0 and "</think>" not in header[at:] else ""
+    def _tags(self) -> frozenset[int]:
+        """Special tokens that are tags of messages, as `<think>` is one in some vocabularies."""
+        texts = {self.raw_decode([i]): i for i in self.special_ids if i not in self.stop_ids}
+        pairs = ((text, f"</{text[1:]}") for text in texts if is_tag(text))
+        return frozenset(texts[t] for pair in pairs if pair[1] in texts for t in pair)
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[int]:
         """Ids of the conversation so far, up to where the assistant starts to speak.
@@ -110,45 +127,157 @@ class ChatTemplate:
             tools: the tools that the template shows.
 
         Raises:
-            PolicyError: the template refuses the conversation, or shows no tools.
+            PolicyError: the template refuses the conversation, leaves the text of a message out, or
+                shows no tools.
         """
         if tools and not self.renders_tools:
             raise PolicyError(
                 "the chat template does not show tools: describe them in the system message "
                 "(Dialect.describe) and pass no tools."
             )
-        return self.encode(self._render(messages, tools, generate=True))
+        text = self._render(messages, tools, generate=True)
+        self._require_shown(messages, tools, lambda marked: self._render(marked, tools))
+        return self.encode(text)
 
-    def increment(self, messages: Sequence[Message], closed: bool = True) -> list[int]:
+    def increment(
+        self,
+        messages: Sequence[Message],
+        closed: bool = True,
+        tools: Sequence[ToolSpec] = (),
+        calls: Sequence[ToolCall] = (),
+    ) -> list[int]:
         """Ids between an assistant turn and the next one.
 
         Args:
             messages: what follows the assistant's message; at least one.
             closed: False where the assistant was cut before its end-of-turn token; the ids then
                 begin with that token.
+            tools: those that the template showed in the prompt.
+            calls: of the assistant's message; tool messages are their results, in order.
 
         Raises:
-            PolicyError: the template refuses these messages after an assistant message.
+            PolicyError: the template refuses these messages after an assistant message, or leaves
+                the text of one out.
         """
         if not messages:
             raise PolicyError("an increment needs at least one message.")
-        before = (Message("user", "u"), Message("assistant", _MARK))
+        shown = tools if tools and self._tools_matter else ()
+        ids = self._following(messages, shown, calls)
+        return ids[1:] if closed else ids
+
+    def _following(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], calls: Sequence[ToolCall]
+    ) -> list[int]:
+        """Ids from the assistant's end-of-turn token on."""
         try:
-            text = self._render([*before, *messages], (), generate=True)
+            return self._joined(messages, tools, calls, called=False)
         except PolicyError:
             if messages[0].role != "tool":
                 raise
-            # Some templates want a call in front of a tool's message.
-            call = Message("assistant", _MARK, (ToolCall("f"),))
-            text = self._render([before[0], call, *messages], (), generate=True)
-        ids = self.encode(self._after_mark(text))
+        # Some templates want a call in front of a tool's message, or leave the message out.
+        return self._joined(messages, tools, calls or (ToolCall("invalid"),), called=True)
+
+    def _joined(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        calls: Sequence[ToolCall],
+        called: bool,
+    ) -> list[int]:
+        named = tuple(ToolCall(call.name) for call in calls)
+        said = Message("assistant", _MARK, named if called else ())
+
+        def after(marked: Sequence[Message]) -> str:
+            text = self._render([Message("user", "u"), said, *marked], tools, calls=named)
+            return self._after_mark(text)
+
+        ids = self.encode(after(messages))
         start = next((i for i, token in enumerate(ids) if token in self.special_ids), -1)
+        if called and self.end_id in ids:  # the call itself may be written with special tokens
+            start = ids.index(self.end_id)
         if start < 0 or ids[start] != self.end_id:
             raise PolicyError(
                 "the chat template does not end an earlier assistant message with "
                 f"{self._end_text!r}, so turns cannot be joined by increments."
             )
-        return ids[start + 1 :] if closed else ids[start:]
+        self._require_shown(messages, tools, after, called)
+        return ids[start:]
+
+    def _require_shown(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        render: Callable[[Sequence[Message]], str],
+        called: bool = False,
+    ) -> None:
+        """Refuse messages of roles of which the template leaves one out; each case is tried once.
+
+        Marks stand in the place of the texts, because templates trim and escape what they show.
+        """
+        silent = [not m.content.strip() or bool(m.calls) for m in messages]
+        case = (*(zip((m.role for m in messages), silent, strict=True)), bool(tools), called)
+        if case not in self._lost:
+            marks = [f"rods0text{i}of0the0conversation" for i in range(len(messages))]
+            pairs = list(zip(messages, marks, silent, strict=True))
+            text = render([m if quiet else replace(m, content=mark) for m, mark, quiet in pairs])
+            lost = (m.role for m, mark, quiet in pairs if not quiet and mark not in text)
+            self._lost[case] = next(lost, "")
+        if self._lost[case]:
+            raise PolicyError(
+                f"the chat template leaves out the text of {self._lost[case]} messages, so the "
+                "policy would never read it. Put a chat_template.jinja that shows them into the "
+                "model's folder."
+            )
+
+    @cached_property
+    def _tools_matter(self) -> bool:
+        """Whether what follows an assistant's message depends on whether tools are shown."""
+        probe = ToolSpec("probe", "", {"type": "object", "properties": {}})
+
+        def following(role: Role, tools: Sequence[ToolSpec]) -> list[int]:
+            try:
+                return self._following([Message(role, "r")], tools, (ToolCall(probe.name),))
+            except PolicyError:
+                return []
+
+        return any(following(role, ()) != following(role, (probe,)) for role in ("tool", "user"))
+
+    def written(self, message: Message, tools: Sequence[ToolSpec] = ()) -> str:
+        """What the assistant writes to say a message, its calls in the words of the template.
+
+        Raises:
+            PolicyError: the template refuses calls, or does not show them where the assistant
+                begins to speak.
+        """
+        if not message.calls:
+            return self.neutral(message.content)
+        user = Message("user", "u")
+        before = self._render([user], tools)
+        whole = self._render([user, message], tools, generate=False)
+        text, end, _ = whole.removeprefix(before).partition(self._end_text)
+        if not whole.startswith(before) or not end:
+            raise PolicyError(
+                "the chat template does not show calls where the assistant begins to speak."
+            )
+        return text
+
+    def raw_prompt(self, text: str) -> list[int]:
+        """Ids of a prompt that no template renders, after what the tokenizer puts before a text.
+
+        That is the BOS token of many base models, without which they were never trained. It is not
+        put there twice.
+        """
+        ids, first = self.encode(text), self._first_ids
+        return ids if ids[: len(first)] == first else [*first, *ids]
+
+    @cached_property
+    def _first_ids(self) -> list[int]:
+        """What the tokenizer's post-processor puts before a text; what it appends is left out."""
+        plain = self.encode("a")
+        whole = list(self.tokenizer.encode("a", add_special_tokens=True))
+        starts = range(len(whole) - len(plain) + 1)
+        at = next((i for i in starts if whole[i : i + len(plain)] == plain), 0)
+        return whole[:at]
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text; special tokens in it are recognised, none are added."""
@@ -179,12 +308,17 @@ class ChatTemplate:
         return text
 
     def _render(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], *, generate: bool
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        generate: bool = True,
+        calls: Sequence[ToolCall] = (),
     ) -> str:
-        rows = [self._row(message) for message in messages]
+        """The template's text; `calls` are those of assistant messages that show none."""
         try:
             text = self.tokenizer.apply_chat_template(
-                rows,
+                chat_rows(messages, calls, self.neutral),
                 tools=[tool_json(spec) for spec in tools] or None,
                 add_generation_prompt=generate,
                 tokenize=False,
@@ -192,22 +326,14 @@ class ChatTemplate:
         except (ValueError, TypeError, LookupError, TemplateError) as error:
             roles = ", ".join(message.role for message in messages)
             raise PolicyError(
-                f"the chat template refuses a conversation of these roles: {roles} ({error})."
+                f"the chat template refuses a conversation of these roles: {roles} ({error}). "
+                "Put a chat_template.jinja that takes it into the model's folder."
             ) from error
         return cast("str", text)
 
-    def _row(self, message: Message) -> dict[str, Any]:
-        row: dict[str, Any] = {"role": message.role, "content": self.neutral(message.content)}
-        if message.role == "assistant" and message.calls:
-            row["tool_calls"] = [
-                {"type": "function", "function": {"name": c.name, "arguments": dict(c.arguments)}}
-                for c in message.calls
-            ]
-        return row
-
     def _find_end(self) -> int:
         messages = [Message("user", "u"), Message("assistant", _MARK)]
-        tail = self.encode(self._after_mark(self._render(messages, (), generate=False)))
+        tail = self.encode(self._after_mark(self._render(messages, generate=False)))
         for token in tail:
             if token in self.special_ids:
                 return token
@@ -234,15 +360,3 @@ class ChatTemplate:
     def raw_decode(self, ids: Sequence[int]) -> str:
         """Text of ids as they are, special tokens included; what engines look for stops in."""
         return self.tokenizer.decode(list(ids), skip_special_tokens=False)
-
-
-def tool_json(spec: ToolSpec) -> dict[str, Any]:
-    """A tool in the form that chat templates read (`{"type": "function", "function": {...}}`)."""
-    return {
-        "type": "function",
-        "function": {
-            "name": spec.name,
-            "description": spec.description,
-            "parameters": dict(spec.parameters),
-        },
-    }

@@ -89,6 +89,12 @@ RULES = (
     ),
     Rule(("train.call",), ("train.credit",), _is("train.credit", "call"), 'train.credit = "call"'),
     Rule(
+        ("train.correction.cap",),
+        ("train.correction.method",),
+        _is("train.correction.method", "truncated"),
+        'train.correction.method = "truncated"',
+    ),
+    Rule(
         ("train.dual_clip",),
         ("train.loss",),
         lambda values: values["train.loss"] != "cispo",

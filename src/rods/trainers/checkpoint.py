@@ -58,8 +58,12 @@ class ModelWeights:
 
     def save(self, folder: Path) -> None:
         """Write safetensors and configuration."""
+        # Embeddings are never trained by adapters; else peft asks where their base came from.
+        own: dict[str, Any] = (
+            {"save_embedding_layers": False} if hasattr(self.model, "peft_config") else {}
+        )
         with quiet():
-            cast("PreTrainedModel", self.model).save_pretrained(str(folder))
+            cast("PreTrainedModel", self.model).save_pretrained(str(folder), **own)
 
 
 class Stateful(Protocol):

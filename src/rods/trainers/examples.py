@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from jinja2 import TemplateError
 
 from rods.errors import PolicyError, StoreError
 from rods.rollout.template import ChatTemplate
@@ -218,7 +217,8 @@ def _encode_pieces(pieces: Any, template: ChatTemplate) -> tuple[list[int], list
         text, trained = piece
         if not isinstance(text, str) or not isinstance(trained, bool):
             raise ValueError(f"a piece must be [text, true or false], got {piece!r:.80}.")
-        new = template.encode(text)
+        # The first one is a prompt that no template renders, as in an inline rollout.
+        new = template.encode(text) if ids else template.raw_prompt(text)
         ids += new
         mask += [int(trained)] * len(new)
     return [*ids, template.end_id], [*mask, int(trained)]
@@ -231,46 +231,35 @@ def _encode_messages(
     said = [i for i, m in enumerate(messages) if m.role == "assistant"]
     if not said or said[0] == 0:
         raise ValueError("expected a user's message, and then an assistant's.")
-    ids = template.prompt(messages[: said[0]], tools)
+    ids = new = template.prompt(messages[: said[0]], tools)
     mask = [0] * len(ids)
     for index, after in zip(said, [*said[1:], None], strict=True):
-        new = [*template.encode(_written(messages[index], template)), template.end_id]
-        ids += new
+        text = _sampled(template.written(messages[index], tools), template.opened(new))
+        new = [*template.encode(text), template.end_id]
+        ids = [*ids, *new]
         mask += [1] * len(new)
         between = () if after is None else messages[index + 1 : after]
         if after is None:
             break
         if not between:
             raise ValueError("two assistant messages follow each other; join them.")
-        new = template.increment(between)
+        new = template.increment(between, tools=tools, calls=messages[index].calls)
         ids += new
         mask += [0] * len(new)
     return ids, mask
 
 
-def _written(message: Message, template: ChatTemplate) -> str:
-    """What the assistant writes, calls in the words of the chat template."""
-    if not message.calls:
-        return template.neutral(message.content)
-    calls = [
-        {"type": "function", "function": {"name": c.name, "arguments": dict(c.arguments)}}
-        for c in message.calls
-    ]
-    user = {"role": "user", "content": "u"}
-    row = {"role": "assistant", "content": template.neutral(message.content), "tool_calls": calls}
-    render = template.tokenizer.apply_chat_template
-    try:
-        before: str = render([user], add_generation_prompt=True, tokenize=False)
-        whole: str = render([user, row], add_generation_prompt=False, tokenize=False)
-    except TemplateError as error:
-        raise ValueError(f"the chat template refuses the message's calls: {error}.") from error
-    text, end, _ = whole.removeprefix(before).partition(template.raw_decode([template.end_id]))
-    if not whole.startswith(before) or not end:
+def _sampled(text: str, opened: str) -> str:
+    """What is left to write of an assistant's text where the prompt has opened it."""
+    if not opened:
+        return text
+    begun = opened.rstrip()
+    if not text.startswith(begun):
         raise ValueError(
-            "the chat template does not show calls where the assistant begins to speak; write "
-            "this row as `pieces`."
+            f"the chat template opens the assistant's message with {opened!r}, and this one begins "
+            f"with {text[:40]!r}. Begin it so, or use a template that opens nothing."
         )
-    return text
+    return text.removeprefix(begun).removeprefix(opened[len(begun) :])
 
 
 def _message(row: Any) -> Message:

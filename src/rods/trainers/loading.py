@@ -1,7 +1,8 @@
 """Loading a policy's model and tokenizer by name.
 
-Owns where a name leads (the bundled policy, a folder, the hub), which device and precision it gets,
-and one clear message when that fails. It never trains and never prints.
+Owns where a name leads (the bundled policy, a folder, the hub, a folder of LoRA adapters and their
+base), which device and precision it gets, and one clear message when that fails. It never trains
+and never prints.
 
     model, tokenizer = load_model(ModelSettings(name="tiny"))
 """
@@ -31,6 +32,13 @@ from transformers.utils import logging as hf_logging
 from rods.config import ModelSettings
 from rods.engines.threads import set_threads
 from rods.errors import PolicyError
+from rods.trainers.adapters import (
+    ADAPTER_CONFIG,
+    adapters_at,
+    base_settings,
+    load_adapters,
+    of_base,
+)
 
 _POLICIES = Path(__file__).parents[1] / "policies"
 TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
@@ -47,16 +55,29 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
 
 
-def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_model(
+    settings: ModelSettings, merge: bool = True
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model, on its device and in evaluation mode, and its tokenizer with a chat template.
 
-    Weights are of the arithmetic's type: the optimiser keeps exact masters of bfloat16 ones, in
-    which small steps would vanish. Also sets the number of torch's CPU threads.
+    A folder of LoRA adapters gives their base with the adapters in it. Weights are of the
+    arithmetic's type: the optimiser keeps exact masters of bfloat16 ones, in which small steps
+    would vanish. Also sets the number of torch's CPU threads.
+
+    Args:
+        settings: name, device and precision.
+        merge: add adapters to the weights, so that the model can be trained; else they stay apart,
+            as exact as they were saved.
 
     Raises:
         PolicyError: no such folder or hub name, no weights, no tokenizer, no chat template, weights
-            that do not fit the configuration, or no CUDA device although one was asked for.
+            that do not fit the configuration, adapters whose base is not found, or no CUDA device
+            although one was asked for.
+        StoreError: adapters that do not belong to their base.
     """
+    folder = adapters_at(settings.name)
+    if folder is not None:
+        return _adapted(settings, folder, merge)
     set_threads(settings.threads)
     device = pick_device(settings)
     source, local = _source(settings.name)
@@ -64,14 +85,29 @@ def load_model(settings: ModelSettings) -> tuple[PreTrainedModel, PreTrainedToke
     with quiet():
         tokenizer = _tokenizer(settings.name, source, local)
         model = _model(settings.name, source, local, torch.bfloat16 if half else torch.float32)
-    rows = len(cast("torch.Tensor", model.get_input_embeddings().weight))
-    if len(tokenizer) > rows:
-        raise PolicyError(
-            f"model {settings.name!r}: the tokenizer has {len(tokenizer)} tokens, the embedding "
-            f"{rows}; they do not belong together."
-        )
+    _require_rows(settings.name, model, tokenizer)
     cast("torch.nn.Module", model).to(device)
     return model.eval(), tokenizer
+
+
+def _adapted(
+    settings: ModelSettings, folder: Path, merge: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The base of a folder of adapters, with these in it, and their tokenizer."""
+    base = base_settings(settings, folder)
+    try:
+        model, _ = load_model(base)
+    except PolicyError as error:
+        raise PolicyError(
+            f"model {settings.name!r}: {folder} holds LoRA adapters, whose base cannot be loaded: "
+            f"{error} Put the base there, or name it under base_model_name_or_path in "
+            f"{folder / ADAPTER_CONFIG}."
+        ) from error
+    tokenizer = load_tokenizer(settings)
+    _require_rows(settings.name, model, tokenizer)
+    model = load_adapters(model, folder, merge)
+    model.name_or_path = model.config.name_or_path = str(folder)
+    return model, tokenizer
 
 
 def load_architecture(settings: ModelSettings) -> PretrainedConfig:
@@ -80,6 +116,7 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
     Raises:
         PolicyError: no such folder or hub name, or no config there.
     """
+    settings = of_base(settings)
     path = BUNDLED.get(settings.name) or Path(os.path.expanduser(settings.name))
     local = (path / "config.json").is_file()
     source = str(path) if local else _source(settings.name)[0]
@@ -100,14 +137,20 @@ def load_tokenizer(settings: ModelSettings) -> PreTrainedTokenizerBase:
     Raises:
         PolicyError: no such folder or hub name, no tokenizer, no chat template.
     """
-    source, local = _source(settings.name)
+    folder = adapters_at(settings.name)
+    if folder is None:
+        source, local = _source(settings.name)
+    elif any((folder / file).is_file() for file in TOKENIZERS):
+        source, local = str(folder), True
+    else:
+        return load_tokenizer(base_settings(settings, folder))
     with quiet():
         return _tokenizer(settings.name, source, local)
 
 
 def load_stops(settings: ModelSettings) -> tuple[int, ...]:
     """Ids that end a generation by the model's generation config, without its weights."""
-    source, local = _source(settings.name)
+    source, local = _source(of_base(settings).name)
     try:
         found = GenerationConfig.from_pretrained(source, local_files_only=local)
     except OSError:  # it has none, and the tokenizer knows the one end
@@ -212,6 +255,15 @@ def _model(name: str, source: str, local: bool, dtype: torch.dtype) -> PreTraine
             "be random. Expected a complete checkpoint."
         )
     return model
+
+
+def _require_rows(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    rows = len(cast("torch.Tensor", model.get_input_embeddings().weight))
+    if len(tokenizer) > rows:
+        raise PolicyError(
+            f"model {name!r}: the tokenizer has {len(tokenizer)} tokens, the embedding {rows}; "
+            "they do not belong together."
+        )
 
 
 def _first_line(error: BaseException) -> str:

@@ -112,17 +112,38 @@ def clipped(
 
 
 def gspo(
-    log_ratio: Tensor, advantages: Tensor, rows: Tensor, low: float, high: float, dual: float
+    log_ratio: Tensor,
+    advantages: Tensor,
+    rows: Tensor,
+    sampled: Tensor,
+    low: float,
+    high: float,
+    dual: float,
 ) -> Surrogate:
-    """The clipped surrogate of the sequence's ratio, exp(mean log-ratio) (arXiv 2507.18071).
+    """GSPO-token (arXiv 2507.18071, equation 14): the sequence's ratio, each token's gradient.
 
-    Every token of a trajectory carries its sequence's loss. The paper's objective is this with
+    s_t = sg(s) pi_t / sg(pi_t) with s = exp(mean log-ratio) and sg a stop of the gradient. Where
+    all advantages and weights of a trajectory are equal, loss and gradient are those of GSPO; where
+    they differ by token (credit, importance weights), each token keeps its own. The paper has
     `aggregation = "sequence"` and much smaller bounds (3e-4 and 4e-4).
+
+    Args:
+        log_ratio: log pi_new - log pi_old, shape (N,).
+        advantages: A, shape (N,).
+        rows: trajectory of each token, shape (N,).
+        sampled: False for tokens of the environment: they do not enter s, and their ratio is 1.
+        low: how far below 1 the ratio may move.
+        high: how far above 1.
+        dual: above 1, or 0 for no dual clip.
     """
     count = int(rows.max()) + 1 if rows.numel() else 0
-    total = log_ratio.new_zeros(count).index_add(0, rows, log_ratio)
-    lengths = torch.bincount(rows, minlength=count).clamp(min=1)
-    return clipped((total / lengths)[rows], advantages, low, high, dual)
+    # The sequence's ratio is a constant: through it, every token would move by the mean of all
+    # advantages, which cancels credit by token.
+    frozen = log_ratio.detach()
+    total = frozen.new_zeros(count).index_add(0, rows, torch.where(sampled, frozen, 0.0))
+    lengths = torch.bincount(rows[sampled], minlength=count).clamp(min=1)
+    mean = torch.where(sampled, (total / lengths)[rows], 0.0)
+    return clipped(mean + (log_ratio - frozen), advantages, low, high, dual)
 
 
 def cispo(new: Tensor, log_ratio: Tensor, advantages: Tensor, low: float, high: float) -> Surrogate:
@@ -155,12 +176,14 @@ def importance(gap: Tensor, cap: float) -> Tensor:
     return torch.where(gap.isnan(), 0.0, gap).clamp(-CLAMP, CLAMP).exp().clamp(max=cap)
 
 
-def surrogate(new: Tensor, inputs: LossInputs, settings: TrainSettings) -> Surrogate:
-    """The loss that `settings.loss` names."""
+def surrogate(
+    new: Tensor, inputs: LossInputs, sampled: Tensor, settings: TrainSettings
+) -> Surrogate:
+    """The loss that `settings.loss` names; `sampled` is False for tokens of the environment."""
     log_ratio, advantages = new - inputs.old, inputs.advantages
     low, high, dual = settings.clip_low, settings.clip_high, settings.dual_clip
     if settings.loss == "gspo":
-        return gspo(log_ratio, advantages, inputs.rows, low, high, dual)
+        return gspo(log_ratio, advantages, inputs.rows, sampled, low, high, dual)
     if settings.loss == "cispo":
         return cispo(new, log_ratio, advantages, low, high)
     return clipped(log_ratio, advantages, low, high, dual)
@@ -180,9 +203,10 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
     method, old = settings.correction.method, inputs.old
     if method != "none" and anew is not None:
         old = torch.where(old.isnan(), old, anew)
-    inputs = replace(inputs, old=torch.where(old.isnan(), new.detach(), old))
+    sampled = ~old.isnan()
+    inputs = replace(inputs, old=torch.where(sampled, old, new.detach()))
     weights = inputs.weights
-    part = surrogate(new, inputs, settings)
+    part = surrogate(new, inputs, sampled, settings)
     corrected = part.loss
     if method == "truncated" and gap is not None:
         corrected = corrected * importance(gap, settings.correction.cap)

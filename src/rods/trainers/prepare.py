@@ -14,15 +14,13 @@ import copy
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers import PreTrainedModel
 
-from rods.errors import PrerequisiteError, StoreError
+from rods.errors import PrerequisiteError
 from rods.infra.install import install_line
 from rods.trainers.batches.tree_attention import tree_attention
 
@@ -59,31 +57,6 @@ def lora_config(rank: int) -> Any:
 def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
     """A copy that is never trained: the reference of the KL loss."""
     return copy.deepcopy(model).requires_grad_(False).eval()
-
-
-def load_adapters(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """`model` with the LoRA adapters of a checkpoint in its layers; they are not trained on.
-
-    Raises:
-        StoreError: they do not belong to this model.
-        PrerequisiteError: peft is not installed.
-    """
-    try:
-        from peft import PeftModel
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"{folder} holds LoRA adapters, which need peft: {install_line('train')}."
-        ) from error
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # as in `with_lora`
-            found = cast("Any", PeftModel).from_pretrained(model, str(folder))
-    except (ValueError, RuntimeError, KeyError, OSError, SafetensorError) as error:
-        raise StoreError(
-            f"{folder}: the adapters cannot be put into this model: {error}. They are damaged or "
-            "belong to another one; model.name must be that of their run."
-        ) from error
-    return cast("PreTrainedModel", found.get_base_model()).eval()
 
 
 def prepare_checkpointing(model: PreTrainedModel) -> None:

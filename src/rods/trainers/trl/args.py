@@ -152,6 +152,9 @@ def require_known(config: RunConfig) -> None:
             'train.correction.method = "truncated"': train.correction.method == "truncated",
             'train.aggregation with train.loss = "cispo"': train.loss == "cispo"
             and train.aggregation != "token",
+            # Its ratio by sequence moves all tokens alike, so that credit by token would cancel.
+            f'train.credit = "{train.credit}" with train.loss = "gspo"': train.loss == "gspo"
+            and train.credit != "trajectory",
             'train.clip_low below 1 with train.loss = "cispo"': train.loss == "cispo"
             and train.clip_low < 1,
             f'rollout.schedule = "{config.rollout.schedule}"': config.rollout.schedule

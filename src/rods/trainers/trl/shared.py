@@ -26,8 +26,9 @@ from rods.infra.files import write_atomic
 from rods.infra.install import install_line
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
+from rods.trainers.adapters import adapters_at
 from rods.trainers.hosted import HostedRun
-from rods.trainers.loading import BUNDLED, load_tokenizer
+from rods.trainers.loading import BUNDLED, load_model, load_tokenizer
 from rods.trainers.prepare import lora_config
 
 STATE = "rods.pt"
@@ -51,6 +52,8 @@ def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any)
     """Arguments of TRL's trainers: what is trained, that of the settings where none is given."""
     if adapters is None and settings.lora_rank:
         adapters = lora_config(settings.lora_rank)
+    if model is None and adapters_at(settings.name) is not None:
+        model, _ = load_model(settings)  # TRL would train on in these adapters
     return {
         "model": str(BUNDLED.get(settings.name, settings.name)) if model is None else model,
         "processing_class": tokenizer or load_tokenizer(settings),

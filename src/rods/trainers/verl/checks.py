@@ -14,6 +14,7 @@ from typing import Any
 from rods.config import RunConfig
 from rods.errors import ConfigError
 from rods.settings.unread import unread_by_hosts
+from rods.trainers.adapters import adapters_at
 from rods.trainers.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
 from rods.trainers.verl.rows import ESTIMATOR
 
@@ -51,6 +52,9 @@ def require_known(config: RunConfig) -> None:
         "train.mask_env_tokens = false": not train.mask_env_tokens,
         "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
         "train.filtering.redraw": train.filtering.redraw > 0,
+        # verl's own GSPO is always the mean over sequence means.
+        f'train.aggregation = "{train.aggregation}" with train.loss = "gspo"': train.loss == "gspo"
+        and train.aggregation != "sequence",
         'train.schedule = "cosine" without updates': train.schedule == "cosine"
         and not config.updates,
         'rollout.schedule = "synchronous"': config.rollout.schedule == "synchronous",
@@ -60,6 +64,10 @@ def require_known(config: RunConfig) -> None:
         f'engine.name = "{config.engine.name}" (verl has servers of its own)': config.engine.name
         not in ("auto", "vllm"),
         'train.filter with train.advantage = "gae"': train.filter != "none" and gae,
+        f"model.name = {config.model.name!r} (LoRA adapters; merge them first)": adapters_at(
+            config.model.name
+        )
+        is not None,
         "trajectories": config.trajectories > 0,
         "evaluation.every": config.evaluation.every > 0,
     }

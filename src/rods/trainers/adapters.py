@@ -1,0 +1,103 @@
+"""Folders of LoRA adapters: which are some, what their base is, and how they get into it.
+
+Owns `adapter_config.json` as peft writes it, in checkpoints of ours, of TRL and of anybody. It
+loads no base.
+
+    adapters_at("runs/trl/checkpoint-20")       # its path, or None
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from safetensors import SafetensorError
+
+from rods.config import ModelSettings
+from rods.errors import PolicyError, PrerequisiteError, StoreError
+from rods.infra.files import text_of
+from rods.infra.install import install_line
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+ADAPTER_CONFIG = "adapter_config.json"
+
+
+def adapters_at(name: str) -> Path | None:
+    """The folder of this name if it holds adapters and no whole model."""
+    path = Path(name).expanduser()
+    if not (path / ADAPTER_CONFIG).is_file() or any(path.glob("model*.safetensors")):
+        return None
+    return path
+
+
+def of_base(settings: ModelSettings) -> ModelSettings:
+    """Settings of the model itself: of the base where the name leads to adapters."""
+    folder = adapters_at(settings.name)
+    return settings if folder is None else of_base(base_settings(settings, folder))
+
+
+def base_settings(settings: ModelSettings, folder: Path) -> ModelSettings:
+    """The settings with the base's name in place of that of its adapters.
+
+    Raises:
+        PolicyError: the folder's configuration is damaged, names no base or itself, or is of
+            adapters other than LoRA.
+    """
+    file = folder / ADAPTER_CONFIG
+    try:
+        found: Any = json.loads(text_of(file, "settings of adapters", PolicyError))
+        base, kind = found.get("base_model_name_or_path"), found.get("peft_type")
+    except (ValueError, AttributeError) as error:
+        raise PolicyError(f"{file}: not an object of JSON: {error}.") from error
+    if kind != "LORA":
+        raise PolicyError(f'{file}: peft_type is {kind!r}; expected "LORA".')
+    if not isinstance(base, str) or not base:
+        raise PolicyError(
+            f"{file}: it names no base model. Put its folder or name under base_model_name_or_path."
+        )
+    beside = folder / base
+    if not Path(base).expanduser().is_dir() and beside.is_dir():  # a relative path from elsewhere
+        base = str(beside)
+    if Path(base).expanduser().resolve() == folder.resolve():
+        raise PolicyError(
+            f"{file}: the adapters name themselves as their base. Put the base model's folder or "
+            "name under base_model_name_or_path."
+        )
+    return settings.model_copy(update={"name": base})
+
+
+def load_adapters(model: PreTrainedModel, folder: Path, merge: bool = False) -> PreTrainedModel:
+    """`model` with the LoRA adapters of a folder in its layers; they are not trained on.
+
+    Args:
+        model: their base.
+        folder: with `adapter_config.json` and the adapters' weights.
+        merge: add them to the weights, rounded to the precision of these; else they stay apart.
+
+    Raises:
+        StoreError: they do not belong to this model.
+        PrerequisiteError: peft is not installed.
+    """
+    try:
+        from peft import PeftModel
+    except ImportError as error:
+        raise PrerequisiteError(
+            f"{folder} holds LoRA adapters, which need peft: {install_line('train')}."
+        ) from error
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # as in `with_lora`
+            found = cast("Any", PeftModel).from_pretrained(model, str(folder))
+    except (ValueError, RuntimeError, KeyError, OSError, SafetensorError) as error:
+        raise StoreError(
+            f"{folder}: the adapters cannot be put into this model: {error}. They are damaged or "
+            "belong to another one; model.name must be that of their run."
+        ) from error
+    if not merge:
+        return cast("PreTrainedModel", found.get_base_model()).eval()
+    merged = cast("PreTrainedModel", found.merge_and_unload())
+    return merged.requires_grad_(True).eval()  # peft had frozen them
