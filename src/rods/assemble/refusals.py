@@ -9,6 +9,7 @@ variants, engines that never change. What contradicts itself in the settings is 
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +60,7 @@ def require_named(config: RunConfig) -> None:
 
 def require_whole(config: RunConfig) -> None:
     """Raises `ConfigError` where a server would begin with the base of adapters alone."""
-    engine, folder = config.engine, Path(config.model.name).expanduser()
+    engine, folder = config.engine, Path(os.path.expanduser(config.model.name))
     served = engine.name == "vllm" or (engine.name == "openai" and engine.weights == "lora")
     if served and adapters_at(config.model.name) is not None:
         raise ConfigError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -72,9 +73,9 @@ def evaluate(
 
 def _weights(path: str, run: Path | None, model: str) -> tuple[Path | None, str]:
     """The run whose last checkpoint is evaluated, or else the name of a model."""
-    if run is None and not (path and Path(path).expanduser().is_dir()):
+    if run is None and not (path and Path(os.path.expanduser(path)).is_dir()):
         return None, path or model
-    folder = run or Path(path).expanduser()
+    folder = run or Path(os.path.expanduser(path))
     saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
     # A model, one of our checkpoints, or TRL's last one; all else is a run of ours.
     if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):

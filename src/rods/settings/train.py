@@ -117,10 +117,10 @@ class TrainSettings(Settings):
     needs tasks whose ground truth has calls."""
     call: CallSettings = CallSettings()
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
-    """`clipped`: PPO's clipped surrogate on each token's ratio. `gspo`: GSPO-token, one ratio of the
-    whole sequence and each token's own gradient, which keeps credit by turn, call or token.
-    `cispo`: the ratio is clipped and weighs the token's log-probability, so that no token loses its
-    gradient."""
+    """`clipped`: PPO's clipped surrogate on each token's ratio. `gspo`: GSPO-token, one ratio of
+    the whole sequence and each token's own gradient, which keeps credit by turn, call or token.
+    `cispo`: the ratio is clipped and weighs the token's log-probability, so that no token loses
+    its gradient."""
     clip_low: float = Field(default=0.2, ge=0)
     """How far the ratio of new to old probability may fall below 1: clipped at 1 - clip_low; 0 or
     more."""

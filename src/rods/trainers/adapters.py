@@ -9,6 +9,7 @@ loads no base.
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,7 +29,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 
 def adapters_at(name: str) -> Path | None:
     """The folder of this name if it holds adapters and no whole model."""
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if not (path / ADAPTER_CONFIG).is_file() or any(path.glob("model*.safetensors")):
         return None
     return path
@@ -60,9 +61,11 @@ def base_settings(settings: ModelSettings, folder: Path) -> ModelSettings:
             f"{file}: it names no base model. Put its folder or name under base_model_name_or_path."
         )
     beside = folder / base
-    if not Path(base).expanduser().is_dir() and beside.is_dir():  # a relative path from elsewhere
+    if (
+        not Path(os.path.expanduser(base)).is_dir() and beside.is_dir()
+    ):  # a relative path from elsewhere
         base = str(beside)
-    if Path(base).expanduser().resolve() == folder.resolve():
+    if Path(os.path.expanduser(base)).resolve() == folder.resolve():
         raise PolicyError(
             f"{file}: the adapters name themselves as their base. Put the base model's folder or "
             "name under base_model_name_or_path."
