@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 HERMES = structured("hermes")
+TOKEN = "token-of-the-tests"
 ADD, NOTE = ToolCall("add", {"amount": 2}), ToolCall("note", {"text": "x"})
 TASKS = [
     notes_task([(f"add two to {n}", [ADD]), ("note it", []), ("it is x", [NOTE])], count=n)
@@ -49,14 +50,14 @@ def served(environment: Environment) -> Iterator[str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         found.listen(64)
-        app = openenv_app(environment, HERMES)
+        app = openenv_app(environment, HERMES, TOKEN)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [found]}, daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.01)
         try:
-            yield f"http://127.0.0.1:{found.getsockname()[1]}"
+            yield f"http://127.0.0.1:{found.getsockname()[1]}/{TOKEN}"
         finally:
             server.should_exit = True
             thread.join(10)
