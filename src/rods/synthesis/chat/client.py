@@ -21,6 +21,7 @@ from typing import Any, Self
 import openai
 
 from rods.errors import WriterError
+from rods.infra.turns import Turns
 from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.cache import Answer, ResponseCache, digest
 from rods.synthesis.chat.json_text import find_json
@@ -78,7 +79,7 @@ class ChatClient:
             http_client=self._watch,
         )
         self._api.organization = self._api.project = None  # nor that service's account
-        self._slots = threading.BoundedSemaphore(settings.concurrency)
+        self._slots = Turns(settings.concurrency)
         self._listing, self._lock = threading.Lock(), threading.Lock()
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
