@@ -48,7 +48,7 @@ LOST = "container"
 """The limit of a command whose container does not run any more."""
 
 
-class Said(NamedTuple):
+class EngineReply(NamedTuple):
     """What the engine's command gave."""
 
     output: str
@@ -76,7 +76,7 @@ class Container:
         self._id = done.output.split()[-1]
         self._lost = False
 
-    def _ask(self, words: Sequence[str], stdin: str = "", seconds: float = GRACE) -> Said:
+    def _ask(self, words: Sequence[str], stdin: str = "", seconds: float = GRACE) -> EngineReply:
         """Run the engine's command; one that takes or writes too much is ended, and that is said.
 
         Raises:
@@ -100,7 +100,7 @@ class Container:
             limit = _read(output, time.monotonic() + seconds)
             if limit:
                 process.kill()
-            return Said(output.text, process.wait(), limit)
+            return EngineReply(output.text, process.wait(), limit)
 
     def run(
         self,
@@ -124,7 +124,7 @@ class Container:
         within = ["timeout", "-k", "5", f"{most:g}", *argv]
         mark = secrets.token_hex(8)
         exec_in = ["exec", "-i", "-w", FOLDER, self._id, "sh", "-c", BEGIN, mark]
-        said = Said("", 1, LOST)
+        said = EngineReply("", 1, LOST)
         if not self._lost:
             said = self._ask([*exec_in, *within], stdin, most + GRACE)
             self._sweep()
