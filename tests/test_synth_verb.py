@@ -82,9 +82,7 @@ def test_synth_says_why_a_server_fails_and_ends(
         assert rods("synth", *where, *asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert words in said and loopback.url in said and "nothing is kept" in said
-    if (
-        "chat server answers" in words or "is empty" in words
-    ):  # asking ends
+    if "chat server answers" in words or "is empty" in words:  # asking ends
         assert "is of use, the last:" in said and loopback.count <= 2 * USELESS
         assert "log in to the proxy" in said or mode == "empty"
     else:
