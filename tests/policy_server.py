@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from rods.engines.openai import OpenAIEngine
 from rods.engines.serve import Limits, policy_app
 
 LETTERS = "abcdefghij"
+KEY = "key-of-the-tests"
 
 
 def letters(ids: Any) -> str:
@@ -31,17 +33,22 @@ TEMPLATE: Any = SimpleNamespace(stop_ids=(5,), raw_decode=letters)
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
-    """The base URL of an application."""
+def serving(app: Any) -> Iterator[str]:
+    """The base URL of an application; clients show `KEY` unless the environment has another."""
     server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="critical"))
     thread = threading.Thread(target=server.run)
     thread.start()
+    own = "RODS_ENGINE_KEY" not in os.environ
+    if own:
+        os.environ["RODS_ENGINE_KEY"] = KEY
     try:
         while not server.started:
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}/v1"
     finally:
+        if own:
+            os.environ.pop("RODS_ENGINE_KEY", None)
         server.should_exit = True
         thread.join()
 
@@ -52,7 +59,7 @@ def local(model: Any, rows: int = 4) -> HFPolicy:
 
 
 @contextmanager
-def policy_server(model: Any, key: str = "", **limits: int) -> Iterator[tuple[str, HFPolicy]]:
+def policy_server(model: Any, key: str = KEY, **limits: int) -> Iterator[tuple[str, HFPolicy]]:
     """A served copy of a model: the URL, and the engine behind it."""
     engine = local(model)
     with serving(policy_app(engine, model, "tiny", Limits(**limits), key)) as url:

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 
 from oracle import OraclePolicy
 from rods.config import RolloutSettings
@@ -29,6 +28,7 @@ from rods.envs.elsewhere.processes import ProcessEnvironment, local
 from rods.envs.elsewhere.remote import RemoteEnvironment
 from rods.envs.elsewhere.server import ServerLimits, environment_app
 from rods.errors import ConfigError, EnvError
+from rods.infra.listen import server as listening
 from rods.policy import Policy
 from rods.rollout.groups import run_groups
 from rods.task import Task
@@ -46,20 +46,25 @@ TASK = notes_task(
 
 
 @contextmanager
-def served(environment: Environment, token: str = "", **limits: Any) -> Iterator[str]:
-    """The address of a service that plays these worlds."""
+def served(environment: Environment, token: str = "secret", **limits: Any) -> Iterator[str]:
+    """The address of a service that plays these worlds; its token is in the environment."""
     app = environment_app(environment, ServerLimits(**limits), token)
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        server = listening(app, limits.get("sessions", 1024), 1 << 20)
         found.listen(64)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [found]}, daemon=True)
         thread.start()
+        before = os.environ.get("RODS_ENV_TOKEN")
+        os.environ["RODS_ENV_TOKEN"] = token
         try:
             yield f"http://127.0.0.1:{found.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(10)
+            os.environ.pop("RODS_ENV_TOKEN")
+            if before is not None:
+                os.environ["RODS_ENV_TOKEN"] = before
 
 
 def played(
@@ -136,6 +141,7 @@ def test_python_tool_elsewhere_is_python_tool_here() -> None:
 def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(url: str, body: Any, token: str = "") -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers["Content-Type"] = "application/json"
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         request = urllib.request.Request(url, raw, headers, method="POST")
         try:
@@ -148,7 +154,7 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         reset = {"task": TASK.to_json()}
         assert ask(f"{url}/reset", reset)[0] == 401
         assert ask(f"{url}/reset", reset, "wrong")[0] == 401
-        assert ask(f"{url}/health", {})[0] == 200
+        assert ask(f"{url}/health", {}, "secret")[0] == 200
         assert ask(f"{url}/reset", b"{" + b" " * 6000, "secret")[0] == 413
         assert ask(f"{url}/reset", b"{", "secret")[0] == 400
         assert ask(f"{url}/reset", {"task": {"env": 1}}, "secret")[0] == 422
@@ -177,7 +183,6 @@ def test_a_service_wants_its_token_and_keeps_its_limits(monkeypatch: pytest.Monk
         time.sleep(4.0)  # nobody asks: both are closed
         assert step(4, type="end_turn")[0] == 404
         assert ask(f"{url}/reset", reset, "secret")[0] == 200
-        monkeypatch.setenv("RODS_ENV_TOKEN", "secret")
         policy = OraclePolicy(TASK, DIALECT, TEMPLATE)
         assert all(t.solved for t in played([TASK], RemoteEnvironment(url), policy, k=1))
 
@@ -374,7 +379,7 @@ def test_openenvs_server_stays_on_this_machine_and_says_what_it_needs(
     monkeypatch.setenv("RODS_ENV_TOKEN", "secret")
     words = ("serve-env", "--openenv", "--host", "0.0.0.0")
     assert rods(*words, monkeypatch=monkeypatch) == 2
-    assert "show no token" in capsys.readouterr().err
+    assert "token in the address" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "openenv", None)
     assert rods("serve-env", "--openenv", monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err

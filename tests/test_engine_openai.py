@@ -329,6 +329,7 @@ def test_the_served_policy_wants_its_key_and_keeps_its_limits(
         return await engine.open(1).generate([1, 2], 2, 1.0)
 
     with policy_server(build("qwen3"), key="secret-of-the-server", body=2000) as (url, _):
+        monkeypatch.delenv("RODS_ENGINE_KEY", raising=False)
         with pytest.raises(PolicyError, match=r"HTTP 401.*RODS_ENGINE_KEY") as refused:
             run(remote(url), go)
         monkeypatch.setenv("RODS_ENGINE_KEY", "secret-of-the-server")
@@ -362,7 +363,8 @@ def test_too_many_requests_are_repeated_later() -> None:
         assert all(done.ids for done in run(remote(url), go))
 
 
-def test_without_a_key_it_listens_on_this_machine_alone() -> None:
+def test_without_a_key_it_listens_on_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RODS_ENGINE_KEY", raising=False)
     with pytest.raises(ConfigError, match=r"RODS_ENGINE_KEY, or listen at 127\.0\.0\.1"):
         serve_policy(host="0.0.0.0")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from policy_server import serving
+from policy_server import KEY, serving
 from rods.assemble import train
 from rods.config import RunConfig, load_config
 from rods.engines.hf import HFPolicy, generation_stops
@@ -46,7 +46,7 @@ def served(config: RunConfig) -> Iterator[str]:
         share=True,
         decode=template.raw_decode,
     )
-    with serving(policy_app(engine, model, "start", Limits())) as url:
+    with serving(policy_app(engine, model, "start", Limits(), KEY)) as url:
         yield url
 
 

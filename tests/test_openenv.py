@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 HERMES = structured("hermes")
+TOKEN = "token-of-the-tests"
 ADD, NOTE = ToolCall("add", {"amount": 2}), ToolCall("note", {"text": "x"})
 TASKS = [
     notes_task([(f"add two to {n}", [ADD]), ("note it", []), ("it is x", [NOTE])], count=n)
@@ -49,14 +50,14 @@ def served(environment: Environment) -> Iterator[str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         found.listen(64)
-        app = openenv_app(environment, HERMES)
+        app = openenv_app(environment, HERMES, TOKEN)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [found]}, daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.01)
         try:
-            yield f"http://127.0.0.1:{found.getsockname()[1]}"
+            yield f"http://127.0.0.1:{found.getsockname()[1]}/{TOKEN}"
         finally:
             server.should_exit = True
             thread.join(10)
@@ -117,3 +118,27 @@ def test_sessions_share_nothing_and_tasks_are_listed_without_answers() -> None:
             listed = json.load(answer)
         assert [task["id"] for task in listed["tasks"]] == [task.id for task in TASKS[:3]]
         assert "ground_truth" not in json.dumps(listed)
+
+
+def test_a_web_socket_of_a_stranger_is_refused_and_odd_json_is_answered() -> None:
+    import json
+
+    from websockets.exceptions import InvalidStatus
+    from websockets.sync.client import connect
+
+    with served(OwnTasks()) as url:
+        place = url.replace("http", "ws")
+        for where, headers in (
+            (place, {"Origin": "https://evil.example"}),
+            (place, {"Host": "evil.example"}),
+            (place.removesuffix(f"/{TOKEN}"), {}),
+            (place.removesuffix(TOKEN) + "x", {}),
+        ):
+            with pytest.raises(InvalidStatus), connect(f"{where}/ws", additional_headers=headers):
+                pass
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        bare = place.removesuffix(f"/{TOKEN}")
+        with connect(f"{bare}/ws", additional_headers=bearer) as socket_:
+            for text in ("[" * 5000, '{"a":' * 5000, '{"type": NaN}', "x"):
+                socket_.send(text)
+                assert json.loads(socket_.recv(timeout=10))["type"] == "error"

@@ -1,11 +1,13 @@
 """Rows of SWE-Gym: how they are read, and how they are played and judged in containers.
 
-No container runs here: a program of a few lines stands for `docker`. Its containers are folders.
+No docker runs here: `container_engine.py` stands for it. Its containers are name spaces.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -37,46 +39,35 @@ ROW = {
     "FAIL_TO_PASS": json.dumps(["test_it.py::test_half"]),
     "PASS_TO_PASS": [],
 }
-DOCKER = f"""#!{sys.executable}
-import os, pathlib, shutil, subprocess, sys
-home, words = pathlib.Path(__file__).parent, sys.argv[1:]
-with open(home / "asked", "a") as file:
-    print(*words[:2], file=file)
-if words[0] == "run":
-    if not (home / words[-3]).is_dir():
-        sys.exit("no such image")
-    name = f"c{{len(list(home.glob('c*')))}}-{{os.urandom(4).hex()}}"
-    shutil.copytree(home / words[-3], home / name)
-    print(name)
-elif words[0] == "rm":
-    shutil.rmtree(home / words[-1])
-elif "kill -9 -1" in words:
-    pass
-else:
-    place = home / words[4]
-    environment = os.environ | {{"PYTHONDONTWRITEBYTECODE": "1", "PATH": "{Path(sys.executable).parent}:" + os.environ["PATH"]}}
-    sys.exit(subprocess.run(words[5:], cwd=place, env=environment).returncode)
-"""  # noqa: E501
+ENGINE = Path(__file__).with_name("container_engine.py")
+APART = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true"]
+needs_namespaces = pytest.mark.skipif(
+    not shutil.which("unshare")
+    or not shutil.which("nsenter")
+    or subprocess.run(APART, capture_output=True, check=False).returncode != 0,
+    reason="unshare makes no name spaces here",
+)
+IMAGE = "xingyaoww/sweb.eval.x86_64.some_s_repo-12"
+
+
+def engine(folder: Path) -> Path:
+    """A command that stands for docker."""
+    command = folder / "docker"
+    command.write_text(f"#!{sys.executable}\n" + ENGINE.read_text())
+    command.chmod(0o755)
+    return command
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> RepoEnvironment:
-    image = tmp_path / "xingyaoww" / "sweb.eval.x86_64.some_s_repo-12"
+    image = tmp_path / IMAGE
     image.mkdir(parents=True)
     (image / "code_of_it.py").write_text(CODE)
     (image / "test_it.py").write_text("x = 1\n")
-    docker = tmp_path / "docker"
-    docker.write_text(DOCKER)
-    docker.chmod(0o755)
-    place = Container(str(image.relative_to(tmp_path)), 100, str(docker))
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "base"]):
-        assert place.run(["git", *words]).ok
-    made = next(tmp_path.glob("c0-*"))
-    for name in (".git", "code_of_it.py"):
-        (made / name).rename(image / name)
-    place.close()
-    return RepoEnvironment(container=str(docker))
+        subprocess.run(["git", *words], cwd=image, check=True)
+    return RepoEnvironment(container=str(engine(tmp_path)))
 
 
 def task(tmp_path: Path) -> Task:
@@ -130,7 +121,7 @@ def test_a_patch_is_judged_in_a_fresh_container(
     world.call(ToolCall("finish"))
     assert world.end_turn().solved is solved
     world.close()
-    assert not list(tmp_path.glob("c[0-9]*"))
+    assert not list((tmp_path / "containers").iterdir())
 
 
 @pytest.mark.slow
@@ -150,7 +141,7 @@ def test_an_image_that_is_not_here_is_a_failure_of_infrastructure(
 ) -> None:
     missing = task(tmp_path)
     world = {**missing.world, "image": "nowhere"}
-    with pytest.raises(EnvError, match=r"nowhere does not start.*no such image"):
+    with pytest.raises(EnvError, match=r"nowhere does not start.*No such image"):
         environment.open(Task("repo", "x", missing.turns, world))
     with pytest.raises(EnvError, match="no-such-command"):
         Container("x", 100, "no-such-command")

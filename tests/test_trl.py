@@ -18,12 +18,14 @@ import pytest
 import torch
 
 import rods
-from policy_server import serving
+from policy_server import KEY, serving
 from pool_cases import FakeQueue
 from rods.cli.serve_policy import _app as served
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
+from rods.engines.serve import Limits
 from rods.errors import ConfigError, StoreError
+from rods.infra.guard import LOCAL
 from rods.reward import Score
 from rods.store import RunDirectory
 from rods.trainers.hosted import Dealt
@@ -248,7 +250,8 @@ def test_a_synthesis_worker_that_is_killed_is_replaced(trained: Trained, tmp_pat
 def server(tmp_path: Path) -> Iterator[list[str]]:
     """Settings of an engine behind HTTP, which gets its weights as files."""
     how = {"device": "cpu", "dtype": "float32"}
-    with serving(served("tiny", rows=4, context=2048, how=how, key="")) as url:
+    app = served("tiny", rows=4, context=2048, how=how, limits=Limits(), key=KEY, hosts=LOCAL)
+    with serving(app) as url:
         yield [
             *("engine.name=openai", f"engine.url={url}"),
             *("engine.weights=folder", f"engine.folder={tmp_path}"),

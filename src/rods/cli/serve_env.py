@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from rods.cli.common import LOOPBACK, overrides_of, say
+from rods.cli.tokens import names, token_line, token_of
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 
@@ -26,7 +26,7 @@ TOKEN = "RODS_ENV_TOKEN"
 def serve_env(
     context: typer.Context,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port.")] = 8010,
+    port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8010,
     sessions: Annotated[int, typer.Option(help="Worlds open at once.")] = 1024,
     seconds: Annotated[float, typer.Option(help="Seconds of one action.")] = 60.0,
     idle: Annotated[float, typer.Option(help="Seconds until an idle world is closed.")] = 600.0,
@@ -36,25 +36,19 @@ def serve_env(
 ) -> None:
     """Play the worlds of an environment (--env.name NAME, --env.NAME.setting) for others.
 
-    Clients must show the token that the environment variable RODS_ENV_TOKEN holds. Without one it
-    listens on this machine alone, and so it does with --openenv, whose clients show none.
+    Clients must show a token: that of the environment variable RODS_ENV_TOKEN, else one that is
+    made and printed. Without the variable it listens on this machine alone, and so it does with
+    --openenv, whose clients have the token in the address, where others may read it.
     """
     asked = overrides_of(context.args, "serve-env", "env")
-    if openenv and host not in LOOPBACK:
-        raise ConfigError(
-            f"--host {host}: clients of OpenEnv show no token, so whoever reaches it could run "
-            "tools here. Listen at 127.0.0.1, behind a proxy that asks who comes."
-        )
-    token = os.environ.get(TOKEN, "").strip()
-    if not token and host not in LOOPBACK:
-        raise ConfigError(
-            f"--host {host}: whoever reaches it could run tools here. Put a token into the "
-            f"environment variable {TOKEN}, or listen at 127.0.0.1."
-        )
+    token, made = token_of(TOKEN, host, "run tools")
+    if openenv:
+        _require_openenv(host, token)
     try:
-        import uvicorn
+        from rods.infra.listen import MORE, address, bound, serve
 
-        app_of = _for_openenv(dialect) if openenv else _for_us(seconds, idle, body, token)
+        app_of = _for_openenv(dialect, token, body) if openenv else None
+        app_of = app_of or _for_us(seconds, idle, body, token, names(host))
     except ImportError as error:
         extra = "openenv" if openenv else "serve"
         raise PrerequisiteError(
@@ -64,27 +58,45 @@ def serve_env(
     from rods.envs import make_environment
 
     settings = load_config(overrides=asked).env
-    environment = make_environment(settings.name, settings.arguments)
-    environment.warm_up()
-    app = app_of(environment, settings, sessions)
-    server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning"))
-    say(f"{environment.name} at http://{host}:{port}, {sessions} worlds at once")
-    asyncio.run(server.serve())
+    with bound(host, port) as listening:
+        environment = make_environment(settings.name, settings.arguments)
+        environment.warm_up()
+        app = app_of(environment, settings, sessions)
+        where = address(listening, host) + (f"/{token}" if openenv else "")
+        say(f"{environment.name} at {where}, {sessions} worlds at once")
+        if not openenv:
+            say(token_line(TOKEN, made))
+        serve(app, listening, sessions + MORE, body)
 
 
-def _for_us(seconds: float, idle: float, body: int, token: str) -> App:
+def _require_openenv(host: str, token: str) -> None:
+    if host not in LOOPBACK:
+        raise ConfigError(
+            f"--host {host}: clients of OpenEnv have their token in the address, so whoever sees "
+            "one could run tools here. Listen at 127.0.0.1, behind a proxy that asks who comes."
+        )
+    if not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
+        raise ConfigError(
+            f"{TOKEN}: clients of OpenEnv have the token in the address, so it may have letters, "
+            "digits and . _ ~ - only."
+        )
+
+
+def _for_us(
+    seconds: float, idle: float, body: int, token: str, hosts: frozenset[str] | None
+) -> App:
     from rods.envs.elsewhere.server import ServerLimits, environment_app
 
     return lambda environment, _, sessions: environment_app(
-        environment, ServerLimits(sessions, body, seconds, idle), token
+        environment, ServerLimits(sessions, body, seconds, idle), token, hosts
     )
 
 
-def _for_openenv(dialect: str) -> App:
+def _for_openenv(dialect: str, token: str, body: int) -> App:
     from rods.dialects import structured
     from rods.envs.elsewhere.openenv import openenv_app
 
     speech = structured(dialect)
     return lambda environment, settings, sessions: openenv_app(
-        environment, speech, held_out=settings.held_out, sessions=sessions
+        environment, speech, token, body=body, held_out=settings.held_out, sessions=sessions
     )

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rods.cli.common import LOOPBACK, say
-from rods.errors import ConfigError, PrerequisiteError
+from rods.cli.common import say
+from rods.cli.tokens import names, token_line, token_of
+from rods.errors import PrerequisiteError
 from rods.infra.install import install_line
 from rods.settings.engine import KEY_VARIABLE
-from rods.synthesis.chat.settings import read_key
+
+if TYPE_CHECKING:
+    from rods.engines.serve import Limits
 
 
 def serve_policy(
     model: Annotated[str, typer.Option(help="`tiny`, a folder, or a name on a hub.")] = "tiny",
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port; 0: any free one.", min=0, max=65535)] = 8000,
     rows: Annotated[int, typer.Option(help="Contexts that are cached at once.")] = 64,
     context: Annotated[int, typer.Option(help="Longest context in tokens.")] = 4096,
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
@@ -25,36 +27,45 @@ def serve_policy(
 ) -> None:
     """Serve a policy's token ids and log-probabilities; a trainer elsewhere may renew its weights.
 
-    Clients must show the key that the environment variable RODS_ENGINE_KEY holds. Without one it
-    listens on this machine alone.
+    Clients must show a key: that of the environment variable RODS_ENGINE_KEY, else one that is
+    made and printed. Without the variable it listens on this machine alone.
     """
-    key = read_key(KEY_VARIABLE)
-    if not key and host not in LOOPBACK:
-        raise ConfigError(
-            f"--host {host}: whoever reaches it could read files and change the weights. Put a key "
-            f"into the environment variable {KEY_VARIABLE}, or listen at 127.0.0.1."
-        )
-    app = _app(model, rows, context, {"device": device, "dtype": dtype}, key)
-    server = _server(app, host, port)
-    say(f"{model} at http://{host}:{port}/v1, {rows} rows of {context} tokens")
-    asyncio.run(server.serve())
-
-
-def _app(model: str, rows: int, context: int, how: dict[str, str], key: str) -> Any:
-    import torch
-
-    from rods.config import ModelSettings
-    from rods.engines.hf import HFPolicy, generation_stops
-    from rods.rollout.template import ChatTemplate
-    from rods.trainers.loading import load_model, pick_device, uses_bfloat16
-
-    settings = ModelSettings.model_validate({"name": model, **how})
+    key, made = token_of(KEY_VARIABLE, host, "read files and change the weights")
     try:
-        from rods.engines.serve import Limits, policy_app
+        from rods.engines.serve import Limits
+        from rods.infra.listen import MORE, address, bound, serve
     except ImportError as error:
         raise PrerequisiteError(
             f"rods serve-policy needs {error.name}: {install_line('serve')}."
         ) from error
+    limits = Limits()
+    with bound(host, port) as listening:
+        app = _app(
+            model, rows, context, {"device": device, "dtype": dtype}, limits, key, names(host)
+        )
+        say(f"{model} at {address(listening, host)}/v1, {rows} rows of {context} tokens")
+        say(token_line(KEY_VARIABLE, made))
+        serve(app, listening, limits.requests + MORE, limits.body)
+
+
+def _app(
+    model: str,
+    rows: int,
+    context: int,
+    how: dict[str, str],
+    limits: Limits,
+    key: str,
+    hosts: frozenset[str] | None,
+) -> Any:
+    import torch
+
+    from rods.config import ModelSettings
+    from rods.engines.hf import HFPolicy, generation_stops
+    from rods.engines.serve import policy_app
+    from rods.rollout.template import ChatTemplate
+    from rods.trainers.loading import load_model, pick_device, uses_bfloat16
+
+    settings = ModelSettings.model_validate({"name": model, **how})
     loaded, tokenizer = load_model(settings)
     template = ChatTemplate(tokenizer, generation_stops(loaded))
     at = pick_device(settings)
@@ -68,10 +79,4 @@ def _app(model: str, rows: int, context: int, how: dict[str, str], key: str) -> 
         share=True,
         decode=template.raw_decode,
     )
-    return policy_app(engine, loaded, model, Limits(), key)
-
-
-def _server(app: Any, host: str, port: int) -> Any:
-    import uvicorn
-
-    return uvicorn.Server(uvicorn.Config(app, host, port, log_level="warning"))
+    return policy_app(engine, loaded, model, limits, key, hosts)

@@ -4,8 +4,8 @@ Owns the routes, the sessions whose caches are kept from one request to the next
 limits. Sampling noise is a function of `session_id`, where that is a number, and of the position,
 as it is in process; else of `seed`. Token ids alone go in: it has no chat and renders no template.
 
-    app = policy_app(engine, model, "tiny", Limits(), key="")
-    uvicorn.run(app, port=8000)
+    app = policy_app(engine, model, "tiny", Limits(), key="secret")
+    serve(app, bound("127.0.0.1", 8000), connections=1024, body=16 << 20)    # rods.infra.listen
 
 Weights are read from a folder (SGLang's routes `pause_generation`, `update_weights_from_disk`,
 `continue_generation`); `pause` and `resume` are vLLM's.
@@ -14,16 +14,16 @@ Weights are read from a folder (SGLang's routes `pause_generation`, `update_weig
 from __future__ import annotations
 
 import asyncio
-import hmac
+import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
-from fastapi import FastAPI, HTTPException, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -32,11 +32,9 @@ from torch import nn
 from rods.engines.hf import HFPolicy, HFSession
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
+from rods.infra.guard import LOCAL, Guard
 from rods.policy import Completion
 from rods.types import FinishReason
-
-OPEN_TO_ALL = ("/health",)
-"""Routes that want no key."""
 
 
 @dataclass(frozen=True)
@@ -165,12 +163,12 @@ class _Service:
         Raises:
             PolicyError: they are not those of this model; it is as it was.
         """
-        files = sorted(folder.glob("*.safetensors"))
-        if not files:
-            raise PolicyError(f"{folder}: there are no weights (*.safetensors).")
         try:
+            files = sorted(folder.glob("*.safetensors"))
+            if not files:
+                raise PolicyError(f"{str(folder)!r}: there are no weights (*.safetensors).")
             tensors = {name: t for file in files for name, t in load_file(file).items()}
-        except (OSError, SafetensorError) as error:
+        except (OSError, ValueError, SafetensorError) as error:
             raise PolicyError(f"{folder}: the weights cannot be read: {error}.") from error
         own = base_of(self._model).state_dict()
         given = {own[name].data_ptr() for name in tensors.keys() & own.keys()}
@@ -185,32 +183,35 @@ class _Service:
 
 
 def policy_app(
-    engine: HFPolicy, model: nn.Module, name: str, limits: Limits, key: str = ""
-) -> FastAPI:
-    """The server.
+    engine: HFPolicy,
+    model: nn.Module,
+    name: str,
+    limits: Limits,
+    key: str,
+    hosts: frozenset[str] | None = LOCAL,
+) -> Guard:
+    """The server, an ASGI application.
 
     Args:
         engine: samples; it computes with `model`.
         model: takes over new weights.
         name: what clients call it.
         limits: what is taken at once.
-        key: what clients must show as a bearer token; empty: nothing.
+        key: what clients must show as a bearer token.
+        hosts: what clients may call this machine; None: anything.
     """
     service = _Service(engine, model, name, limits)
     app = FastAPI(title="rods serve-policy", openapi_url=None)
 
-    @app.middleware("http")
-    async def guard(
-        request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        shown = request.headers.get("authorization", "").encode()
-        known = hmac.compare_digest(shown, f"Bearer {key}".encode())
-        if key and not known and request.url.path not in OPEN_TO_ALL:
-            return JSONResponse({"message": "a valid key is missing"}, 401)
-        size = request.headers.get("content-length", "0" if request.method == "GET" else "")
-        if not size.isdecimal() or int(size) > limits.body:
-            return JSONResponse({"message": f"a request has at most {limits.body} bytes"}, 413)
-        return await call_next(request)
+    @app.exception_handler(RequestValidationError)
+    async def refuse(_: Request, error: RequestValidationError) -> Response:
+        # FastAPI's own answer repeats the request, half characters included
+        said = "; ".join(
+            f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors()
+        )
+        return Response(
+            json.dumps({"message": "; ".join(said)}), 422, media_type="application/json"
+        )
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -235,7 +236,7 @@ def policy_app(
             gone.cancel()
 
     _add_control(app, service)
-    return app
+    return Guard(app, key, hosts, limits.body)
 
 
 def _add_control(app: FastAPI, service: _Service) -> None:

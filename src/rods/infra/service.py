@@ -84,7 +84,7 @@ class Service:
             limits=httpx.Limits(max_connections=size, max_keepalive_connections=0),
             trust_env=False,
         )
-        self._retries, self._patience = retries, patience
+        self._seconds, self._retries, self._patience = seconds, retries, patience
         self._rng = random.Random()  # its own: training draws from the global one
 
     def ask(
@@ -121,7 +121,7 @@ class Service:
         return True
 
     def _answer(self, raw: bytes) -> object:
-        text = bytearray()
+        text, deadline = bytearray(), time.monotonic() + self._seconds
         try:
             with self._client.stream("POST", self._url, content=raw) as answer:
                 for part in answer.iter_bytes():
@@ -129,6 +129,9 @@ class Service:
                     if len(text) > LARGEST_ANSWER:
                         what = f"{self.where} answered more than {LARGEST_ANSWER} bytes"
                         raise ServiceFailure(what, False)
+                    if time.monotonic() > deadline:
+                        what = f"{self.where}: the answer did not end in {self._seconds:g} s"
+                        raise ServiceFailure(what, True)
         except httpx.HTTPError as error:
             raise ServiceFailure(f"{self.where}: {type(error).__name__}: {error}", True) from error
         if answer.status_code != 200:
@@ -137,5 +140,5 @@ class Service:
             raise ServiceFailure(f"{self.where} said {answer.status_code}: {excerpt}", again)
         try:
             return json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ServiceFailure(f"{self.where} answered no JSON: {error}", True) from error

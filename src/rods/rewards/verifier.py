@@ -21,12 +21,12 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 from functools import cache
 from typing import Literal, cast
 
 from rods.errors import EnvError, PrerequisiteError
 from rods.infra.install import install_line
+from rods.infra.turns import Turns
 from rods.rewards import verifier_process
 
 Verdict = Literal["right", "wrong", "time", "memory", "length", "died"]
@@ -153,7 +153,7 @@ class _Process:
             pipe.close()
 
 
-_slots = threading.BoundedSemaphore(SIZE)
+_slots = Turns(SIZE)
 _idle: list[_Process] = []
 
 
@@ -167,7 +167,7 @@ def _forget() -> None:
     global _slots
     while _idle:
         _idle.pop().forget()
-    _slots = threading.BoundedSemaphore(SIZE)
+    _slots = Turns(SIZE)
 
 
 atexit.register(close)

@@ -32,7 +32,7 @@ from typing import Any, NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, mounts, syscalls
 from rods.sandbox.editor import edit
-from rods.sandbox.observed import Output, descendants, memory
+from rods.sandbox.observed import Output, descendants, kernel, memory
 from rods.sandbox.readable import anyone_may_read, coarse, libraries, lies_in, standard_library
 from rods.sandbox.scratch import Boxes
 
@@ -109,6 +109,7 @@ class Keeper:
                 "version 6 (Linux 6.12) keeps their signals in"
             )
         lockdown.SyscallFilter(syscalls.for_shell()).install()
+        self._filter = lockdown.SyscallFilter(syscalls.for_command())
         self._me = os.getpid()
         self.sized = sized
         self._furnish()
@@ -235,7 +236,8 @@ class Keeper:
         pids = descendants(self._me)
         if len(pids) > 2 * self._config["processes"]:
             return "processes"
-        return "memory" if sum(map(memory, pids)) > self._config["memory"] else ""
+        held = sum(map(memory, pids)) + kernel(pids)
+        return "memory" if held > self._config["memory"] else ""
 
     def _end_all(self, pid: int = 0) -> int:
         """Kill all that lives within the confinement but ourselves; the status of `pid`.
@@ -283,6 +285,7 @@ class Keeper:
             processes = config["processes"]
             files = config["file"], config["files"]
             lockdown.limit(config["cpu"], config["memory"], *files, processes)
+            self._filter.install()
             os.closerange(3, 1 << 16)
             work()
         except (OSError, ValueError, MemoryError) as error:

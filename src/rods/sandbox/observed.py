@@ -12,8 +12,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+from collections.abc import Iterable
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
+GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
+"""What /proc says of a process that has just ended."""
+PIPE, OTHER = 16 * os.sysconf("SC_PAGE_SIZE"), 32 << 10
+"""Bytes of a full pipe; bytes that count for an epoll, eventfd and the like."""
+MAPPING = 4
+"""Bytes of the kernel's that count for a byte of the list of mappings."""
 
 
 class Output:
@@ -68,10 +74,61 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def memory(pid: int) -> int:
-    """Bytes in memory that a process has."""
+def _threads(pid: int) -> list[str]:
+    """Folders of a process's threads: its first one may have ended before the others."""
     try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * PAGE
+        return [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
+    except GONE:
+        return []
+
+
+def memory(pid: int) -> int:
+    """Bytes that a process has in memory, its page tables included."""
+    for thread in _threads(pid):
+        with contextlib.suppress(*GONE), open(f"{thread}/status") as file:
+            rows = [row.split() for row in file if row.startswith(("VmRSS:", "VmPTE:"))]
+            if rows:
+                return sum(int(row[1]) for row in rows) << 10
+    return 0  # it has just ended
+
+
+def kernel(pids: Iterable[int]) -> int:
+    """Bytes that the kernel may hold for what processes opened and mapped, at most.
+
+    What lies in the buffer of a socket or pipe is nobody's memory in `/proc`, and nobody without
+    privileges can ask how much it is: each counts as if it were full. Mappings count by the length
+    of their list, of which a line has 50 bytes or more.
+    """
+    size, known = 0, set[str]()
+    for pid in pids:
+        mapped = 0
+        for thread in _threads(pid):
+            with contextlib.suppress(*GONE):
+                for name in os.listdir(f"{thread}/fd"):
+                    with contextlib.suppress(*GONE):
+                        known.add(os.readlink(f"{thread}/fd/{name}"))
+            if not mapped:
+                with contextlib.suppress(*GONE), open(f"{thread}/maps", "rb") as maps:
+                    mapped = len(maps.read())
+        size += MAPPING * mapped
+    return size + sum(_buffers(target) for target in known)
+
+
+def _buffers(target: str) -> int:
+    if target.startswith("socket:"):
+        return 2 * SEND
+    if target.startswith("pipe:"):
+        return PIPE
+    return OTHER if target.startswith("anon_inode:") else 0
+
+
+def _send() -> int:
+    """Bytes that wait in a socket until a sender must wait; one more message goes in."""
+    try:
+        with open("/proc/sys/net/core/wmem_default") as file:
+            return int(file.read())
     except OSError:
-        return 0  # it has just ended
+        return 212_992
+
+
+SEND = _send()

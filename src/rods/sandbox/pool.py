@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Self
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
+from rods.infra.turns import Turns
 from rods.sandbox.converse import Ended, converse, has_ended
 from rods.sandbox.execution import Execution, SandboxLimits
 from rods.sandbox.handle import Child, Settings, Wrap, ZygoteHandle, ZygoteLost, default_python
@@ -95,7 +96,7 @@ class SandboxPool:
         self._retries = retries
         self._closed = False
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(self.size)
+        self._slots = Turns(self.size)
         self._handle: ZygoteHandle | None = self._start()
 
     def _start(self) -> ZygoteHandle:
@@ -156,7 +157,7 @@ class SandboxPool:
         """A child of a living zygote, for `Session`."""
         return self._current().fork(stateful)
 
-    def turn(self) -> threading.BoundedSemaphore:
+    def turn(self) -> Turns:
         """What is held while a program runs, for `Session`."""
         return self._slots
 

@@ -97,6 +97,7 @@ MODES_AND_TIMES = (
 outside: they are granted and not kept."""
 NAMESPACES = 0x7E020000
 """Flags of clone that would give a new name space of any kind."""
+SET_FILTER = 22
 PRCTL_COMMANDS = (1, 3, 15, 16, 38)
 """Death of the parent, dumpable, a thread's name, no new privileges."""
 
@@ -240,10 +241,21 @@ def for_shell() -> bytes:
         *_guards(),
         (clone, _without_bits(0, NAMESPACES)),
         (clone3, [_step(_RETURN, UNKNOWN)]),  # its flags cannot be looked at; clone is taken then
-        (prctl, _one_of(0, PRCTL_COMMANDS)),
+        (prctl, _one_of(0, (*PRCTL_COMMANDS, SET_FILTER))),
         *((call, [_step(_RETURN, PRETEND)]) for call in MODES_AND_TIMES),
     ]
     return _filter(at, guards, allowed(at) + allowed(at, OF_A_SHELL))
+
+
+def for_command() -> bytes:
+    """What a command loses on top of that: rules of Landlock and more filters are memory that no
+    limit counts."""
+    at = _column()
+    steps = [_step(_LOAD, 0), *_guarded(OF_THE_ZYGOTE["prctl"][at], _one_of(0, PRCTL_COMMANDS))]
+    for name, row in OF_THE_ZYGOTE.items():
+        if name.startswith("landlock"):
+            steps += _guarded(row[at], [_step(_RETURN, EPERM)])
+    return b"".join([*steps, _step(_RETURN, ALLOW)])
 
 
 def _guards() -> list[tuple[tuple[int, int], list[bytes]]]:

@@ -31,6 +31,7 @@ from enum import IntEnum
 from typing import NoReturn, TypedDict, cast
 
 from rods.sandbox import lockdown, mounts, runner, syscalls
+from rods.sandbox.observed import kernel
 from rods.sandbox.readable import anyone_may_read, coarse, lies_in, load
 from rods.sandbox.scratch import Boxes, can_look, private
 
@@ -155,7 +156,7 @@ class Zygote:
         child.idle_since = time.monotonic() if op == "stop" else None
         signal.pidfd_send_signal(child.watch, wanted)
         if op == "stop":
-            child.held = private(child.pid) + (self._files_of(child) or 0)
+            child.held = private(child.pid) + kernel([child.pid]) + (self._files_of(child) or 0)
             self._trim()
 
     def _end(self, child: Child, cause: Cause) -> None:

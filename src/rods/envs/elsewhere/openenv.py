@@ -3,9 +3,9 @@
 Owns the words of the protocol: actions, observations, state, the list of tasks. Turns, withheld
 tools and rewards are those of `played.py`. Needs the extra `openenv`; nothing else imports it.
 
-    app = openenv_app(environment, dialect=structured("hermes"))      # rods serve-env --openenv
+    app = openenv_app(environment, structured("hermes"), token="secret")   # serve-env --openenv
 
-    with GenericEnvClient(base_url="http://localhost:8010").sync() as env:
+    with GenericEnvClient(base_url="http://localhost:8010/secret").sync() as env:
         result = env.reset(split="train", index=3)                    # or task=TASK_ROW
         result = env.step({"text": "<tool_call>...</tool_call>"})
         result.observation["messages"], result.reward, result.done
@@ -35,6 +35,7 @@ from rods.dialects.base import Dialect
 from rods.env import Environment
 from rods.envs.elsewhere.played import Conversation
 from rods.errors import TaskError
+from rods.infra.guard import LOCAL, Guard
 from rods.task import Task
 from rods.types import Message
 
@@ -88,16 +89,21 @@ class Sides:
 def openenv_app(
     environment: Environment,
     dialect: Dialect,
+    token: str,
     *,
+    body: int = 4 << 20,
     held_out: float = 0.25,
     steps: int = 20,
     sessions: int = 1024,
-) -> Any:
-    """The service, a FastAPI application.
+) -> Guard:
+    """The service, an ASGI application.
 
     Args:
         environment: whose worlds are played.
         dialect: in which the policy calls and answers.
+        token: clients must show it, as a bearer or, as OpenEnv's own client sends no header, as
+            the first part of the path.
+        body: bytes of one request.
         held_out: share of generated tasks that is on the side `test`.
         steps: texts of one turn; after them it ends without an answer.
         sessions: worlds open at once.
@@ -109,7 +115,7 @@ def openenv_app(
     def made() -> Any:
         return kind(lambda task: Conversation(environment, task, dialect, steps), sides)
 
-    return create_fastapi_app(
+    app = create_fastapi_app(
         cast("Any", made),
         Text,
         Heard,
@@ -117,6 +123,7 @@ def openenv_app(
         env_name=environment.name,
         state_cls=Standing,
     )
+    return Guard(app, token, LOCAL, body, in_path=True)
 
 
 class _Worlds(OpenEnvironment):  # pyright: ignore[reportUntypedBaseClass]

@@ -4,19 +4,18 @@ Owns the routes, the sessions and their limits. A session is one world, played b
 answer to its last step is kept, so that a step whose answer was lost can be asked for again.
 
     app = environment_app(environment, ServerLimits(), token="secret")
-    uvicorn.run(app, port=8010)
+    serve(app, bound("127.0.0.1", 8010), connections=1024, body=4 << 20)     # rods.infra.listen
 
 `POST /reset` {"task": {...}} opens a world: {"episode_id", "observation", "reward": null,
 "done": false}. `POST /step` {"episode_id", "number", "action": {"type": "call", ...}} gives
 "observation", "reward" and "done"; actions stand in `messages.py`. `GET /state?episode_id=` says
 how many steps there were. `POST /close` ends a session, `POST /tasks` gives the environment's own
-tasks of both sides, `GET /health` wants no token.
+tasks of both sides, `GET /health` needs no token.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 import secrets
 import time
@@ -27,11 +26,12 @@ from functools import partial
 from typing import Any, cast
 
 from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from rods.env import Environment
 from rods.envs.elsewhere.messages import Hosted, Observation, failed
 from rods.errors import RodsError
+from rods.infra.guard import LOCAL, Guard
 from rods.limits import Limits
 from rods.rollout.owner import Owner
 from rods.task import Task
@@ -154,13 +154,8 @@ class _Routes:
         self.sessions = _Sessions(environment, limits)
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        most, raw = self._limits.body, bytearray()
-        async for part in request.stream():
-            raw += part
-            if len(raw) > most:
-                raise HTTPException(413, f"a request may have {most} bytes")
         try:
-            found = json.loads(bytes(raw))
+            found = json.loads(await request.body() or b"null")
         except ValueError as error:
             raise HTTPException(400, f"not JSON: {error}") from error
         if not isinstance(found, dict):
@@ -174,16 +169,17 @@ class _Routes:
         except RodsError as error:
             raise HTTPException(422, str(error)) from error
         name, opened = await self.sessions.reset(task)
-        return {"episode_id": name, "observation": opened, "reward": None, "done": False}
+        return _json({"episode_id": name, "observation": opened, "reward": None, "done": False})
 
     async def step(self, request: Request) -> Any:
         body = await self._body(request)
         action, number = body.get("action"), body.get("number")
-        if not isinstance(action, dict) or not isinstance(number, int):
+        if not isinstance(action, dict) or type(number) is not int:
             raise HTTPException(422, "a step needs an action and its number")
         name = str(body.get("episode_id"))
         seen = await self.sessions.step(name, number, cast("dict[str, Any]", action))
-        return {"observation": seen, "reward": seen.get("reward"), "done": bool(seen.get("done"))}
+        done = bool(seen.get("done"))
+        return _json({"observation": seen, "reward": seen.get("reward"), "done": done})
 
     async def state(self, episode_id: str) -> Any:
         session = self.sessions.find(episode_id)
@@ -194,26 +190,44 @@ class _Routes:
         return {}
 
     async def tasks(self, request: Request) -> Any:
-        held_out = float((await self._body(request)).get("held_out", 0.0))
+        held_out = (await self._body(request)).get("held_out", 0.0)
+        if type(held_out) not in (int, float) or not 0 <= held_out < 1:
+            raise HTTPException(422, f"held_out is {held_out!r}, expected a share below 1")
         environment = self._environment
-        parted = environment.part(list(environment.tasks(held_out)), None)
-        return {
-            "train": [task.to_json() for task in parted.train],
-            "held_out": [task.to_json() for task in parted.held_out],
-            "digest": parted.digest,
-        }
+        try:
+            parted = environment.part(list(environment.tasks(float(held_out))), None)
+        except RodsError as error:
+            raise HTTPException(422, str(error)) from error
+        return _json(
+            {
+                "train": [task.to_json() for task in parted.train],
+                "held_out": [task.to_json() for task in parted.held_out],
+                "digest": parted.digest,
+            }
+        )
 
     async def health(self) -> Any:
         return {"environment": self._environment.name, "sessions": len(self.sessions)}
 
 
-def environment_app(environment: Environment, limits: ServerLimits, token: str = "") -> FastAPI:
-    """The service of an environment.
+def _json(data: object) -> Response:
+    """Data as ASCII: what a tool gives may hold half of a character, or NaN."""
+    return Response(json.dumps(data), media_type="application/json")
+
+
+def environment_app(
+    environment: Environment,
+    limits: ServerLimits,
+    token: str,
+    hosts: frozenset[str] | None = LOCAL,
+) -> Guard:
+    """The service of an environment, an ASGI application.
 
     Args:
         environment: whose worlds are played.
         limits: what is taken.
-        token: clients must show it as a bearer; empty: anybody may ask.
+        token: clients must show it as a bearer.
+        hosts: what clients may call this machine; None: anything.
     """
     routes = _Routes(environment, limits)
 
@@ -224,20 +238,9 @@ def environment_app(environment: Environment, limits: ServerLimits, token: str =
         reaper.cancel()
         routes.sessions.end()
 
-    async def guarded(
-        request: Request, go_on: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        shown = request.headers.get("authorization", "").removeprefix("Bearer ")
-        known = hmac.compare_digest(shown.encode(), token.encode())
-        if request.url.path != "/health" and token and not known:
-            return JSONResponse({"detail": "a token is needed"}, 401)
-        return await go_on(request)
-
-    name = f"rods environment {environment.name}"
-    app = FastAPI(title=name, lifespan=life, default_response_class=_Ascii)
-    app.middleware("http")(guarded)
+    app = FastAPI(title=f"rods environment {environment.name}", lifespan=life, openapi_url=None)
     for name in ("reset", "step", "close", "tasks", "health"):
         app.post(f"/{name}")(getattr(routes, name))
     app.get("/state")(routes.state)
     app.get("/health")(routes.health)
-    return app
+    return Guard(app, token, hosts, limits.body)

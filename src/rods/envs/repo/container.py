@@ -7,26 +7,54 @@ locks it as `rods.sandbox.shell.Shell` does.
     place = Container("xingyaoww/sweb.eval.x86_64.getmoto_s_moto-4799", memory_mb=4096)
     place.run(["git", "status"]).output
     place.close()
+
+An agent may break its own container: that ends its attempt and is no failure of infrastructure.
+Only where the engine itself does not answer an `EnvError` is raised.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
+import select
 import subprocess
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from typing import NamedTuple
 
 from rods.errors import EnvError
+from rods.sandbox.observed import Output
 from rods.sandbox.shell import Done
 
 FOLDER = "/testbed"
 """Where SWE-Gym's images have the repository."""
-OUTPUT = 64 * 1024
-"""Characters of a command's output that are kept, from its end: of the agent's commands."""
+OUTPUT, MOST = 64 * 1024, 16 << 20
+"""Characters of a command's output that are kept, from its end; bytes at which it is ended."""
 START_SECONDS, GRACE = 600.0, 30.0
 OVER = 124
 """What `timeout` says of a command that took too long."""
 EDIT = "\nimport json, sys\nprint(json.dumps(edit(json.load(sys.stdin))))\n"
+FIRST = "while :; do sleep 3600; done"
+"""The first process of a container. It waits for orphans, and no signal from inside ends it, so
+that all others can be killed; docker's own (`--init`) would end with its only child."""
+BEGIN = 'printf %s "$0"; "$@" 2>&1; code=$?; kill -9 -1; exit $code'
+"""Says a mark before the command: without it the command did not start. Ends what it left running,
+which would keep its output open."""
+SWEEP = "kill -9 -1; printf %s "
+"""Ends all but the first process and itself, and says a mark."""
+LOST = "container"
+"""The limit of a command whose container does not run any more."""
+
+
+class EngineReply(NamedTuple):
+    """What the engine's command gave."""
+
+    output: str
+    code: int
+    limit: str
+    """time or output; empty: it ended by itself."""
 
 
 class Container:
@@ -41,27 +69,38 @@ class Container:
         self._command, self._seconds = command, 30.0
         bounds = ["--network", "none", "--memory", f"{memory_mb}m", "--pids-limit", "512"]
         locks = ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--pull", "never"]
-        start = ["run", "-d", "--init", *bounds, *locks, image, "sleep", "infinity"]
-        done = self._ask(start, "", START_SECONDS)
-        if done.returncode:
-            raise EnvError(f"{command}: {image} does not start: {done.stderr.strip()[-500:]}")
-        self._id = done.stdout.split()[-1]
+        first = ["--entrypoint", "sh", image, "-c", FIRST]
+        done = self._ask(["run", "-d", *bounds, *locks, *first], "", START_SECONDS)
+        if done.code:
+            raise EnvError(f"{command}: {image} does not start: {done.output.strip()[-500:]}")
+        self._id = done.output.split()[-1]
+        self._lost = False
 
-    def _ask(
-        self, words: Sequence[str], stdin: str, seconds: float
-    ) -> subprocess.CompletedProcess[str]:
-        try:
-            return subprocess.run(
-                [self._command, *words],
-                input=stdin,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=seconds,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise EnvError(f"{self._command} {words[0]}: {error}") from error
+    def _ask(self, words: Sequence[str], stdin: str = "", seconds: float = GRACE) -> EngineReply:
+        """Run the engine's command; one that takes or writes too much is ended, and that is said.
+
+        Raises:
+            EnvError: there is no such command.
+        """
+        with tempfile.TemporaryFile() as given:
+            given.write(stdin.encode("utf-8", "replace"))
+            given.seek(0)
+            try:
+                process = subprocess.Popen(
+                    [self._command, *words],
+                    stdin=given,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                )
+            except OSError as error:
+                raise EnvError(f"{self._command} {words[0]}: {error}") from error
+        assert process.stdout is not None
+        with process, process.stdout as pipe:
+            output = Output(pipe.fileno(), MOST)
+            limit = _read(output, time.monotonic() + seconds)
+            if limit:
+                process.kill()
+            return EngineReply(output.text, process.wait(), limit)
 
     def run(
         self,
@@ -79,16 +118,38 @@ class Container:
             whole: keep all of its output.
 
         Raises:
-            EnvError: the container was lost.
+            EnvError: the engine does not answer.
         """
         most = self._seconds if seconds is None else seconds
         within = ["timeout", "-k", "5", f"{most:g}", *argv]
-        exec_in = ["exec", "-i", "-w", FOLDER, self._id]
-        done = self._ask([*exec_in, *within], stdin, most + GRACE)
-        self._ask(["exec", self._id, "sh", "-c", "kill -9 -1"], "", GRACE)
-        output = done.stdout + done.stderr
-        limit = "time" if done.returncode in (OVER, 128 + 9) else ""
-        return Done(output if whole else output[-OUTPUT:], done.returncode, limit)
+        mark = secrets.token_hex(8)
+        exec_in = ["exec", "-i", "-w", FOLDER, self._id, "sh", "-c", BEGIN, mark]
+        said = EngineReply("", 1, LOST)
+        if not self._lost:
+            said = self._ask([*exec_in, *within], stdin, most + GRACE)
+            self._sweep()
+        if not said.output.startswith(mark):
+            why = said.output.strip()[-500:] or "no answer"
+            return Done(f"the container runs no commands any more: {why}", said.code or 1, LOST)
+        output = said.output.removeprefix(mark)
+        limit = said.limit or ("time" if said.code in (OVER, 128 + 9) else "")
+        return Done(output if whole else output[-OUTPUT:], said.code, limit)
+
+    def _sweep(self) -> None:
+        """End what a command left running: from inside, else with the container's first process.
+
+        Raises:
+            EnvError: the engine does not answer.
+        """
+        mark = secrets.token_hex(8)
+        said = self._ask(["exec", self._id, "sh", "-c", SWEEP + mark])
+        if said.output.endswith(mark) and said.code == 0:
+            return
+        again = self._ask(["restart", "-t", "0", self._id], "", START_SECONDS)
+        self._lost = again.code != 0
+        if self._lost and (known := self._ask(["inspect", self._id])).code:
+            why = known.output.strip()[-500:]
+            raise EnvError(f"{self._command}: container {self._id} was lost: {why}")
 
     def edit(self, arguments: Mapping[str, object]) -> tuple[str, bool]:
         """Let the editor do one command, on the image's own interpreter."""
@@ -96,10 +157,29 @@ class Container:
         done = self.run(["python3", "-c", program], json.dumps(dict(arguments)), whole=True)
         try:
             text, failed = json.loads(done.output)
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             return f"Error: the editor does not run here: {done.output[-300:]}", True
         return str(text), bool(failed)
 
     def close(self) -> None:
-        """Remove the container with all that runs in it."""
-        self._ask(["rm", "-f", self._id], "", START_SECONDS)
+        """Remove the container with all that runs in it.
+
+        Raises:
+            EnvError: it is still there.
+        """
+        said = self._ask(["rm", "-f", self._id], "", START_SECONDS)
+        if said.code or said.limit:
+            raise EnvError(
+                f"{self._command}: container {self._id} was not removed: {said.output[-500:]}"
+            )
+
+
+def _read(output: Output, deadline: float) -> str:
+    """Read until the end; which limit was met, if one was."""
+    while not output.full:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return "time"
+        if select.select([output.descriptor], [], [], left)[0] and not output.take():
+            return ""
+    return "output"

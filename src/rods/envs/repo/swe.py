@@ -1,8 +1,9 @@
 """SWE-Gym: rows of the published data as tasks, and the judge of their patches.
 
 Owns the form of a row, the name of its image, and what its tests say. Never fetches data or images.
-The tests reach a container only when its agent has ended, in a fresh container; but there they run
-beside the code under test, as in the released system, so a patch can claim that they pass.
+The tests reach a container only when its agent has ended, in a fresh container. They run beside the
+code under test, so what they expect does not go in (`claims.py`), nor do those files of a patch
+that decide how tests are run. A test that expects no literal is believed, as in the released code.
 
     tasks = load_rows(Path("swe_gym.parquet"))
 """
@@ -11,13 +12,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
+from rods.envs.repo.claims import passed, read_report, withhold
 from rods.envs.repo.container import Container
-from rods.errors import TaskError
+from rods.errors import EnvError, TaskError
 from rods.infra.rows import field, file_rows
+from rods.sandbox.shell import Done
 from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
@@ -27,7 +32,17 @@ COLUMNS = ("instance_id", "repo", "problem_statement", "test_patch", "fail_to_pa
 APPLY_SECONDS, TEST_SECONDS = 600.0, 1200.0
 """Of applying a patch and of running the tests, as released."""
 _FILE = re.compile(r"^\+\+\+ b/(\S+\.py)$", re.MULTILINE)
-_STATUS = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS) (\S+)", re.MULTILINE)
+APPLY = ("git", "apply", "--whitespace=nowarn")
+WRITE = 'rm -rf -- "$0" && mkdir -p -- "$(dirname -- "$0")" && cat > "$0"'
+_NAMES = (
+    "conftest.py pytest.ini .pytest.ini tox.ini setup.cfg pyproject.toml "
+    "sitecustomize.py usercustomize.py"
+)
+DECIDING = (
+    *(name for one in _NAMES.split() for name in (one, f"*/{one}")),
+    *("*.egg-info/*", "*.dist-info/*", "*.pth"),
+)
+"""Files that decide how tests are run: those of the image stay, whatever a patch says of them."""
 
 
 def load_rows(path: Path, env: str) -> list[Task]:
@@ -95,25 +110,47 @@ def passes(world: Mapping[str, Json], patch: str, start: Callable[[], Container]
     """Whether a patch applies to a fresh container and all named tests then pass.
 
     Raises:
-        EnvError: the container was lost, or the row's own tests do not apply to its image.
+        EnvError: the engine was lost, or the image does not run the row's own tests.
     """
     tests = str(world["test_patch"])
+    touched = _FILE.findall(tests)
+    wanted = set(cast("list[str]", [*_list(world, "fail_to_pass"), *_list(world, "pass_to_pass")]))
     place = start()
     try:
-        apply = ["git", "apply", "--whitespace=nowarn", "-"]
-        touched = _FILE.findall(tests)
-        if not place.run(apply, patch, APPLY_SECONDS).ok:
+        _expect(place.run([*APPLY, "-"], tests, APPLY_SECONDS), "its tests do not apply")
+        withheld = withhold({path: _read(place, path) for path in touched})
+        excluded = [f"--exclude={name}" for name in (*touched, *DECIDING)]
+        if not place.run([*APPLY, *excluded, "-"], patch, APPLY_SECONDS).ok:
             return False
-        place.run(["git", "checkout", "-q", "HEAD", "--", *touched])  # the agent's are not asked
-        if not place.run(apply, tests, APPLY_SECONDS).ok:
-            return False  # the agent made files that the tests would make
-        run = ["python", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *touched]
-        done = place.run(run, "", TEST_SECONDS, whole=True)
+        for path, text in withheld.texts.items():
+            if not place.run(["sh", "-c", WRITE, path], text).ok:
+                return False  # the patch made something else of this path
+        report = _report(place, touched)
     finally:
         place.close()
-    said = {name: word for word, name in _STATUS.findall(done.output)}
-    wanted = cast("list[str]", [*_list(world, "fail_to_pass"), *_list(world, "pass_to_pass")])
-    return bool(wanted) and all(said.get(name) == "PASSED" for name in wanted)
+    return bool(wanted) and report is not None and wanted <= passed(report, withheld)
+
+
+def _report(place: Container, touched: Sequence[str]) -> Mapping[str, Any] | None:
+    mark = secrets.token_hex(16)
+    program = files("rods.envs.repo").joinpath("witness.py").read_text(encoding="utf-8")
+    asked = json.dumps({"mark": mark, "files": list(touched)})
+    # -I: nothing of the repository is loaded in place of what runs the tests
+    done = place.run(["python", "-I", "-c", program], asked, TEST_SECONDS, whole=True)
+    if f"{mark}began" not in done.output:
+        raise EnvError(f"the image runs no tests: {done.output.strip()[-500:] or done.code}")
+    return read_report(done.output, mark)
+
+
+def _read(place: Container, path: str) -> str:
+    done = place.run(["cat", path], whole=True)
+    _expect(done, f"{path} cannot be read")
+    return done.output
+
+
+def _expect(done: Done, otherwise: str) -> None:
+    if not done.ok:
+        raise EnvError(f"a row of SWE-Gym and its image do not agree: {otherwise}: {done.output}")
 
 
 def _list(world: Mapping[str, Json], name: str) -> list[Json]:

@@ -21,6 +21,7 @@ from typing import Any, Self
 import openai
 
 from rods.errors import WriterError
+from rods.infra.turns import Turns
 from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.cache import Answer, ResponseCache, digest
 from rods.synthesis.chat.json_text import find_json
@@ -41,6 +42,9 @@ __all__ = ["ChatClient", "Reply", "Usage", "find_json"]
 RETRIES = 4
 RESEEDS = 2
 """How often an answer of no use (refused, empty, malformed) is asked for with another seed."""
+GARBAGE, USELESS = 6, 24
+"""Answers in a row after which nothing more is asked: that are no chat completions; that are
+refused, empty or no completions, while no other ever came."""
 SEED_STEP, SEED_LIMIT = 1_000_003, 2**31
 """Distance of those seeds; servers take 31 bits."""
 SECRET_LENGTH = 12
@@ -78,12 +82,13 @@ class ChatClient:
             http_client=self._watch,
         )
         self._api.organization = self._api.project = None  # nor that service's account
-        self._slots = threading.BoundedSemaphore(settings.concurrency)
+        self._slots = Turns(settings.concurrency)
         self._listing, self._lock = threading.Lock(), threading.Lock()
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
         self._usage: dict[str, Usage] = {}
         self._closed, self._under_way = False, 0
+        self._garbage, self._useless, self._useful = 0, 0, False
 
     def ask(
         self,
@@ -214,8 +219,11 @@ class ChatClient:
                     body = {**fields, "seed": (seed + reseeded * SEED_STEP) % SEED_LIMIT}
                     self._leave_out(model, body)
                     try:
-                        return self._request(stage, body)
+                        answer = self._request(stage, body)
+                        self._take(None)
+                        return answer
                     except RequestError as error:
+                        self._take(error)
                         if error.again is Again.WITHOUT:
                             self._unknown.add((model, error.field))
                         elif error.again is not Again.RESEED or reseeded == RESEEDS:
@@ -229,6 +237,19 @@ class ChatClient:
                 if model not in (served := self._models()):
                     error = _no_model(model, served)
             raise error from None
+
+    def _take(self, error: RequestError | None) -> None:
+        """Count answers of no use in a row; too many of them end the asking."""
+        with self._lock:
+            if error is None:
+                self._garbage, self._useless, self._useful = 0, 0, True
+            elif error.again is Again.RESEED:
+                self._useless += 1
+                self._garbage = self._garbage + 1 if error.garbage else 0
+                most = 0 if self._useful else USELESS
+                if self._garbage >= GARBAGE or (most and self._useless >= most):
+                    error.again, error.fatal = Again.NO, True
+                    error.what = f"no answer of {self._useless} is of use, the last: {error.what}"
 
     def _leave_out(self, model: str, body: dict[str, Json]) -> None:
         """Without the fields that the server does not know."""
@@ -258,15 +279,19 @@ class ChatClient:
             return call()
         except openai.APIError as error:
             raise of_error(error, sent.keys(), self.settings.timeout) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise malformed(str(error)) from None
 
     def _models(self) -> list[str]:
         with self._listing:
             if not self._served:
                 with self._account("check"):
-                    data = self._send(lambda: self._api.get("/models", cast_to=object), {})
-                    self._served = read_models(data)
+                    try:
+                        data = self._send(lambda: self._api.get("/models", cast_to=object), {})
+                        self._served = read_models(data)
+                    except RequestError as error:
+                        self._take(error)
+                        raise
         return self._served
 
     def _count(self, stage: str, **more: float) -> None:

@@ -72,6 +72,7 @@ class RequestError(Exception):
         field: str = "",
         no_model: bool = False,
         silent: bool = False,
+        garbage: bool = False,
     ) -> None:
         """Keep the words for the user and what the client must know."""
         super().__init__(what)
@@ -79,6 +80,8 @@ class RequestError(Exception):
         self.field, self.no_model = field, no_model
         self.silent = silent
         """Whether the server gave no answer at all; many in a row mean that it is down."""
+        self.garbage = garbage
+        """Whether the server answered, but not as a chat server; many in a row mean it is none."""
         self.tries = 1
         self.down = False
         """Set by the client: the server has answered nobody for a while."""
@@ -160,6 +163,7 @@ def malformed(words: str) -> RequestError:
         f"this is not what a chat server answers: {_quoted(words)}",
         "Is synthesis.llm.url an OpenAI-compatible server (base URL ending in /v1)?",
         Again.RESEED,
+        garbage=True,
     )
 
 

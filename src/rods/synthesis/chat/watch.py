@@ -14,10 +14,15 @@ import threading
 import time
 from typing import Any
 
+import httpx
 import openai
 
 SILENCES = 8
 """Requests in a row, of all stages, without any answer after which the server counts as down."""
+LARGEST = 16 << 20
+"""Bytes of an answer; of a longer one only the beginning is read."""
+OF_THE_WIRE = ("content-encoding", "content-length", "transfer-encoding")
+"""Headers that are not true of a body that was read."""
 SILENT = frozenset({408, 409, 425})
 """HTTP states below 500 that are not an answer, either."""
 
@@ -48,9 +53,11 @@ class Watch(openai.DefaultHttpxClient):
 
     def send(self, request: Any, **options: Any) -> Any:
         """One request, as the package sends it."""
-        started = time.monotonic()
+        started, stream = time.monotonic(), options.pop("stream", False)
         try:
-            response = super().send(request, **options)
+            response = super().send(request, stream=True, **options)
+            if not stream:
+                response = self._whole(response, started + self._seconds)
         except Exception as error:  # raised again: the package tells them apart
             if self._silent(started):  # its own errors are not repeated
                 raise openai.APIConnectionError(request=request) from error
@@ -62,6 +69,32 @@ class Watch(openai.DefaultHttpxClient):
         elif self._silent(started):
             response.headers["x-should-retry"] = "false"
         return response
+
+    def _whole(self, response: Any, deadline: float) -> Any:
+        """The response with its body; of one without end the beginning, as a text.
+
+        Raises:
+            httpx.ReadTimeout: it came, but not whole in time.
+        """
+        parts, size = list[bytes](), 0
+        try:
+            for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > LARGEST:
+                    break
+                if time.monotonic() > deadline:
+                    raise httpx.ReadTimeout("the answer does not end", request=response.request)
+        finally:
+            response.close()
+        headers = {k: v for k, v in response.headers.items() if k.lower() not in OF_THE_WIRE}
+        body = b"".join(parts)
+        if size > LARGEST:
+            headers["content-type"] = "text/plain"
+            body = f"more than {LARGEST} bytes: ".encode() + body[:1000]
+        return httpx.Response(
+            response.status_code, headers=headers, content=body, request=response.request
+        )
 
     def _silent(self, started: float) -> bool:
         if not self._silences:

@@ -1,0 +1,191 @@
+"""Expected values of a repository's own tests: taken out of them, and compared here.
+
+Owns which values are taken out and what a report then proves. Code under test runs in the process
+of its tests; what is not in that process it can neither read nor claim. Each comparison with a
+literal, `assert f(2) == 5` or `self.assertEqual(f(2), 5)`, becomes a claim: the test says what
+`f(2)` gave, and only this side knows the 5.
+
+    withheld = withhold({"test_it.py": "def test_f():\n    assert f(2) == 5\n"})
+    withheld.texts["test_it.py"]            # "... assert _rods_claim(0, (f(2)))"
+    passed(report, withheld)                # {"test_it.py::test_f"}
+
+What this cannot see: a test that compares with no literal is believed, if pytest reports it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+from rods.types import Json
+
+CLAIM = "_rods_claim"
+EQUALITIES = ("assertEqual", "assertEquals")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Withheld(NamedTuple):
+    """Tests without their expected values."""
+
+    texts: Mapping[str, str]
+    """By path."""
+    values: list[object]
+    """By the number of their claim."""
+    owed: Mapping[str, frozenset[int]]
+    """By file and function: the claims without which the test did not run."""
+
+
+class _Found(NamedTuple):
+    """A comparison of something with a literal."""
+
+    span: ast.expr
+    """Is replaced."""
+    actual: ast.expr
+    value: object
+
+
+class _Replacement(NamedTuple):
+    line: int
+    start: int
+    end_line: int
+    end: int
+    text: str
+
+
+def withhold(texts: Mapping[str, str]) -> Withheld:
+    """Tests with claims in place of their comparisons; one that cannot be read is left as it is."""
+    made: dict[str, str] = {}
+    values: list[object] = []
+    owed: dict[str, frozenset[int]] = {}
+    for path, text in texts.items():
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            made[path] = text
+            continue
+        replacements: list[_Replacement] = []
+        numbers: dict[ast.stmt, list[int]] = {}
+        for node in ast.walk(tree):
+            for found in _comparisons(node):
+                claim = f"{CLAIM}({len(values)}, ({ast.get_source_segment(text, found.actual)}))"
+                if isinstance(node, ast.Expr):
+                    claim += ", True"
+                replacements.append(_place(found.span, claim, node))
+                numbers.setdefault(cast("ast.stmt", node), []).append(len(values))
+                values.append(found.value)
+        made[path] = _replaced(text, replacements)
+        for name, function in _functions(tree, path):
+            if not any(isinstance(inner, ast.Return) for inner in ast.walk(function)):
+                owed[name] = frozenset(n for row in function.body for n in numbers.get(row, []))
+    return Withheld(made, values, owed)
+
+
+def _comparisons(node: ast.AST) -> Iterator[_Found]:
+    """Comparisons with a literal that a statement asserts."""
+    if isinstance(node, ast.Assert):
+        parts = [node.test]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+                parts += part.values
+            elif isinstance(part, ast.Compare) and [type(op) for op in part.ops] == [ast.Eq]:
+                yield from _sides(part, part.left, part.comparators[0])
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        call = node.value
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+        if name in EQUALITIES and len(call.args) >= 2 and not starred:
+            yield from _sides(call, *call.args[:2])
+
+
+def _sides(span: ast.expr, left: ast.expr, right: ast.expr) -> Iterator[_Found]:
+    for actual, expected in ((left, right), (right, left)):
+        if not _is_literal(actual) and _is_literal(expected):
+            yield _Found(span, actual, ast.literal_eval(expected))
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _place(span: ast.expr, text: str, node: ast.AST) -> _Replacement:
+    first, last = span, span
+    if isinstance(node, ast.Expr):
+        first, last = cast("ast.Call", span).args[:2]
+    end_line, end = last.end_lineno or 0, last.end_col_offset or 0
+    return _Replacement(first.lineno, first.col_offset, end_line, end, text)
+
+
+def _replaced(text: str, replacements: list[_Replacement]) -> str:
+    """The text with its parts replaced, from the end; columns count bytes."""
+    lines = text.encode().splitlines(keepends=True)
+    for one in sorted(replacements, reverse=True):
+        head, tail = lines[one.line - 1][: one.start], lines[one.end_line - 1][one.end :]
+        lines[one.line - 1 : one.end_line] = [head + one.text.encode() + tail]
+    return b"".join(lines).decode()
+
+
+def _functions(tree: ast.Module, path: str) -> Iterator[tuple[str, Function]]:
+    """Functions of a module and its classes, by the names that pytest gives them."""
+    waiting: list[tuple[str, ast.AST]] = [(path, tree)]
+    while waiting:
+        name, node = waiting.pop()
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.ClassDef):
+                waiting.append((f"{name}::{inner.name}", inner))
+            elif isinstance(inner, Function):
+                yield f"{name}::{inner.name}", inner
+
+
+def passed(report: Mapping[str, Any], withheld: Withheld) -> set[str]:
+    """Tests that a report proves: all phases passed, every owed claim was made, none was wrong.
+
+    Names end before their first blank, as in the released data; of several tests of one name all
+    must pass that are not skipped.
+    """
+    phases: dict[str, list[str]] = {}
+    for test, _, outcome in report["outcomes"]:
+        phases.setdefault(str(test), []).append(str(outcome))
+    claimed: dict[str, set[int]] = {}
+    wrong: set[str] = set()
+    for test, number, text in report["claims"]:
+        claimed.setdefault(str(test), set()).add(int(number))
+        if not _equals(str(text), withheld.values[int(number)]):
+            wrong.add(str(test))
+    good: set[str] = set()
+    bad: set[str] = set()
+    for test, outcomes in phases.items():
+        if "skipped" in outcomes:
+            continue
+        path, _, name = test.partition("::")
+        owed = withheld.owed.get(f"{path}::{name.partition('[')[0]}", frozenset())
+        fine = set(outcomes) == {"passed"} and test not in wrong
+        fine = fine and owed <= claimed.get(test, set())
+        (good if fine else bad).add(test.split()[0])
+    return good - bad
+
+
+def _equals(text: str, expected: object) -> bool:
+    try:
+        return bool(ast.literal_eval(text) == expected)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+
+
+def read_report(output: str, mark: str) -> Mapping[str, Any] | None:
+    """The report in what the witness printed; None where the code under test left none."""
+    lines = [row.removeprefix(mark) for row in output.splitlines() if row.startswith(mark)]
+    try:
+        found: Json = json.loads(lines[1])
+        report = cast("dict[str, Any]", found)
+        rows = (report["outcomes"], 3), (report["claims"], 3)
+        whole = all(len(row) == size for listed, size in rows for row in listed)
+        return report if whole else None
+    except (IndexError, ValueError, TypeError, KeyError, RecursionError):
+        return None

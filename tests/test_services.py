@@ -1,0 +1,340 @@
+"""Services that we start: who may ask, in what form, how many at once. None answers with 500."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from policy_server import local
+from rods.engines.serve import Limits, policy_app
+from rods.envs.elsewhere.server import ServerLimits, environment_app
+from rods.errors import ConfigError
+from rods.infra.guard import DEEPEST, LOCAL, Guard
+from rods.infra.listen import address, bound, protocol, server
+from tiny_models import build
+from worlds import NotesEnvironment, notes_task
+
+TOKEN = "secret-of-the-service"
+TASK = notes_task([("add two", [])]).to_json()
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def environment() -> Guard:
+    return environment_app(NotesEnvironment(), ServerLimits(body=20_000), TOKEN)
+
+
+def policy() -> Guard:
+    model = build("qwen3")
+    return policy_app(local(model), model, "tiny", Limits(body=20_000), TOKEN)
+
+
+async def plain(scope: Any, receive: Any, send: Any) -> None:
+    """An application that reads JSON and nothing else, as OpenEnv's does behind `Guard`."""
+    raw = (await receive())["body"] if scope["type"] == "http" else b""
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        return
+    json.loads(raw or b"{}")
+    said = json.dumps({"path": scope["path"]}).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": said})
+
+
+def openenv() -> Guard:
+    return Guard(plain, TOKEN, LOCAL, 20_000, in_path=True)
+
+
+APPS: dict[str, tuple[Callable[[], Guard], str, dict[str, Any]]] = {
+    "serve-env": (environment, "/reset", {"task": TASK}),
+    "serve-policy": (
+        policy,
+        "/v1/completions",
+        {"model": "tiny", "prompt": [1], "max_tokens": 1},
+    ),
+    "serve-env --openenv": (openenv, "/reset", {}),
+}
+
+
+@contextmanager
+def serving(app: Any, connections: int = 64, seconds: float = 30.0) -> Iterator[str]:
+    with bound("127.0.0.1", 0) as listening:
+        made = server(app, connections, 1 << 16)
+        made.config.http = protocol(connections, seconds)
+        thread = threading.Thread(target=made.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not made.started:
+            time.sleep(0.01)
+        try:
+            yield address(listening, "127.0.0.1")
+        finally:
+            made.should_exit = True
+            thread.join(10)
+
+
+@pytest.fixture(scope="module", params=APPS)
+def service(request: pytest.FixtureRequest) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    make, route, body = APPS[request.param]
+    with serving(make()) as url:
+        yield url, route, body
+
+
+def ask(
+    service: tuple[str, str, dict[str, Any]], raw: bytes | None = None, **headers: str | None
+) -> int:
+    url, route, body = service
+    sent: dict[str, str | None] = {"Content-Type": "application/json", **BEARER}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    raw = json.dumps(body).encode() if raw is None else raw
+    kept = {name: value for name, value in sent.items() if value is not None}
+    return httpx.post(f"{url}{route}", content=raw, headers=kept, timeout=20).status_code
+
+
+Service = tuple[str, str, dict[str, Any]]
+
+
+def test_a_client_that_shows_the_token_is_answered(service: Service) -> None:
+    url = service[0]
+    assert ask(service) == 200
+    assert ask(service, Host=f"localhost:{url.rpartition(':')[2]}") == 200
+    assert ask(service, Content_Type="application/json; charset=utf-8") == 200
+    assert ask(service, Origin=url) == 200
+    assert httpx.get(f"{url}/health").status_code == 200
+
+
+PAGES: dict[str, dict[str, str | None]] = {
+    "a foreign name": {"Host": "evil.example"},
+    "a foreign name and our port": {"Host": "evil.example:8010"},
+    "a name that begins like ours": {"Host": "127.0.0.1.evil.example"},
+    "a user in the name": {"Host": "localhost@evil.example"},
+    "no name": {"Host": ""},
+    "an origin": {"Origin": "https://evil.example"},
+    "a file's origin": {"Origin": "null"},
+    "another port's origin": {"Origin": "http://127.0.0.1:1"},
+    "text": {"Content-Type": "text/plain"},
+    "a form": {"Content-Type": "application/x-www-form-urlencoded"},
+    "no content type": {"Content-Type": None},
+    "no token": {"Authorization": None},
+    "another token": {"Authorization": "Bearer x"},
+    "an empty token": {"Authorization": "Bearer"},
+    "a token that is no ASCII": {"Authorization": "Bearer \xe4"},
+    "a password": {"Authorization": f"Basic {TOKEN}"},
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_requests_of_web_pages_and_strangers_are_refused(service: Service, page: str) -> None:
+    changed = {name.replace("-", "_"): value for name, value in PAGES[page].items()}
+    headers = {k: v.encode("latin-1") if v else v for k, v in changed.items()}
+    assert ask(service, **headers) in (400, 401, 403, 415)  # type: ignore[arg-type]
+
+
+def test_health_is_no_way_around(service: Service) -> None:
+    url = service[0]
+    assert httpx.get(f"{url}/health", headers={"Host": "evil.example"}).status_code == 403
+    assert httpx.post(f"{url}/health", json={}).status_code == 401
+    for path in ("/health/../reset", "//health", "/docs", "/openapi.json", "/v1/models", "/state"):
+        assert httpx.get(f"{url}{path}").status_code == 401
+
+
+def deep(levels: int) -> bytes:
+    return b'{"task": ' + b"[" * levels + b"]" * levels + b"}"
+
+
+BODIES: dict[str, bytes] = {
+    "nested a little": deep(DEEPEST + 2),
+    "nested": deep(5000),
+    "nested objects": b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    "half": b'{"task": ',
+    "no JSON": b"task=1",
+    "a list": b"[]",
+    "null": b"null",
+    "a text": b'"x"',
+    "NaN": b'{"held_out": NaN, "temperature": NaN, "task": NaN}',
+    "infinity": b'{"held_out": -Infinity}',
+    "too large a number": b'{"held_out": 1e999}',
+    "too long a number": b'{"held_out": ' + b"9" * 5000 + b"}",
+    "a text for a number": b'{"held_out": "x", "number": "x", "max_tokens": "x"}',
+    "a list for a number": b'{"held_out": [1], "number": [], "prompt": [[]]}',
+    "a truth for a number": b'{"held_out": true, "number": true, "action": {}}',
+    "half a character": b'{"task": "\\ud800", "model": "\\ud800", "prompt": ["\\ud800"]}',
+    "a NUL": b'{"model_path": "a\\u0000b", "weight_version": 1, "task": "\\u0000"}',
+    "no UTF-8": b'{"task": "\xff"}',
+    "nothing": b"",
+    "too much": b'{"a": "' + b"x" * 30_000 + b'"}',
+}
+ROUTES = {
+    "serve-env": ("/reset", "/step", "/close", "/tasks"),
+    "serve-policy": (
+        *("/v1/completions", "/pause_generation", "/update_weights_from_disk"),
+        *("/pause?mode=x", "/resume?x=[["),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUTES)
+def test_no_body_is_an_error_of_the_server(name: str) -> None:
+    with serving(APPS[name][0]()) as url:
+        for route in ROUTES[name]:
+            for what, raw in BODIES.items():
+                status = ask((url, route, {}), raw)
+                assert status == 200 or 400 <= status < 500, (route, what, status)
+        strict = {what: ask((url, ROUTES[name][0], {}), raw) for what, raw in BODIES.items()}
+        assert all(400 <= status < 500 for status in strict.values()), strict
+        assert strict["too much"] == 413
+        url, route, body = url, *APPS[name][1:]
+        assert ask((url, route, body)) == 200
+
+
+@pytest.mark.parametrize("held_out", ["x", None, [], {}, True, -1, 1, 2, 1e300])
+def test_a_share_that_is_none_is_refused(held_out: object) -> None:
+    with serving(environment()) as url:
+        assert ask((url, "/tasks", {"held_out": held_out})) == 422
+
+
+def test_a_token_in_the_path_is_for_clients_without_headers() -> None:
+    with serving(openenv()) as url:
+        assert httpx.get(f"{url}/{TOKEN}/tasks").json() == {"path": "/tasks"}
+        assert httpx.get(f"{url}/{TOKEN}").json() == {"path": "/"}
+        assert httpx.get(f"{url}/{TOKEN}x/tasks").status_code == 401
+        page = {"Origin": "https://evil.example"}
+        assert httpx.get(f"{url}/{TOKEN}/tasks", headers=page).status_code == 403
+    with serving(environment()) as url:
+        assert httpx.get(f"{url}/{TOKEN}/state?episode_id=x").status_code == 401
+
+
+def test_a_service_without_a_token_cannot_be_made() -> None:
+    for make in (
+        lambda: environment_app(NotesEnvironment(), ServerLimits(), ""),
+        lambda: Guard(plain, "", LOCAL, 1),
+    ):
+        with pytest.raises(ValueError, match="needs a token"):
+            make()
+
+
+HALVES = {
+    "nothing": b"",
+    "half of a line": b"POST /re",
+    "half of the head": b"POST /reset HTTP/1.1\r\nHost: localhost\r\nX-A: ",
+    "half of the body": (
+        b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        + f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{".encode()
+    ),
+    "half of a second head": b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /heal",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", HALVES)
+def test_a_half_sent_request_ends(half: str) -> None:
+    app = Guard(environment().app, TOKEN, LOCAL, 1000, seconds=0.3)
+    with serving(app, seconds=0.3) as url, socket.create_connection(_place(url)) as client:
+        client.settimeout(10)
+        client.sendall(HALVES[half])
+        began, said = time.monotonic(), b""
+        with pytest.MonkeyPatch.context():
+            try:
+                while part := client.recv(4096):
+                    said += part
+            except ConnectionResetError:
+                pass
+        assert time.monotonic() - began < 8
+        assert (b" 408 " in said) == (half == "half of the body")
+
+
+@pytest.mark.slow
+def test_one_that_sends_a_byte_now_and_then_ends() -> None:
+    with serving(environment(), seconds=0.5) as url, socket.create_connection(_place(url)) as one:
+        began = time.monotonic()
+        with pytest.raises(OSError):
+            for byte in b"GET /health HTTP/1.1\r\nX: " + b"x" * 999:
+                one.sendall(bytes([byte]))
+                time.sleep(0.05)
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.slow
+def test_connections_are_bounded_and_the_others_go_on() -> None:
+    with serving(environment(), connections=8) as url:
+        held = [socket.create_connection(_place(url)) for _ in range(30)]
+        time.sleep(0.3)
+        for one in held:
+            one.setblocking(False)
+        ended = sum(_ended(one) for one in held)
+        assert ended == 30 - 8
+        for one in held:
+            one.close()
+        time.sleep(0.3)
+        assert httpx.get(f"{url}/health").status_code == 200
+
+
+def _ended(one: socket.socket) -> bool:
+    try:
+        return one.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def _place(url: str) -> tuple[str, int]:
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+VERBS = {
+    "serve-env": ("serve-env", "--env.name", "python_tool"),
+    "serve-policy": ("serve-policy", "--device", "cpu"),
+}
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-c", "from rods.cli.main import main; main()", *words]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_port_in_use_is_said_before_any_address(verb: str) -> None:
+    with bound("127.0.0.1", 0) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            command(*VERBS[verb], "--port", port), capture_output=True, text=True, timeout=120
+        )
+    assert done.returncode == 2
+    assert "in use" in done.stderr and "http://" not in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_address_that_is_printed_answers_with_the_token_that_is_printed(verb: str) -> None:
+    words = command(*VERBS[verb], "--port", "0")
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            said = process.stderr.readline() + process.stderr.readline()
+            url = re.findall(r"http://127\.0\.0\.1:\d+", said)[0]
+            token = re.findall(r"=(\S+)", said)[0]
+            path = {"serve-env": "/state?episode_id=x", "serve-policy": "/is_paused"}[verb]
+            known = httpx.get(f"{url}{path}", headers={"Authorization": f"Bearer {token}"})
+            assert known.status_code == {"serve-env": 404, "serve-policy": 200}[verb]
+            assert httpx.get(f"{url}{path}").status_code == 401
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no such host", 0), ("", -1)])
+def test_an_address_that_is_not_ours_is_a_plain_error(host: str, port: int) -> None:
+    with pytest.raises(ConfigError, match="nothing can listen there"):
+        bound(host, port)
