@@ -4,7 +4,7 @@ Owns the routes, the sessions and their limits. A session is one world, played b
 answer to its last step is kept, so that a step whose answer was lost can be asked for again.
 
     app = environment_app(environment, ServerLimits(), token="secret")
-    serve(app, bound("127.0.0.1", 8010), connections=1024, body=4 << 20)     # rods.infra.listen
+    serve(app, bound("127.0.0.1", 8010), connections=1024, body=16 << 20)     # rods.infra.listen
 
 `POST /reset` {"task": {...}} opens a world: {"episode_id", "observation", "reward": null,
 "done": false}. `POST /step` {"episode_id", "number", "action": {"type": "call", ...}} gives
@@ -137,13 +137,6 @@ class _Sessions:
     def end(self) -> None:
         for name in list(self._open):
             self.close(name)
-
-
-class _Ascii(JSONResponse):
-    """JSON in ASCII: half characters, which a policy can write, stand in it as escapes."""
-
-    def render(self, content: Any) -> bytes:
-        return json.dumps(content).encode()
 
 
 class _Routes:
