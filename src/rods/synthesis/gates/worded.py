@@ -1,50 +1,75 @@
-"""The gate on who worded a message: a writer without a model says nothing of its own.
+"""Gates on whose words a message has: an ancestor's, with other values, or those of templates.
 
-Owns the promise of two writers. `resample` retells human turns, so every message is one of an
-ancestor's, word by word, with other values; `graph` fills templates, so every message is read back
-to its last word. Other wording is a language model's. Never reads what a message means.
+Owns what a message promises that is nearly an ancestor's: all else is the same (`worded`, for every
+writer). A writer that retells alone, or fills templates alone, promises it of each message, and
+brings that as a gate of its own. Never reads what a message means, never asks who wrote it.
 
-    worded_as_promised(case)                                # None, or what is wrong
+    nearly_retold(case)                                     # None, or what is wrong
 """
 
 from __future__ import annotations
 
 from rods.synthesis.gates.alignment import Pairs, Retelling
-from rods.synthesis.gates.case import Case, Facts, SourceTurn
+from rods.synthesis.gates.case import Case, Facts, Retold, SourceTurn
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.templates.phrases import Phrases, phrases_of
 from rods.synthesis.templates.reading import Strict, foreign, read
 
 CANDIDATES = 3
 """Human turns that are looked at for one message: those that share the most words."""
+NEAR = 0.7
+"""Share of two messages, values aside, from which one is nearly the other."""
 
 
-def worded_as_promised(case: Case) -> str | None:
-    """Every message is what its writer can have said: a retold turn, or templates."""
-    recipe = case.variant.task.provenance.recipe
-    if recipe.startswith("resample"):
-        return _retold(case)
-    if recipe.startswith("graph"):
-        return _templates(case)
-    return None
+def nearly_retold(case: Case) -> str | None:
+    """A message that is nearly an ancestor's has the same words, but for names.
 
-
-def _retold(case: Case) -> str | None:
-    """What is wrong with the first message that retells no turn of an ancestor."""
-    pairs: dict[str, Pairs] = {}
-    for index in range(len(case.variant.task.turns)):
-        problems: list[str] = []
-        for source_turn in _models(case, index):
-            known = pairs.setdefault(source_turn.facts.task.id, Pairs({}, {}))
-            problem = Retelling(*source_turn, case.variant, index, known).problem()
-            if problem is None:
-                known.add(*source_turn, case.variant, index)
-                break
-            problems.append(problem)
-        else:
-            problem = problems[0] if problems else "no turn of an ancestor makes these calls"
+    Where all messages are, each has its own values where its model has them.
+    """
+    found = _retold(case)
+    said = [i for i, turn in enumerate(case.variant.task.turns) if turn.user.strip()]
+    whole = all(found[index].near for index in said)
+    for index in said:
+        retold = found[index]
+        problem = retold.problem if whole else retold.wording
+        if retold.near and problem is not None and not _templated(case, index):
             return f"turn {index}: {problem}"
     return None
+
+
+def _templated(case: Case, index: int) -> bool:
+    """Whether templates explain a message: there are few ways to ask for a book."""
+    reading = case.readings[index]
+    return reading is not None and reading.complete
+
+
+def retells(case: Case) -> str | None:
+    """Every message is an ancestor's, word for word, with its own values in their places."""
+    found = _retold(case).items()
+    return next((f"turn {i}: {r.problem}" for i, r in found if r.problem is not None), None)
+
+
+def _retold(case: Case) -> dict[int, Retold]:
+    """Each turn beside the likest turn of an ancestor that makes the same calls."""
+    if case.retold:
+        return case.retold
+    pairs: dict[str, Pairs] = {}
+    for index in range(len(case.variant.task.turns)):
+        best: Retold | None = None
+        for source_turn in _models(case, index):
+            known = pairs.setdefault(source_turn.facts.task.id, Pairs({}, {}))
+            retelling = Retelling(*source_turn, case.variant, index, known)
+            problem = retelling.problem()
+            if problem is None:
+                known.add(*source_turn, case.variant, index)
+                best = Retold(True, None, None)
+                break
+            near = retelling.likeness >= NEAR
+            if best is None or near > best.near:
+                best = Retold(near, retelling.wording, problem)
+        missing = "no turn of an ancestor makes these calls"
+        case.retold[index] = best or Retold(False, missing, missing)
+    return case.retold
 
 
 def _models(case: Case, index: int) -> list[SourceTurn]:
@@ -71,8 +96,8 @@ def _shape(facts: Facts, index: int) -> object:
     return names, bool(turn.ground_truth), bool(turn.user.strip())
 
 
-def _templates(case: Case) -> str | None:
-    """What is wrong with the first message that templates do not explain to its last word."""
+def templates_say_all(case: Case) -> str | None:
+    """Templates explain every message to its last word."""
     facts = case.variant
     phrases, domains = phrases_of(facts.environment), domains_of(facts.environment)
     for index, turn in enumerate(facts.task.turns):
