@@ -31,6 +31,7 @@ from rods.synthesis.structure.correspondence import (
     leaf_pairs,
     side_by_side,
 )
+from rods.synthesis.structure.dates import only_dates
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.sources import Source, normal
 from rods.synthesis.structure.trace import Leaf, Scalar, TraceStep, leaves
@@ -135,6 +136,8 @@ class Retelling:
     def _may_stand(self, gone: Sequence[str], come: Sequence[str]) -> bool:
         """Whether words may stand for others: they are alike, or names that were exchanged."""
         if len(gone) == len(come) and all(map(_are_alike, gone, come)):
+            return True
+        if only_dates(gone) and only_dates(come):
             return True
         if not come and len(gone) == 1 and "please" in meanings(gone[0]):
             return True

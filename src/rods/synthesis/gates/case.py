@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
-from rods.synthesis.gates.usage import NO_USAGE, Usage
+from rods.synthesis.gates.usage import NO_USAGE, Usage, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
@@ -86,6 +86,17 @@ class Facts:
     def words(self) -> tuple[frozenset[str], ...]:
         """Plain words of each message."""
         return tuple(frozenset(_WORDS.findall(turn.user.lower())) for turn in self.task.turns)
+
+    @cached_property
+    def masked(self) -> tuple[str, ...]:
+        """Each message with marks for quoted texts and values of calls."""
+        mask = mask_of(self.calls)
+        return tuple(mask(turn.user) for turn in self.task.turns)
+
+    @cached_property
+    def heard(self) -> tuple[tuple[str, ...], ...]:
+        """The words of each message, in order, with marks for values."""
+        return tuple(tuple(words_of(text)) for text in self.masked)
 
     @cached_property
     def tokens(self) -> tuple[tuple[Token, ...], ...]:

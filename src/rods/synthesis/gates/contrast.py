@@ -16,15 +16,17 @@ from importlib.resources import files
 from typing import NamedTuple, cast
 
 from rods.synthesis.gates.case import Case
-from rods.synthesis.gates.usage import Usage, words_of
+from rods.synthesis.gates.usage import PARTS, Usage, name_stems, stem_of
+from rods.synthesis.structure.sources import numbers_in, numbers_taken
 from rods.synthesis.structure.trace import leaves
 from rods.types import ToolCall, ToolSpec
 
 OFTEN = 4
 """Messages of the called tools that must say a word before its opposite counts as wrong."""
-FITS = 3
+CUSTOM = 10
+"""Messages about any tools that must say a unit, for each that says another one."""
+FITS = 2
 """How often a word must have stood beside its neighbours before another one counts as wrong."""
-_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _WORDS = re.compile(r"[a-z]+|[$€£%]")
 _LISTED = re.compile(r"[\"'`](\w+)[\"'`]")
 
@@ -55,6 +57,16 @@ def _contrasts() -> tuple[_Contrast, ...]:
     return tuple(found)
 
 
+@functools.cache
+def _saying() -> Mapping[str, tuple[_Contrast, ...]]:
+    """Each word to the contrasts in which it is the one that should not be said."""
+    found: dict[str, list[_Contrast]] = {}
+    for contrast in _contrasts():
+        for word in contrast.said:
+            found.setdefault(word, []).append(contrast)
+    return {word: tuple(contrasts) for word, contrasts in found.items()}
+
+
 def nothing_is_misnamed(case: Case) -> str | None:
     """No word of a message names the opposite, another unit, option or tool than its calls do.
 
@@ -68,7 +80,8 @@ def nothing_is_misnamed(case: Case) -> str | None:
             continue
         source_turn = case.source_turns[index]
         model = _heard(source_turn.turn.user) if source_turn is not None else frozenset[str]()
-        problem = _Message(turn.user, facts.calls, calls, facts.specs, case.usage, model).problem()
+        message = _Message(turn.user, facts.heard[index], calls, facts.specs, case.usage, model)
+        problem = message.problem()
         if problem is not None:
             return f"turn {index}: {problem}"
     return None
@@ -84,7 +97,7 @@ class _Message:
     def __init__(
         self,
         text: str,
-        values: Sequence[ToolCall],
+        tokens: Sequence[str],
         calls: Sequence[ToolCall],
         specs: Mapping[str, ToolSpec],
         usage: Usage,
@@ -92,16 +105,17 @@ class _Message:
     ):
         self._calls, self._specs, self._usage = calls, specs, usage
         self._text = text.lower()
-        self._tokens = tokens = words_of(text, values)
+        self._tokens = tokens
         self._words = frozenset(tokens) - model
         """Words that count: those of the message that is reworked do not."""
         self._all = frozenset(tokens)
         self._tools = frozenset(call.name for call in calls if call.name in specs)
         texts = [x.value for c in calls for x in leaves(c) if isinstance(x.value, str)]
-        taken = [_heard(text) for text in texts if len(text) < 30]
-        self._named = frozenset[str]().union(*(title(specs[n]) for n in self._tools), *taken)
+        taken = frozenset(w for text in texts if len(text) < 30 for w in _heard(text))
+        about = [_words_about(specs[name]) for name in self._tools]
+        self._named = taken.union(*(words.title for words in about))
         """Words of what the calls do."""
-        self._own = self._named.union(*(own_words(specs[name]) for name in self._tools))
+        self._own = taken.union(*(words.all for words in about))
         """The same, with what their parameters are about."""
 
     def problem(self) -> str | None:
@@ -110,35 +124,61 @@ class _Message:
         return found or next(self._strangers(), None)
 
     def _opposites(self) -> Iterator[str]:
-        for contrast in _contrasts():
+        found = (c for word in sorted(self._words) for c in _saying().get(word, ()))
+        for contrast in dict.fromkeys(found):
             said = self._words & contrast.said
-            if not said or self._all & contrast.meant:
+            if self._all & contrast.meant:
                 continue
-            meant, allowed = self._sides(contrast)
-            if allowed or self._usage.said_for(self._tools, contrast.said):
+            decided = self._decided(contrast)
+            if decided is None and self._is_usual(contrast):
                 continue
-            usual = contrast.kind in ("", "=") and (
-                self._usage.said_with(self._tools, contrast.meant) >= OFTEN
-            )
-            if (meant and contrast.kind != "~") or usual:
+            if decided is False or (contrast.kind == "=" and self._converts):
+                continue
+            named = bool(self._named & contrast.meant) and contrast.kind != "~"
+            if decided or named or self._is_expected(contrast):
                 yield f"the message says {min(said)!r}, its calls {_some(contrast.meant)}"
             for word in said:
                 better = self._better(word, contrast.meant)
                 if better is not None:
                     yield f"the message says {word!r} where people say {better!r}"
 
-    def _sides(self, contrast: _Contrast) -> tuple[bool, bool]:
-        """Whether the calls' own words name the one side, and the other one.
+    @functools.cached_property
+    def _converts(self) -> bool:
+        """Whether the calls take other numbers than the message says: a unit was converted."""
+        taken = numbers_taken(self._calls)
+        return bool(taken) and not taken & numbers_in(self._text)
+
+    def _decided(self, contrast: _Contrast) -> bool | None:
+        """Whether an argument says the side that is meant (False: the other one); None: neither.
 
         A switch is named after what it does when it is on: `unlock=False` locks.
         """
-        meant, said = bool(self._named & contrast.meant), bool(self._own & contrast.said)
+        found: bool | None = None
         for call in self._calls:
             for name, value in call.arguments.items():
-                sides = name.lower() in contrast.meant, name.lower() in contrast.said
-                if isinstance(value, bool) and any(sides):
-                    meant, said = sides if value else sides[::-1]
-        return meant, said
+                if not isinstance(value, bool | str):
+                    continue
+                said = name.lower() if isinstance(value, bool) else value.lower()
+                if said in contrast.meant or said in contrast.said:
+                    found = (said in contrast.meant) == (value is not False)
+        return found
+
+    def _is_usual(self, contrast: _Contrast) -> bool:
+        """Whether these tools' own texts, or people who ask for nothing else, say such words."""
+        return bool(self._own & contrast.said) or bool(
+            self._usage.said_for(self._tools, contrast.said)
+        )
+
+    def _is_expected(self, contrast: _Contrast) -> bool:
+        """Whether people say the opposite to these tools; once is enough if nobody says this."""
+        if contrast.kind in ("*", "~"):
+            return False
+        often = self._usage.said_with(self._tools, contrast.meant)
+        unheard = not self._usage.said(contrast.said)
+        if contrast.kind == "=" and not often:
+            often = self._usage.said(contrast.meant)
+            return often >= CUSTOM and often >= CUSTOM * self._usage.said(contrast.said)
+        return often >= (1 if unheard or contrast.kind == "=" else OFTEN)
 
     def _options(self) -> Iterator[str]:
         """Another option of a list than the one that a call takes."""
@@ -157,11 +197,12 @@ class _Message:
 
     def _says(self, option: str) -> bool:
         """Whether the message says an option outright, in quotes or not."""
-        return re.search(rf"(?<!\w){re.escape(option.lower())}(?!\w)", self._text) is not None
+        low = option.lower()
+        return low in self._text and bool(re.search(rf"(?<!\w){re.escape(low)}(?!\w)", self._text))
 
     def _strangers(self) -> Iterator[str]:
         """Words of other tools' names that stand where people say a word of these tools."""
-        others = {w for name in self._specs.keys() - self._tools for w in name_words(name)}
+        others = _stems_of(tuple(self._specs))
         for word in sorted(self._words):
             stem = stem_of(word)
             if len(word) < 3 or stem not in others or stem in self._stems:
@@ -197,7 +238,7 @@ class _Message:
         return found
 
     def _is_ours(self, word: str) -> bool:
-        named = {w for name in self._tools for w in name_words(name)}
+        named = {w for name in self._tools for w in name_stems(name)}
         return stem_of(word) in named and self._usage.said_with(self._tools, {word}) > 0
 
 
@@ -213,44 +254,37 @@ def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
     )
 
 
-_OWN: dict[str, tuple[ToolSpec, frozenset[str]]] = {}
+@functools.lru_cache(maxsize=256)
+def _stems_of(tools: tuple[str, ...]) -> frozenset[str]:
+    """Stems of the words of all tools' names."""
+    return frozenset(stem for name in tools for stem in name_stems(name))
 
 
-def own_words(spec: ToolSpec) -> frozenset[str]:
-    """Words of a tool's name, description and parameters; switches are read by their value."""
-    known = _OWN.get(spec.name)
-    if known is None or known[0] is not spec:
-        texts = [
-            " ".join(_PARTS.findall(spec.name)),
-            spec.description.rpartition("description:")[2],
-        ]
-        for name, schema in spec.properties.items():
+class _Words(NamedTuple):
+    """Words of one tool."""
+
+    spec: ToolSpec
+    title: frozenset[str]
+    """Those of its name and of what its description begins with."""
+    all: frozenset[str]
+    """Those of its whole description and its parameters, too; switches are read by their value."""
+
+
+_KNOWN: dict[str, _Words] = {}
+
+
+def _words_about(spec: ToolSpec) -> _Words:
+    known = _KNOWN.get(spec.name)
+    if known is None or known.spec is not spec:
+        says = spec.description.rpartition("description:")[2].strip()
+        name = " ".join(PARTS.findall(spec.name))
+        texts = [name, says]
+        for parameter, schema in spec.properties.items():
             if schema.get("type") != "boolean":
-                texts += [" ".join(_PARTS.findall(name)), str(schema.get("description", ""))]
-        known = _OWN[spec.name] = (spec, _heard(" ".join(texts)))
-    return known[1]
-
-
-def title(spec: ToolSpec) -> frozenset[str]:
-    """Words of a tool's name and of what its description begins with."""
-    says = spec.description.rpartition("description:")[2].strip().partition(". ")[0]
-    return _heard(f"{' '.join(_PARTS.findall(spec.name))} {says}")
-
-
-@functools.lru_cache(maxsize=4096)
-def name_words(name: str) -> frozenset[str]:
-    """Stems of the words of a tool's name."""
-    return frozenset(stem_of(part.lower()) for part in _PARTS.findall(name) if len(part) > 2)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def stem_of(word: str) -> str:
-    """A word without its ending."""
-    for ending in ("ing", "ied", "ies", "ed", "es", "s", "e"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)]
-            break
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "sl" else word
+                texts += [" ".join(PARTS.findall(parameter)), str(schema.get("description", ""))]
+        title = _heard(f"{name} {says.partition('. ')[0]}")
+        known = _KNOWN[spec.name] = _Words(spec, title, _heard(" ".join(texts)))
+    return known
 
 
 def _some(words: Set[str]) -> str:

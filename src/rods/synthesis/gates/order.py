@@ -9,14 +9,12 @@ values that it says. Never reads what a message means.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 
 from rods.synthesis.gates.case import Case, Facts
-from rods.synthesis.gates.contrast import name_words, stem_of
-from rods.synthesis.gates.usage import Usage, words_of
+from rods.synthesis.gates.usage import Usage
 from rods.synthesis.structure.sources import Shown
-from rods.synthesis.structure.trace import leaves
+from rods.synthesis.structure.trace import Scalar, leaves
 from rods.types import ToolCall
 
 MARGIN = 12.0
@@ -29,7 +27,7 @@ def messages_stand_at_their_calls(case: Case) -> str | None:
     """No two messages fit better when they change places, unless their models stand so, too."""
     facts = case.variant
     asked = [i for i, t in enumerate(facts.task.turns) if t.user.strip() and facts.asked(i)]
-    fits = {(i, j): _fit(facts, case.usage, i, facts.asked(j)) for i in asked for j in asked}
+    fits = _fits(facts, case.usage, asked)
     for i, j in itertools.combinations(asked, 2):
         if _tools(facts.asked(i)) == _tools(facts.asked(j)):
             continue
@@ -45,22 +43,21 @@ def _tools(calls: Sequence[ToolCall]) -> frozenset[str]:
     return frozenset(call.name for call in calls)
 
 
-def _fit(facts: Facts, usage: Usage, index: int, calls: Sequence[ToolCall]) -> float:
-    """How well a message asks for these calls: log-likelihood of its words beside all messages."""
-    text = facts.task.turns[index].user
-    tools = _tools(calls)
-    named = {word for tool in tools for word in name_words(tool)}
-    total = usage.share_of(tools)
-    found = 0.0
-    for word in {w for w in words_of(text, facts.calls) if w[0].isalpha()}:
-        near, usual = usage.share(tools, word), usage.share(None, word)
-        if stem_of(word) in named:
-            near = max(near, 0.5)
-        if usual or stem_of(word) in named:
-            weight = total / (total + 4)
-            found += math.log((weight * near + 0.2 * max(usual, 0.01)) / (max(usual, 0.01)))
-    shown = Shown()
-    shown.hear(text)
-    values = {x.value for call in calls for x in leaves(call) if not isinstance(x.value, bool)}
-    long = [v for v in values if not isinstance(v, str) or len(v) > 2]
-    return found + SAID * sum(shown.in_text(value) is not None for value in long)
+def _fits(facts: Facts, usage: Usage, asked: Sequence[int]) -> dict[tuple[int, int], float]:
+    """How well each message asks for the calls of each turn: by its words and its values."""
+    found: dict[tuple[int, int], float] = {}
+    tools = {j: _tools(facts.asked(j)) for j in asked}
+    values = {j: _values(facts.asked(j)) for j in asked}
+    for i in asked:
+        words, shown = set(facts.heard[i]), Shown()
+        shown.hear(facts.task.turns[i].user)
+        said = {v: shown.said_in(v) is not None for v in {v for j in asked for v in values[j]}}
+        for j in asked:
+            found[i, j] = usage.fit(tools[j], words) + SAID * sum(said[v] for v in values[j])
+    return found
+
+
+def _values(calls: Sequence[ToolCall]) -> set[Scalar]:
+    """What calls take, without what is too short to be told from other words."""
+    found = {x.value for call in calls for x in leaves(call) if not isinstance(x.value, bool)}
+    return {v for v in found if not isinstance(v, str) or len(v) > 2}

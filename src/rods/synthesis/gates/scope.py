@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rods.synthesis.gates.case import Case
-from rods.synthesis.gates.usage import masked_text
+from rods.synthesis.gates.usage import VALUE
 from rods.synthesis.structure.sources import numbers_taken
 from rods.types import ToolCall
 
@@ -28,6 +28,9 @@ _NARROWER = re.compile(
     re.I,
 )
 """Less than what was named."""
+_SENTENCE = re.compile(r"[^.!?]+")
+SHORT = 12
+"""Words of a sentence that only adds to what was asked before, if it names no value."""
 _NUMBERS = {
     word: number
     for number, word in enumerate(
@@ -60,14 +63,15 @@ def nothing_more_is_meant(case: Case) -> str | None:
         calls = facts.asked(index)
         if not calls or not turn.user.strip():
             continue
-        text = masked_text(turn.user, facts.calls)
+        text = facts.masked[index]
         source_turn = case.source_turns[index]
         model = source_turn.turn.user.lower() if source_turn is not None else ""
-        wider = () if _repeats(calls) else _WIDER.finditer(text)
-        narrower = () if _repeats(calls) or _lists(calls) else _NARROWER.finditer(text)
-        for found in (*wider, *narrower):
-            if found[0].lower() not in model:
-                return f"turn {index}: {found[0]!r}, but the calls are of one thing each"
+        for sentence in _SENTENCE.findall(text):
+            found = _WIDER.search(sentence) or _NARROWER.search(sentence)
+            loose = VALUE not in sentence and len(sentence.split()) <= SHORT
+            several = not loose and (_repeats(calls) or _lists(calls))
+            if found is not None and not several and found[0].lower() not in model:
+                return f"turn {index}: {found[0]!r}, but the calls name all that is meant"
         for found in _NUMBER.finditer(text):
             if not _counts(calls, _NUMBERS[found[0].lower()]) and found[0].lower() not in model:
                 return f"turn {index}: the message says {found[0]!r}, its calls have no such number"

@@ -17,6 +17,8 @@ from rods.synthesis.templates.reading import Strict, foreign, read
 
 CANDIDATES = 3
 """Human turns that are looked at for one message: those that share the most words."""
+ALIKE = 0.3
+"""Share of common words, values among them, from which messages are compared word by word."""
 NEAR = 0.7
 """Share of two messages, values aside, from which one is nearly the other."""
 
@@ -26,15 +28,22 @@ def nearly_retold(case: Case) -> str | None:
 
     Where all messages are, each has its own values where its model has them.
     """
-    found = _retold(case)
     said = [i for i, turn in enumerate(case.variant.task.turns) if turn.user.strip()]
-    whole = all(found[index].near for index in said)
-    for index in said:
+    own = [i for i in said if not _templated(case, i) and _resembles(case, i)]
+    found = _retold(case) if own else {}
+    whole = all(i in own and found[i].near for i in said)
+    for index in own:
         retold = found[index]
         problem = retold.problem if whole else retold.wording
-        if retold.near and problem is not None and not _templated(case, index):
+        if retold.near and problem is not None:
             return f"turn {index}: {problem}"
     return None
+
+
+def _resembles(case: Case, index: int) -> bool:
+    """Whether some ancestor's turn with the same calls has many of the words."""
+    models = _models(case, index)[:1]
+    return any(_share(case, index, source_turn) >= ALIKE for source_turn in models)
 
 
 def _templated(case: Case, index: int) -> bool:
@@ -75,19 +84,18 @@ def _retold(case: Case) -> dict[int, Retold]:
 def _models(case: Case, index: int) -> list[SourceTurn]:
     """Turns of ancestors that make the same calls in the same place of a gap, the likest first."""
     shape = _shape(case.variant, index)
-    mine = case.variant.words[index]
-
-    def share(source_turn: SourceTurn) -> float:
-        theirs = source_turn.facts.words[source_turn.place]
-        return len(mine & theirs) / max(1, len(mine | theirs))
-
     found = [
         SourceTurn(facts, place)
         for facts in case.ancestors
         for place in range(len(facts.task.turns))
         if _shape(facts, place) == shape
     ]
-    return sorted(found, key=share, reverse=True)[:CANDIDATES]
+    return sorted(found, key=lambda m: _share(case, index, m), reverse=True)[:CANDIDATES]
+
+
+def _share(case: Case, index: int, source_turn: SourceTurn) -> float:
+    mine, theirs = case.variant.words[index], source_turn.facts.words[source_turn.place]
+    return len(mine & theirs) / max(1, len(mine | theirs))
 
 
 def _shape(facts: Facts, index: int) -> object:
