@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rods.synthesis.gates.masks import MASK, Role, masked, masks_of, roles_of, with_mask
 from rods.synthesis.gates.sentence import (
+    NEUTRAL,
     differs,
     is_phrase,
     likeness,
@@ -139,7 +140,7 @@ class Retelling:
             return True
         if only_dates(gone) and only_dates(come):
             return True
-        if not come and len(gone) == 1 and "please" in meanings(gone[0]):
+        if not (gone and come) and all(meanings(word) & NEUTRAL for word in (*gone, *come)):
             return True
         old, new = _pieces(gone), _pieces(come)
         if not old or not new:

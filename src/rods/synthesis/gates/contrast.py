@@ -108,7 +108,7 @@ class _Message:
         self._tokens = tokens
         self._words = frozenset(tokens) - model
         """Words that count: those of the message that is reworked do not."""
-        self._all = frozenset(tokens)
+        self._all = _heard(text) | frozenset(tokens)
         self._tools = frozenset(call.name for call in calls if call.name in specs)
         texts = [x.value for c in calls for x in leaves(c) if isinstance(x.value, str)]
         taken = frozenset(w for text in texts if len(text) < 30 for w in _heard(text))
@@ -134,7 +134,8 @@ class _Message:
                 continue
             if decided is False or (contrast.kind == "=" and self._converts):
                 continue
-            named = bool(self._named & contrast.meant) and contrast.kind != "~"
+            own = self._own if contrast.kind == "=" else self._named
+            named = bool(own & contrast.meant) and contrast.kind != "~"
             if decided or named or self._is_expected(contrast):
                 yield f"the message says {min(said)!r}, its calls {_some(contrast.meant)}"
             for word in said:
@@ -153,15 +154,17 @@ class _Message:
 
         A switch is named after what it does when it is on: `unlock=False` locks.
         """
-        found: bool | None = None
+        if contrast.kind == "~":
+            return None
+        found: set[bool] = set()
         for call in self._calls:
             for name, value in call.arguments.items():
                 if not isinstance(value, bool | str):
                     continue
                 said = name.lower() if isinstance(value, bool) else value.lower()
                 if said in contrast.meant or said in contrast.said:
-                    found = (said in contrast.meant) == (value is not False)
-        return found
+                    found.add((said in contrast.meant) == (value is not False))
+        return min(found, default=None)
 
     def _is_usual(self, contrast: _Contrast) -> bool:
         """Whether these tools' own texts, or people who ask for nothing else, say such words."""

@@ -66,14 +66,16 @@ def nothing_more_is_meant(case: Case) -> str | None:
         text = facts.masked[index]
         source_turn = case.source_turns[index]
         model = source_turn.turn.user.lower() if source_turn is not None else ""
-        for sentence in _SENTENCE.findall(text):
+        for number, sentence in enumerate(_SENTENCE.findall(text)):
             found = _WIDER.search(sentence) or _NARROWER.search(sentence)
-            loose = VALUE not in sentence and len(sentence.split()) <= SHORT
+            loose = number > 0 and VALUE not in sentence and len(sentence.split()) <= SHORT
             several = not loose and (_repeats(calls) or _lists(calls))
             if found is not None and not several and found[0].lower() not in model:
                 return f"turn {index}: {found[0]!r}, but the calls name all that is meant"
         for found in _NUMBER.finditer(text):
-            if not _counts(calls, _NUMBERS[found[0].lower()]) and found[0].lower() not in model:
+            word = found[0].lower()
+            known = word in model or case.usage.said_for({c.name for c in calls}, {word})
+            if not known and not _counts(calls, _NUMBERS[word]):
                 return f"turn {index}: the message says {found[0]!r}, its calls have no such number"
     return None
 

@@ -19,6 +19,22 @@ from rods.synthesis.templates.vocabulary import word_lists
 
 LONGER = 2
 """Words by which what stands in the place of other words may be longer: a name of two words."""
+NEUTRAL = {
+    "please",
+    "well",
+    "oh",
+    "so",
+    "now",
+    "then",
+    "also",
+    "and",
+    "okay",
+    "ok",
+    "just",
+    "a",
+    "an",
+}
+"""Words that may be missing or added."""
 PHRASES = 0xF000
 """First of the private characters that stand for phrases that mean the same."""
 _TOKEN = re.compile("[\ue000-\uf8ff]|[\\w@#$€£%&+/\u2019'-]+(?:\\.[\\w/]+)*")
@@ -51,7 +67,8 @@ def is_phrase(value: Scalar) -> bool:
 def phrased(text: str) -> str:
     """A text in which phrases that mean the same are the same."""
     pattern, known = _same_phrases()
-    return pattern.sub(lambda match: known[match.group().lower()], text)
+    short = re.sub(r"\bI am\b", "I'm", text)  # a phrase may be listed in one form alone
+    return pattern.sub(lambda match: known[match.group().lower()], short)
 
 
 def uncourteous(text: str, model: str) -> str:
