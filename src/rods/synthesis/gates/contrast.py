@@ -130,13 +130,14 @@ class _Message:
             if self._all & contrast.meant:
                 continue
             decided = self._decided(contrast)
-            if decided is None and self._is_usual(contrast):
+            forms = contrast.said if contrast.kind == "=" else said  # dollars are $, too
+            if decided is None and self._is_usual(forms):
                 continue
             if decided is False or (contrast.kind == "=" and self._converts):
                 continue
             own = self._own if contrast.kind == "=" else self._named
             named = bool(own & contrast.meant) and contrast.kind != "~"
-            if decided or named or self._is_expected(contrast):
+            if decided or named or self._is_expected(contrast, forms):
                 yield f"the message says {min(said)!r}, its calls {_some(contrast.meant)}"
             for word in said:
                 better = self._better(word, contrast.meant)
@@ -166,18 +167,16 @@ class _Message:
                     found.add((said in contrast.meant) == (value is not False))
         return min(found, default=None)
 
-    def _is_usual(self, contrast: _Contrast) -> bool:
+    def _is_usual(self, said: Set[str]) -> bool:
         """Whether these tools' own texts, or people who ask for nothing else, say such words."""
-        return bool(self._own & contrast.said) or bool(
-            self._usage.said_for(self._tools, contrast.said)
-        )
+        return bool(self._own & said) or bool(self._usage.said_for(self._tools, said))
 
-    def _is_expected(self, contrast: _Contrast) -> bool:
+    def _is_expected(self, contrast: _Contrast, said: Set[str]) -> bool:
         """Whether people say the opposite to these tools; once is enough if nobody says this."""
         if contrast.kind in ("*", "~"):
             return False
         often = self._usage.said_with(self._tools, contrast.meant)
-        unheard = not self._usage.said(contrast.said)
+        unheard = not self._usage.said(said)
         if contrast.kind == "=" and not often:
             often = self._usage.said(contrast.meant)
             return often >= CUSTOM and often >= CUSTOM * self._usage.said(contrast.said)
