@@ -2,38 +2,50 @@
 
     python benchmarks/gate_catches.py [--variants 300] [--seed 0] [--show 0]
     python benchmarks/gate_catches.py --breaks 1000         # breaks that leave no trace, a class
+    python benchmarks/gate_catches.py --words 200 [--quick] # messages made wrong by a word
 
 Every gate is asked, also behind one that rejects: a row tells all that would have caught a break.
 With `--breaks` the subjects are two writers' variants and, as wording that no writer made, human
 messages beside a seed of the same calls in other words; at the end stands how many of the unbroken
 originals, variants and human messages are turned down.
+
+`--words` asks the gates that every writer passes, whoever made the task: variants of `resample`,
+`graph` and `llm` (the scripted author of the tests), and human messages, judged by gates on words
+that know no task of their scenario. `+own`: with what `resample` and `graph` promise of themselves.
+The first row counts unbroken tasks that pass all other gates and are rejected by those on words.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.gates.case import Facts
-from rods.synthesis.gates.keeper import GATES, TEXTUAL
+from rods.synthesis.gates.keeper import GATES, TEXTUAL, Gatekeeper
 from rods.synthesis.pipeline import synthesize
+from rods.synthesis.rejection import Rejection
 from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
+from rods.synthesis.writers.llm.writer import LlmWriter
 from rods.task import Task
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import altered
 import mutants
-from synthesis_cases import ENVIRONMENT, keeper, sides, writer
+from miswordings import MISWORDED, misword
+from scripted_chat import Chat
+from synthesis_cases import ENVIRONMENT, graph_writer, keeper, promised, sides, writer
 
 
 def variants(count: int, seed: int) -> list[tuple[Task, Task]]:
@@ -137,9 +149,17 @@ def without_trace(count: int, breaks: int, show: int, first: int) -> None:
 
 
 def rejects(seed: Task, task: Task) -> set[str]:
-    """Every gate that turns a task down."""
+    """Every gate that turns a task down, its writer's own ones too."""
     free = task.provenance.recipe == "llm:model"
-    return set(caught_by(LENIENT if free else GATES, seed, task))
+    return set(caught_by(LENIENT if free else GATES, seed, task)) | broken_promises(seed, task)
+
+
+def broken_promises(seed: Task, task: Task) -> set[str]:
+    """What the writer of a task promises of it and does not hold."""
+    case = keeper().case(seed, task)
+    if any(GATES[name](case) for name in ("world", "offered")):
+        return set()
+    return {name for name, gate in promised(task).items() if gate(case) is not None}
 
 
 def wrongly(task: Task) -> str | None:
@@ -161,6 +181,103 @@ def caught_by(gates: Iterable[str], seed: Task, broken: Task) -> list[str]:
     return found
 
 
+ON_WORDS = ("contrast", "order", "scope", "worded")
+"""Gates on words that every writer passes."""
+FOLDS = 5
+
+
+@functools.cache
+def strangers() -> tuple[Gatekeeper, ...]:
+    """Gatekeepers that each know nothing of a fifth of the scenarios."""
+    return tuple(
+        Gatekeeper(ENVIRONMENT, [t for t in sides().train if _fold(t) != fold])
+        for fold in range(FOLDS)
+    )
+
+
+def _fold(task: Task) -> int:
+    return (
+        sorted({t.provenance.scenario for t in sides().train}).index(task.provenance.scenario)
+        % FOLDS
+    )
+
+
+def worded_wrongly(seed: Task, task: Task, names: Sequence[str], *, strange: bool = False) -> bool:
+    """Whether one of these gates rejects; `strange`: it knows no task of the scenario."""
+    keepers = strangers()[_fold(seed)] if strange else keeper()
+    case = keepers.case(seed, task)
+    return any(GATES[name](case) is not None for name in names)
+
+
+def unbroken(name: str, count: int, seed: int) -> list[mutants.Subject]:
+    """Proposals of a writer that pass all gates but those on words."""
+    rng = random.Random(seed)
+    if name == "human":
+        originals = rng.sample(list(sides().train), min(count, len(sides().train)))
+        return [human(task) for task in originals]
+    made: list[mutants.Subject] = []
+    settings = LlmWriterSettings(planner="graph")
+    maker: Writer = {
+        "resample": writer,
+        "graph": graph_writer,
+        "llm": lambda: LlmWriter(sides().train, ENVIRONMENT, Chat(), settings),
+    }[name]()
+    others = [gate for gate in GATES if gate not in ON_WORDS]
+    while len(made) < count:
+        origin = rng.choice(sides().train)
+        proposal = maker.propose(origin, random.Random(rng.random()))
+        if not isinstance(proposal, Rejection) and not caught_by(others, origin, proposal):
+            made.append(mutants.Subject(origin, Facts(ENVIRONMENT, proposal)))
+    return made
+
+
+def by_words(count: int, breaks: int, show: int, first: int) -> None:
+    """Messages made wrong by a word: how many of each kind are caught, by who worded them."""
+    found: dict[str, list[mutants.Subject]] = {}
+    row: list[str] = []
+    for name in ("resample", "graph", "llm", "human"):
+        # all originals: one in four of them is the same scenario in another category
+        subjects = unbroken(name, 400 if name == "human" else count, first)
+        good = [
+            s
+            for s in subjects
+            if not worded_wrongly(s.seed, s.task, ON_WORDS, strange=name == "human")
+        ]
+        found[name] = good
+        wrong = len(subjects) - len(good)
+        row.append(f"{wrong}/{len(subjects)} {_rate(wrong, len(subjects))}")
+        row += [""] if name in ("resample", "graph") else []
+    heads = ("resample", "+own", "graph", "+own", "llm", "human")
+    print("| kind | " + " | ".join(heads) + " |")
+    print("|---" * (len(heads) + 1) + "|")
+    print("| rejected although unbroken | " + " | ".join(row) + " |", flush=True)
+    for name in MISWORDED:
+        cells: list[str] = []
+        missed: list[str] = []
+        for writer_name, subjects in found.items():
+            caught = own = total = number = 0
+            while total < breaks and number < 4 * breaks and subjects:
+                subject = subjects[number % len(subjects)]
+                broken = misword(subject, name, number)
+                number += 1
+                if broken is None:
+                    continue
+                total += 1
+                strange = writer_name == "human"
+                gates = ON_WORDS if strange else [g for g in GATES if g not in ("novelty",)]
+                good = worded_wrongly(subject.seed, broken, gates, strange=strange)
+                caught += good
+                own += good or bool(broken_promises(subject.seed, broken))
+                if not good:
+                    missed.append(f"{writer_name}: {differs(subject.task, broken)}")
+            cells.append(f"{caught}/{total} {_rate(caught, total)}")
+            if writer_name in ("resample", "graph"):
+                cells.append(f"{own}/{total} {_rate(own, total)}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        for line in random.Random(0).sample(missed, min(show, len(missed))):
+            print(f"    {line}")
+
+
 def main() -> None:
     """Break, ask, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -168,7 +285,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0, help="breaks that pass, to show for each")
     parser.add_argument("--breaks", type=int, default=0, help="breaks without a trace, a class")
+    parser.add_argument("--words", type=int, default=0, help="wrong wordings, a kind and writer")
+    parser.add_argument("--quick", action="store_true", help="12 variants and 12 breaks a kind")
     args = parser.parse_args()
+    if args.quick:
+        args.variants, args.words = 12, 12 * bool(args.words)
+    if args.words:
+        by_words(args.variants, args.words, args.show, args.seed)
+        return
     if args.breaks:
         without_trace(args.variants, args.breaks, args.show, args.seed)
         return
@@ -184,7 +308,8 @@ def main() -> None:
             broken = mutants.break_it(subject, name, number)
             if broken is None:
                 continue
-            gates = caught_by(GATES, subject.seed, broken)
+            gates = [*caught_by(GATES, subject.seed, broken)]
+            gates += broken_promises(subject.seed, broken)
             row.update(
                 ["broken", recipe, *gates, *(["caught", f"{recipe} caught"] if gates else [])]
             )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
+from collections.abc import Callable, Mapping
 
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import Split, split
+from rods.synthesis.gates.case import Gate
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
+from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task, Turn
@@ -89,6 +92,13 @@ def with_calls(task: Task, index: int, calls: tuple[ToolCall, ...]) -> Task:
 
 
 def verdict(seed: Task, variant: Task) -> str:
-    """Name of the gate that rejects, empty if none does."""
-    found: Rejection | None = keeper().check(seed, variant).rejection
+    """Name of the gate that rejects, empty if none does; its writer's promise is asked, too."""
+    found: Rejection | None = keeper().check(seed, variant, (), promised(variant)).rejection
     return str(found.reason) if found else ""
+
+
+def promised(variant: Task) -> Mapping[str, Gate]:
+    """The gates that the writer of a variant brings."""
+    makers: Mapping[str, Callable[[], Writer]] = {"resample": writer, "graph": graph_writer}
+    maker = makers.get(variant.provenance.recipe.partition(":")[0])
+    return {} if maker is None else maker().gates(variant)

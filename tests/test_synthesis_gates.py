@@ -31,7 +31,7 @@ from synthesis_cases import (
 ORDER = (
     "ancestry held_out_scenario structure world offered sizes typed literals leaks novelty "
     "held_out_overlap execution request asked outcome replay provenance gap contradiction units "
-    "worded withheld minimal distance"
+    "contrast order scope worded withheld minimal distance"
 )
 
 

@@ -93,13 +93,14 @@ def _attempt(
     proposal = writer.propose(seed, rng, history)
     if isinstance(proposal, Rejection):
         return proposal
-    verdict = keeper.check(seed, proposal, seen)
+    verdict = keeper.check(seed, proposal, seen, writer.gates(proposal))
     if verdict.rejection is None and isinstance(writer, Reviewer):
         reviewed = writer.review(seed, proposal, rng)
         if isinstance(reviewed, Rejection):
             return reviewed
         if reviewed != proposal:
-            proposal, verdict = reviewed, keeper.check(seed, reviewed, seen)
+            verdict = keeper.check(seed, reviewed, seen, writer.gates(reviewed))
+            proposal = reviewed
     return verdict.rejection or (proposal, verdict.distance)
 
 

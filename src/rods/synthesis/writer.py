@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rods.config import SynthesisSettings
+from rods.synthesis.gates.case import Gate
 from rods.synthesis.rejection import Rejection
 from rods.task import Task
 
@@ -42,6 +43,10 @@ class Writer(Protocol):
             history: why earlier attempts at this variant failed (the feedback loop).
         """
         ...
+
+    def gates(self, variant: Task) -> Mapping[str, Gate]:
+        """What its own proposals promise besides the gates that all pass: more gates, by name."""
+        return {}
 
     def usage(self) -> Mapping[str, Any]:
         """What it asked of a server so far, by stage (a dataclass of figures each)."""

@@ -16,7 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rods.synthesis.gates.masks import MASK, Role, masked, masks_of, roles_of, with_mask
-from rods.synthesis.gates.sentence import differs, is_phrase, phrased, uncourteous
+from rods.synthesis.gates.sentence import (
+    NEUTRAL,
+    differs,
+    is_phrase,
+    likeness,
+    meanings,
+    phrased,
+    uncourteous,
+)
 from rods.synthesis.structure.correspondence import (
     Pair,
     composed,
@@ -24,13 +32,18 @@ from rods.synthesis.structure.correspondence import (
     leaf_pairs,
     side_by_side,
 )
+from rods.synthesis.structure.dates import only_dates
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.sources import Source, normal
 from rods.synthesis.structure.trace import Leaf, Scalar, TraceStep, leaves
+from rods.synthesis.templates.vocabulary import alike_words
 
 if TYPE_CHECKING:
     from rods.synthesis.gates.case import Facts
 
+SHORT = 60
+"""Letters of a text that may be a name."""
+_PIECE = re.compile("[a-z0-9]+|[$€£%\uf000-\uf8ff]")
 _FILE = re.compile(r"[\w-]+\.[A-Za-z]\w{1,4}")
 
 
@@ -81,25 +94,83 @@ class Retelling:
         """What is wrong; None: it says the same with its own values."""
         if list(self._old) != list(self._new):
             return "its calls take other arguments than those of the turn that it reworks"
+        old, new, said = self._texts
+        return self.wording or self._apart() or self._strange(said) or self._turned(old, new)
+
+    @functools.cached_property
+    def wording(self) -> str | None:
+        """What is wrong with its words, whatever its values are."""
+        old, new, _ = self._texts
+        return differs(old, new, self._masks_alike, self._may_stand)
+
+    @functools.cached_property
+    def likeness(self) -> float:
+        """How much of the human message, values aside, stands in the other one, from 0 to 1."""
+        old, new, _ = self._texts
+        return likeness(old, new, self._masks_alike)
+
+    @functools.cached_property
+    def _masks(self) -> tuple[dict[Role, str], dict[Role, str]]:
+        kept = {r for r, v in self._old.items() if v == self._new.get(r) and is_phrase(v)}
+        return masks_of(self._old, kept), masks_of(self._new, kept)
+
+    @functools.cached_property
+    def _texts(self) -> tuple[str, str, set[Role]]:
+        """Both messages with masks for values and marks for phrases, and the arguments they say."""
         old = self._human.task.turns[self._place].user
         new = uncourteous(self._variant.task.turns[self._index].user, old)
-        kept = {r for r, v in self._old.items() if v == self._new[r] and is_phrase(v)}
-        old_masks, new_masks = masks_of(self._old, kept), masks_of(self._new, kept)
-        old = phrased(masked(old, self._old, old_masks, self._domains))
-        new = phrased(masked(new, self._new, new_masks, self._domains))
-        found = differs(old, new, self._alike(old_masks, new_masks))
-        if found is not None:
-            return found
+        old = phrased(masked(old, self._old, self._masks[0], self._domains))
+        new = phrased(masked(new, self._new, self._masks[1], self._domains))
         heard = set(MASK.findall(old)), set(MASK.findall(new))
-        said = {r for r in old_masks if old_masks[r] in heard[0] and new_masks[r] in heard[1]}
-        return self._apart() or self._strange(said) or self._turned(old, new)
+        pairs = ((role, mask, self._masks[1].get(role)) for role, mask in self._masks[0].items())
+        return old, new, {r for r, a, b in pairs if a in heard[0] and b in heard[1]}
 
-    def _alike(self, old: Mapping[Role, str], new: Mapping[Role, str]) -> dict[str, set[str]]:
+    @functools.cached_property
+    def _masks_alike(self) -> dict[str, set[str]]:
         """The masks of the model that may stand where a mask stands: those of the same argument."""
         found: dict[str, set[str]] = {}
-        for role, mask in new.items():
-            found.setdefault(mask, set()).add(old[role])
+        for role, mask in self._masks[1].items():
+            if role in self._masks[0]:
+                found.setdefault(mask, set()).add(self._masks[0][role])
         return found
+
+    def _may_stand(self, gone: Sequence[str], come: Sequence[str]) -> bool:
+        """Whether words may stand for others: they are alike, or names that were exchanged."""
+        if len(gone) == len(come) and all(map(_are_alike, gone, come)):
+            return True
+        if only_dates(gone) and only_dates(come):
+            return True
+        if not (gone and come) and all(meanings(word) & NEUTRAL for word in (*gone, *come)):
+            return True
+        old, new = _pieces(gone), _pieces(come)
+        if not old or not new:
+            return not old and not new
+        known = self._renamed
+        return any(old <= a and new <= b for a, b in known) or (
+            old <= self._listed and new <= self._listed
+        )
+
+    @functools.cached_property
+    def _renamed(self) -> list[tuple[set[str], set[str]]]:
+        """Words of the names that both worlds, calls and results have in the same places."""
+        pairs = [*self._configured, *self._stepped()]
+        names = {(a, b) for a, b in pairs if isinstance(a, str) and isinstance(b, str) and a != b}
+        return [(_pieces([a]), _pieces([b])) for a, b in names if max(len(a), len(b)) <= SHORT]
+
+    def _stepped(self) -> Iterator[Pair]:
+        """Values of all calls and results, where both tasks call the same."""
+        for before, after in zip(self._human.steps, self._variant.steps, strict=False):
+            if before.call.name == after.call.name:
+                yield from leaf_pairs(before.leaves, after.leaves)
+                yield from leaf_pairs(_arguments(before), _arguments(after))
+
+    @functools.cached_property
+    def _listed(self) -> frozenset[str]:
+        """Words of the names and codes that the environment lists."""
+        tables = self._domains.tables.values()
+        names = [n for t in tables for n in (*t.names, *t.aliases)]
+        codes = [code for t in tables for owned in t.owners.values() for code in owned]
+        return frozenset(_pieces([*names, *codes]))
 
     def _strange(self, said: Set[Role]) -> str | None:
         """A value that is neither said where the model says its own nor comes from there."""
@@ -231,6 +302,20 @@ class Retelling:
                 if set(orders) == {True, False}:
                     return f"it says {one.name} and {two.name} the other way round than its model"
         return None
+
+
+def _are_alike(old: str, new: str) -> bool:
+    """Whether two tokens are the same, alike, or numbers that are written alike."""
+    words = alike_words()
+    if re.sub(r"\d[\d,.]*", "0", old) == re.sub(r"\d[\d,.]*", "0", new):
+        return True
+    return any(b == a or b in words.get(a, ()) for a in meanings(old) for b in meanings(new))
+
+
+def _pieces(words: Sequence[str]) -> set[str]:
+    """The words themselves, without articles and what stands between them."""
+    found = {piece for word in words for piece in _PIECE.findall(word.lower())}
+    return found - {"a", "an", "s", "ltd"}
 
 
 def _stem(name: str) -> str:

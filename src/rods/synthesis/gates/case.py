@@ -11,12 +11,13 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
+from rods.synthesis.gates.usage import NO_USAGE, Usage, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
@@ -85,6 +86,17 @@ class Facts:
     def words(self) -> tuple[frozenset[str], ...]:
         """Plain words of each message."""
         return tuple(frozenset(_WORDS.findall(turn.user.lower())) for turn in self.task.turns)
+
+    @cached_property
+    def masked(self) -> tuple[str, ...]:
+        """Each message with marks for quoted texts and values of calls."""
+        mask = mask_of(self.calls)
+        return tuple(mask(turn.user) for turn in self.task.turns)
+
+    @cached_property
+    def heard(self) -> tuple[tuple[str, ...], ...]:
+        """The words of each message, in order, with marks for values."""
+        return tuple(tuple(words_of(text)) for text in self.masked)
 
     @cached_property
     def tokens(self) -> tuple[tuple[Token, ...], ...]:
@@ -176,6 +188,17 @@ class SourceTurn(NamedTuple):
         return self.facts.task.turns[self.place]
 
 
+class Retold(NamedTuple):
+    """A turn beside the human turn that it is most like."""
+
+    near: bool
+    """Whether nearly all words are the same."""
+    wording: str | None
+    """Which word is not."""
+    problem: str | None
+    """Why it does not retell that turn, with its own values."""
+
+
 @dataclass
 class Case:
     """One proposal beside its seed and all that it must not repeat."""
@@ -190,6 +213,10 @@ class Case:
     """Variants that were accepted before in the same request."""
     pool: Neighbours | None = None
     """All seeds, to be repeated by no variant."""
+    usage: Usage = NO_USAGE
+    """How people speak of the tools."""
+    retold: dict[int, Retold] = field(default_factory=dict[int, "Retold"])
+    """What is known of turns as retold ones; `worded.py` fills it."""
 
     @cached_property
     def aligned(self) -> bool:

@@ -10,18 +10,31 @@ of their own (`question.py`). Never changes a proposal, never asks a model.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rods.env import Environment
-from rods.synthesis.gates import ablation, asked, request, structure, text, worded
+from rods.synthesis.gates import (
+    ablation,
+    asked,
+    contrast,
+    order,
+    request,
+    scope,
+    structure,
+    text,
+    worded,
+)
 from rods.synthesis.gates.case import Case, Facts, Gate
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
 from rods.synthesis.gates.question import QUESTION_GATES, is_question
+from rods.synthesis.gates.usage import Usage
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import distance
+from rods.synthesis.templates.phrases import phrases_of
 from rods.task import Task
 
 __all__ = ["GATES", "Case", "Facts", "GateVerdict", "Gatekeeper"]
@@ -47,12 +60,18 @@ GATES: Mapping[str, Gate] = {
     "gap": ablation.gaps_are_real,
     "contradiction": text.nothing_contradicts,
     "units": text.units_agree,
-    "worded": worded.worded_as_promised,
+    "contrast": contrast.nothing_is_misnamed,
+    "order": order.messages_stand_at_their_calls,
+    "scope": scope.nothing_more_is_meant,
+    "worded": worded.nearly_retold,
     "withheld": ablation.withheld_is_needed,
     "minimal": ablation.every_call_is_needed,
     "distance": structure.profile_is_near,
 }
 """All gates of tasks with calls, cheapest first: text, then one run, then runs without one call."""
+
+
+NOTHING: Mapping[str, Gate] = {}
 
 
 class GateVerdict(NamedTuple):
@@ -79,6 +98,12 @@ class Gatekeeper:
         self._by_id = {task.id: task for task in self.training}
         self._facts: dict[str, Facts] = {}
 
+    @functools.cached_property
+    def usage(self) -> Usage:
+        """How the training tasks and the environment's templates speak of the tools."""
+        wordings = phrases_of(self.environment).wordings
+        return Usage(self.training, {name: w.clauses for name, w in wordings.items()})
+
     def facts(self, task: Task) -> Facts:
         """Facts of a seed or donor, kept."""
         known = self._facts.get(task.id)
@@ -99,12 +124,19 @@ class Gatekeeper:
             max_distance=self.max_distance,
             seen=seen,
             pool=self._pool,
+            usage=self.usage,
         )
 
-    def check(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> GateVerdict:
-        """Ask every gate; the first that is not passed rejects."""
+    def check(
+        self,
+        seed: Task,
+        variant: Task,
+        seen: Sequence[Prints] = (),
+        promised: Mapping[str, Gate] = NOTHING,
+    ) -> GateVerdict:
+        """Ask every gate, and what the writer promises besides; the first that fails rejects."""
         case = self.case(seed, variant, seen)
-        for name, gate in gates_for(seed).items():
+        for name, gate in {**gates_for(seed), **promised}.items():
             problem = gate(case)
             if problem is not None:
                 recipe = variant.provenance.recipe

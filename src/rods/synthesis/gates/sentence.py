@@ -1,9 +1,9 @@
 """Whether two masked messages are the same sentence, but for words in the place of words.
 
-Owns phrases that mean the same, courtesy, negations, and how much longer or shorter a place may be.
-It knows values as masks alone.
+Owns phrases that mean the same, courtesy, and how much longer or shorter a place may be. It knows
+values as masks alone, and asks which other words may stand for each other.
 
-    differs(phrased(old), phrased(new), alike)              # None, or where they say other things
+    differs(phrased(old), phrased(new), alike, may)         # None, or where they say other things
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rods.synthesis.gates.masks import MASK
 from rods.synthesis.structure.trace import Scalar
@@ -19,24 +19,44 @@ from rods.synthesis.templates.vocabulary import word_lists
 
 LONGER = 2
 """Words by which what stands in the place of other words may be longer: a name of two words."""
-LOST = 1
-"""Words that may be missing in one place."""
+NEUTRAL = {
+    "please",
+    "well",
+    "oh",
+    "so",
+    "now",
+    "then",
+    "also",
+    "and",
+    "okay",
+    "ok",
+    "just",
+    "a",
+    "an",
+}
+"""Words that may be missing or added."""
 PHRASES = 0xF000
 """First of the private characters that stand for phrases that mean the same."""
 _TOKEN = re.compile("[\ue000-\uf8ff]|[\\w@#$€£%&+/\u2019'-]+(?:\\.[\\w/]+)*")
-_NEGATIONS = "not no never don't doesn't won't can't cannot nothing none without neither nor"
-_NEGATION = frozenset(_NEGATIONS.split())
 
 
 @functools.cache
 def _same_phrases() -> tuple[re.Pattern[str], Mapping[str, str]]:
-    found = {
-        phrase.lstrip("=").lower(): chr(PHRASES + number)
-        for number, group in enumerate(word_lists().openers)
-        for phrase in group
-    }
+    """A pattern of all phrases, and each one's character; groups with a common phrase are one."""
+    found: dict[str, str] = {}
+    for number, group in enumerate(word_lists().openers):
+        phrases = [phrase.lstrip("=").lower() for phrase in group]
+        known = {found[phrase] for phrase in phrases if phrase in found}
+        mark = min(known, default=chr(PHRASES + number))
+        found.update(dict.fromkeys(phrases, mark))
+        found = {phrase: mark if old in known else old for phrase, old in found.items()}
     body = "|".join(re.escape(p) for p in sorted(found, key=len, reverse=True))
     return re.compile(rf"(?<![\w'])(?:{body})(?![\w'])", re.I), found
+
+
+def meanings(token: str) -> set[str]:
+    """What a token can stand for: the phrases of a mark, or the word itself."""
+    return {phrase for phrase, mark in _same_phrases()[1].items() if mark == token} or {token}
 
 
 def is_phrase(value: Scalar) -> bool:
@@ -47,7 +67,8 @@ def is_phrase(value: Scalar) -> bool:
 def phrased(text: str) -> str:
     """A text in which phrases that mean the same are the same."""
     pattern, known = _same_phrases()
-    return pattern.sub(lambda match: known[match.group().lower()], text)
+    short = re.sub(r"\bI am\b", "I'm", text)  # a phrase may be listed in one form alone
+    return pattern.sub(lambda match: known[match.group().lower()], short)
 
 
 def uncourteous(text: str, model: str) -> str:
@@ -63,32 +84,54 @@ def uncourteous(text: str, model: str) -> str:
     return text
 
 
-def differs(old: str, new: str, alike: Mapping[str, set[str]]) -> str | None:
-    """Where two masked texts say different things; None: words are replaced by words at most."""
+Words = Callable[[Sequence[str], Sequence[str]], bool]
+"""Whether some words, which are no values of the turn's calls, may stand in the place of others."""
+
+
+def likeness(old: str, new: str, alike: Mapping[str, set[str]]) -> float:
+    """Share of two masked messages that is the same; 1 where one stands within the other."""
+    before, _, renamed = _tokens(old, new, alike)
+    matcher = difflib.SequenceMatcher(None, before, renamed, autojunk=False)
+    same = sum(block.size for block in matcher.get_matching_blocks())
+    return 1.0 if same == len(before) > 2 else matcher.ratio()
+
+
+def _tokens(
+    old: str, new: str, alike: Mapping[str, set[str]]
+) -> tuple[list[str], list[str], list[str]]:
+    """The tokens of both texts, and those of the second one with the masks of the first."""
     before, after = (_TOKEN.findall(text.lower()) for text in (old, new))
-    renamed = [min(alike.get(token, {token})) for token in after]
+    return before, after, [min(alike.get(token, {token})) for token in after]
+
+
+def differs(old: str, new: str, alike: Mapping[str, set[str]], may: Words) -> str | None:
+    """Where two masked texts say different things; None: what is replaced means the same."""
+    before, after, renamed = _tokens(old, new, alike)
     matcher = difflib.SequenceMatcher(None, before, renamed, autojunk=False)
     if 2 * sum(block.size for block in matcher.get_matching_blocks()) < len(before):
         return f"it says {_shown(after)} where its model says {_shown(before)}"
     for kind, i, j, k, m in matcher.get_opcodes():
         gone, come = before[i:j], after[k:m]
-        if kind == "equal" or (len(gone) == len(come) and _fit(gone, come, alike)):
+        if kind == "equal" or _fit(gone, come, alike, may):
             continue
-        masks = [t for t in (*gone, *come) if MASK.fullmatch(t)]
-        added = {*come} & _NEGATION - {*gone}
-        if masks or added or len(come) > len(gone) + (LONGER if gone else 0):
+        if come:
             return f"it says {_shown(come)} where its model says {_shown(gone)}"
-        if len(gone) > len(come) + LOST + (LONGER if come else 0):
-            return f"it leaves out {_shown(gone)}, which its model says"
+        return f"it leaves out {_shown(gone)}, which its model says"
     return None
 
 
-def _fit(gone: Sequence[str], come: Sequence[str], alike: Mapping[str, set[str]]) -> bool:
-    """Whether words stand for words and values for the values of the same arguments."""
-    pairs = zip(gone, come, strict=True)
-    return not {*come} & _NEGATION - {*gone} and all(
-        a in alike.get(b, ()) if MASK.fullmatch(b) else not MASK.fullmatch(a) for a, b in pairs
-    )
+def _fit(
+    gone: Sequence[str], come: Sequence[str], alike: Mapping[str, set[str]], may: Words
+) -> bool:
+    """Whether values stand for values of the same arguments, and words for words that may."""
+    if len(gone) == len(come):
+        pairs = [(a, b) for a, b in zip(gone, come, strict=True) if a not in alike.get(b, {b})]
+        gone, come = [a for a, _ in pairs], [b for _, b in pairs]
+    if any(MASK.fullmatch(token) for token in (*gone, *come)):
+        return False
+    if not gone and not come:
+        return True
+    return abs(len(come) - len(gone)) <= LONGER and may(gone, come)
 
 
 def _shown(words: Sequence[str]) -> str:

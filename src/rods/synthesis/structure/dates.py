@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _NAMES = "January February March April May June July August September October November December"
@@ -40,6 +41,14 @@ _PATTERNS = (
         re.I,
     ),
 )
+
+
+def only_dates(words: Iterable[str]) -> bool:
+    """Whether words are nothing but the names of months and numbers of days and years."""
+    found = [word.lower().strip(".,") for word in words]
+    months = [word for word in found if word[:3] in _INDEX and word.isalpha()]
+    numbers = [word for word in found if re.fullmatch(r"\d{1,4}(?:st|nd|rd|th)?", word)]
+    return bool(months) and len(months) + len(numbers) == len(found)
 
 
 class DateMention(NamedTuple):

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, cast
@@ -101,6 +102,45 @@ def _python_list(text: str) -> Json:
 
 _OPENING = frozenset('{["-0123456789ntf')
 """First characters of JSON."""
+
+
+_OUTCOMES = {"ok", "okay", "done", "result", "status", "accepted", "allowed", "approved"} | {
+    *("authenticated", "authentication", "authorized", "completed", "confirmed", "succeeded"),
+    *("success", "successful", "successfully", "valid", "validated", "verified"),
+}
+"""Words of fields that state by a boolean whether a call did what it was asked to."""
+_FAULTS = {"error", "errors", "exception", "failed", "failure", "fault"}
+_MESSAGES = {"message", "status", "result", "detail", "details", "reason", "response"}
+_FAILED = re.compile(
+    r"(?:error|fail(?:ed|ure)|invalid|denied|unable|cannot|can't|could not|no such|unauthori[sz]ed"
+    r"|already|(?:access|permission) denied|not (?:found|allowed|authori[sz]ed|logged|possible))\b",
+    re.I,
+)
+_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+def reports_failure(call: ToolCall, result: ToolResult) -> bool:
+    """Whether a result says that the call did not do what it was asked to.
+
+    It failed; or a field such as `success` is false, `failure` is filled, or `status` begins with a
+    word such as `denied`. A call without arguments is a question, to which `false` is an answer.
+    """
+    if result.failed:
+        return True
+    return bool(call.arguments) and any(
+        _is_failure(leaf) for leaf in read_result(result.content)[1] if len(leaf.path) == 1
+    )
+
+
+def _is_failure(leaf: Leaf) -> bool:
+    words = {word.lower() for word in _PARTS.findall(str(leaf.path[0]))}
+    if isinstance(leaf.value, bool):
+        return leaf.value is bool(words & _FAULTS) if words & (_OUTCOMES | _FAULTS) else False
+    if not isinstance(leaf.value, str) or not leaf.value:
+        return False
+    return bool(words & _FAULTS) or (
+        bool(words & _MESSAGES) and _FAILED.match(leaf.value) is not None
+    )
 
 
 class Trace(NamedTuple):

@@ -98,7 +98,7 @@ class Vocabulary:
 
     def alike(self, word: str) -> Sequence[str]:
         """Other words that make sense where this one (in lower case) stands; often none."""
-        return _alike().get(word, ())
+        return alike_words().get(word, ())
 
     def coined(self, rng: random.Random) -> str:
         """A pronounceable word that stands in no list, of 3 to about 11 letters."""
@@ -177,7 +177,7 @@ def in_case(word: str, model: str) -> str:
 
 
 @functools.cache
-def _alike() -> Mapping[str, tuple[str, ...]]:
+def alike_words() -> Mapping[str, tuple[str, ...]]:
     """Each word to those of its group that take the same article, in the same number."""
     groups = [*word_lists().alike, *(_plurals(group) for group in word_lists().alike)]
     return {w: tuple(o for o in g if o != w and _vowel(o) == _vowel(w)) for g in groups for w in g}

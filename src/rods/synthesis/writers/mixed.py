@@ -6,8 +6,9 @@ writer = MixedWriter(GraphWriter(tasks, world), ResampleWriter(tasks, world), sh
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from rods.synthesis.gates.case import Gate
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Reviewer, Writer
 from rods.task import Task
@@ -32,7 +33,13 @@ class MixedWriter(Writer):
 
     def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
         """Asked of the writer that made it, where that one reviews."""
+        writer = self._writer_of(variant)
+        return writer.review(seed, variant, rng) if isinstance(writer, Reviewer) else variant
+
+    def gates(self, variant: Task) -> Mapping[str, Gate]:
+        """Those of the writer that made it."""
+        return self._writer_of(variant).gates(variant)
+
+    def _writer_of(self, variant: Task) -> Writer:
         made_by = variant.provenance.recipe.partition(":")[0]
-        if isinstance(self._main, Reviewer) and made_by == self._main.name:
-            return self._main.review(seed, variant, rng)
-        return variant
+        return self._other if made_by == self._other.name else self._main

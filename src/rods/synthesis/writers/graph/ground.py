@@ -17,7 +17,7 @@ from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.writers.graph.fresh import Texts, draws, with_ending_of, word_of
-from rods.synthesis.writers.graph.live import Live, typed
+from rods.synthesis.writers.graph.live import PERSONAL, Live, typed
 from rods.synthesis.writers.graph.matter import SAME, Matter
 from rods.synthesis.writers.resample.assign import Materials
 from rods.types import ToolCall, ToolSpec, Value, json_choices, json_type
@@ -51,12 +51,14 @@ class Grounder:
         specs: Mapping[str, ToolSpec],
         graph: ApiGraph,
         materials: Materials,
+        owners: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare."""
+        """Prepare; `owners`: the class of each tool, where the world has several."""
         self._domains = domains
         self._specs = specs
+        self._owners = owners or {}
         self._exemplars = graph.exemplars
-        self._matter = Matter(domains, specs, graph)
+        self._matter = Matter(domains, specs, graph, self._owners)
         self._draws = draws(domains, materials)
         self._texts = Texts(domains, materials)
 
@@ -64,6 +66,7 @@ class Grounder:
         """A call with an argument for every required parameter and some of the others."""
         properties, required = self._specs[tool].properties, self._specs[tool].required
         arguments = self._matter.carried(tool, live, rng)
+        arguments |= self._own(tool, live)
         arguments |= self._matter.together(tool, arguments, live, rng)
         for name, schema in properties.items():
             if name in arguments or (
@@ -81,6 +84,16 @@ class Grounder:
         self._match_endings(arguments, live)
         ordered = {name: arguments[name] for name in properties if name in arguments}
         return ToolCall(tool, ordered)
+
+    def _own(self, tool: str, live: Live) -> dict[str, Value]:
+        """Account and secret that the tool's class is set up for: nobody logs in as another."""
+        found: dict[str, Value] = {}
+        for name, schema in self._specs[tool].properties.items():
+            kind = self._domains.parameter(tool, name)
+            if kind in PERSONAL:
+                value = live.own(self._owners.get(tool, ""), kind, name)
+                found[name] = typed(value, str(schema.get("type", "")))
+        return {name: value for name, value in found.items() if value not in (None, "None")}
 
     def _match_endings(self, arguments: dict[str, Value], live: Live) -> None:
         """A copy under a new name keeps the ending of what it is a copy of."""
@@ -102,10 +115,16 @@ class Grounder:
             return self._items(tool, name, schema, kind, live, rng)
         if declared in ("dict", "object"):
             return self._exemplar(tool, name, rng)
-        shown = live.shown(name) if self._may_be_shown(name, kind) else []
+        fellows = self._fellows(tool) if kind in PERSONAL else None
+        shown = live.shown(name, fellows) if self._may_be_shown(name, kind) else []
         if shown and rng.random() < FROM_RESULT:
             return typed(shown[0], declared)
         return self._scalar(tool, name, kind, declared, live, rng)
+
+    def _fellows(self, tool: str) -> frozenset[str] | None:
+        """Tools of the same class; None where the world names no classes."""
+        owner = self._owners.get(tool)
+        return frozenset(t for t, o in self._owners.items() if o == owner) if owner else None
 
     def _may_be_shown(self, name: str, kind: str) -> bool:
         """Whether a result's field of this name holds such values: an `amount` may be of shares."""
@@ -140,9 +159,10 @@ class Grounder:
             return word_of(live.kinds.get("name" if name == "name" else "body", {}), rng)
         places = self._domains.fields.get(f"{tool}.{name}", self._domains.fields.get(name))
         others = live.taken(name) if kind == "ident" else ()
+        owner = self._owners.get(tool, "")
         existing = [
             value
-            for value in (live.existing(kind, name) if places != [] else ())
+            for value in (live.existing(kind, name, owner) if places != [] else ())
             if typed(value, declared) is not None and value not in others
         ]
         drawn_as = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)

@@ -9,13 +9,16 @@ Owns `Live`. Never executes a call, never draws.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves
 from rods.synthesis.writers.resample.entities import kind_map
 from rods.types import Json, Value
+
+PERSONAL = frozenset({"user", "ident"})
+"""Kinds that say who somebody is: an account of one class means nothing to another one."""
 
 
 @dataclass
@@ -30,6 +33,10 @@ class Live:
         default_factory=dict[str, dict[str, list[Scalar]]]
     )
     """Values that exist, by kind and by the field that holds them; filled by `look`."""
+    owned: dict[str, dict[str, dict[str, list[Scalar]]]] = field(
+        default_factory=dict[str, dict[str, dict[str, list[Scalar]]]]
+    )
+    """The same for each class alone: what exists in one says nothing of another."""
 
     inferred: bool = False
     """Kinds are guesses: of values of a kind, those whose field fits the argument's name."""
@@ -49,9 +56,10 @@ class Live:
 
         def put(kind: str, value: Scalar, at: str) -> None:
             if kind and value not in (None, "", "None"):
-                values = self.kinds.setdefault(kind, {}).setdefault(at, [])
-                if value not in values:
-                    values.append(value)
+                for known in (self.kinds, self.owned.setdefault(owner, {})):
+                    values = known.setdefault(kind, {}).setdefault(at, [])
+                    if value not in values:
+                        values.append(value)
 
         def leaf(kind: str, value: Scalar) -> Scalar:
             put(kind, value, below)
@@ -64,9 +72,20 @@ class Live:
 
         kind_map(node, owner, name, domains, leaf, key)
 
-    def existing(self, kind: str, name: str) -> list[Scalar]:
-        """Values of a kind; of secrets and codes those whose field fits the argument's name."""
-        fields = self.kinds.get(kind, {})
+    def own(self, owner: str, kind: str, name: str) -> Scalar:
+        """Who or what the class itself is set up for: its field of this name, `current_` or not."""
+        stem = name.removesuffix("_id").removesuffix("name")
+        fields = self.owned.get(owner, {}).get(kind, {})
+        found = next((fields[at] for at in (name, f"current_{stem}") if fields.get(at)), [None])
+        return found[0]
+
+    def existing(self, kind: str, name: str, owner: str = "") -> list[Scalar]:
+        """Values of a kind; of secrets and codes those whose field fits the argument's name.
+
+        Accounts and secrets exist in the class that owns them alone.
+        """
+        apart = kind in PERSONAL and owner and not self.inferred
+        fields = (self.owned.get(owner, {}) if apart else self.kinds).get(kind, {})
         if name in self.places:
             return [v for at in self.places[name] for v in fields.get(at, ())]
         if kind == "ident" or self.inferred:
@@ -107,11 +126,12 @@ class Live:
                 found.setdefault(at, []).append(leaf.value)
         return list(dict.fromkeys(found.get(name) or found.get(tail, [])))
 
-    def shown(self, name: str) -> list[Scalar]:
-        """Values that results showed under this name, the latest first."""
+    def shown(self, name: str, tools: Container[str] | None = None) -> list[Scalar]:
+        """Values that results (of these tools) showed under this name, the latest first."""
         return [
             leaf.value
             for step in reversed(self.steps)
+            if tools is None or step.call.name in tools
             for leaf in step.leaves
             if leaf.path and leaf.path[-1] == name
         ]

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
-from rods.synthesis.writers.graph.live import Live, typed
+from rods.synthesis.writers.graph.live import PERSONAL, Live, typed
 from rods.types import ToolSpec, Value, json_type
 
 OPTIONAL = 0.35
@@ -31,9 +31,15 @@ PASSING = frozenset({"name", "body", "pattern", "id", ""})
 class Matter:
     """Arguments that go on with what a conversation is about."""
 
-    def __init__(self, domains: Domains, specs: Mapping[str, ToolSpec], graph: ApiGraph) -> None:
-        """Args: kinds of the environment; all tools of the world; what training tasks do."""
-        self._domains, self._specs, self._graph = domains, specs, graph
+    def __init__(
+        self,
+        domains: Domains,
+        specs: Mapping[str, ToolSpec],
+        graph: ApiGraph,
+        owners: Mapping[str, str],
+    ) -> None:
+        """Args: kinds; all tools of the world; what training tasks do; the classes of tools."""
+        self._domains, self._specs, self._graph, self._owners = domains, specs, graph, owners
         self._paired = {n for p in domains.pairs if p.either_way for n in p.parameters}
 
     def share(self, tool: str, name: str) -> float:
@@ -56,14 +62,21 @@ class Matter:
             found[name] = value
             found.update({n: v for n, v in step.call.arguments.items() if n in properties})
         for step in reversed(live.steps):
-            shared = {n: v for n, v in step.call.arguments.items() if self._goes_on(tool, n)}
+            shared = {
+                n: v
+                for n, v in step.call.arguments.items()
+                if self._goes_on(tool, n, step.call.name)
+            }
             if step.call.name != tool and len(shared) > 1:
                 return shared | found if rng.random() < TOGETHER else found
         return found
 
-    def _goes_on(self, tool: str, name: str) -> bool:
-        properties = self._specs[tool].properties
-        return name in properties and self._domains.parameter(tool, name) not in PASSING
+    def _goes_on(self, tool: str, name: str, before: str) -> bool:
+        kind = self._domains.parameter(tool, name)
+        elsewhere = self._owners.get(tool) != self._owners.get(before)
+        if kind in PASSING or (kind in PERSONAL and elsewhere):
+            return False
+        return name in self._specs[tool].properties
 
     def _fed(self, tool: str, name: str, live: Live) -> tuple[TraceStep, Scalar] | None:
         """The latest result that gave such arguments in the training tasks, and its value."""

@@ -26,6 +26,7 @@ from rods.synthesis.structure.trace import (
     leaves,
     owners,
     read_result,
+    reports_failure,
     trace,
 )
 from rods.synthesis.templates.clarity import clear_producer
@@ -151,7 +152,9 @@ class Walk:
     ):
         """Begin to fill a structure; `blocked` tools are not planned."""
         self._planner, self._base, self._rng, self._blocked = planner, base, rng, blocked
-        self._grounder = Grounder(planner.domains, base.specs, planner.graph, planner.materials)
+        self._grounder = Grounder(
+            planner.domains, base.specs, planner.graph, planner.materials, base.owners
+        )
         stage = dataclasses.replace(base.task, turns=(Turn(""),))
         self._world = cast("Readable", planner.environment.open(stage))
         self._made: list[_Made] = []
@@ -305,7 +308,7 @@ class Walk:
             return None
         before = self._world.snapshot()
         result = called(self._world, call)
-        if result.failed:
+        if reports_failure(call, result):
             return None
         step = TraceStep(len(self._made), call, result, *read_result(result.content))
         told = any(made.step.result.content == result.content for made in self._made)

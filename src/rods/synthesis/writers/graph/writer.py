@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rods.env import Environment
 from rods.errors import TaskError
+from rods.synthesis.gates.case import Gate
+from rods.synthesis.gates.worded import templates_say_all
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.inference import domains_for
@@ -91,6 +93,10 @@ class GraphWriter(Writer):
         draft = dataclasses.replace(base, turns=assemble(planned, self.word(planned, rng)))
         origin = dataclasses.replace(base.provenance, recipe=RECIPE, seed=number)
         return dataclasses.replace(draft, provenance=origin)
+
+    def gates(self, variant: Task) -> Mapping[str, Gate]:
+        """Templates explain every message to its last word."""
+        return {"templates": templates_say_all}
 
     def rename(self, seed: Task, rng: random.Random) -> Task | Rejection:
         """The seed with other names and values: the world that a plan is made for."""

@@ -16,7 +16,14 @@ from rods.dialects.bounds import value_fault
 from rods.env import Environment, called
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
-from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result, trace
+from rods.synthesis.structure.trace import (
+    TraceStep,
+    all_tools,
+    owners,
+    read_result,
+    reports_failure,
+    trace,
+)
 from rods.synthesis.structure.typed import mistyped
 from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writers.graph.augment import Open, PlannedTurn
@@ -43,7 +50,7 @@ def execute(
             if isinstance(made, Rejection):
                 return made
             call, result = made
-            if result.failed:
+            if reports_failure(call, result):
                 detail = f"{call} failed: {result.content[:200]}"
                 reason = ErrorClass.VM_EXEC_FAILED
                 return Rejection("execute", reason, detail, tool=call.name)
@@ -62,8 +69,8 @@ def fill(
     """One executed call; the writer is told what was wrong with its arguments, then tries again.
 
     Returns:
-        The call and its result (`failed` after the last try), or a rejection where no arguments
-        were valid.
+        The call and its result (it reports failure after the last try), or a rejection where no
+        arguments were valid.
     """
     problems: list[str] = []
     last: tuple[ToolCall, ToolResult] | None = None
@@ -91,7 +98,7 @@ def fill(
         if not problems:
             call = ToolCall(spec.name, cast("Mapping[str, Value]", inner))
             last = (call, called(world, call))
-            if not last[1].failed:
+            if not reports_failure(*last):
                 return last
             problems = [f"{call} failed: {shortened(last[1].content, RESULT_CHARS)}"]
     if last is not None:

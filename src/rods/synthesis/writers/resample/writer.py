@@ -18,6 +18,8 @@ from functools import cached_property
 from typing import NamedTuple, cast
 
 from rods.env import Environment
+from rods.synthesis.gates.case import Gate
+from rods.synthesis.gates.worded import retells
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.inference import domains_for
@@ -133,6 +135,10 @@ class ResampleWriter(Writer):
             return dataclasses.replace(draft, recipe=recipe)
         provenance = self._provenance(seed, plan, recipe, number)
         return dataclasses.replace(draft, provenance=provenance)
+
+    def gates(self, variant: Task) -> Mapping[str, Gate]:
+        """Every message is a human turn's, word for word, with other values."""
+        return {"retold": retells}
 
     def _plan(self, seed: Task, rng: random.Random) -> ResamplePlan:
         """The seed, or a recombination of it that is near enough to it and can be executed."""

@@ -1,0 +1,293 @@
+"""The gate on words that contradict the calls: unlock for lock, euros for dollars, sell for buy.
+
+Owns what a message's word is measured by: the called tools' own words, the options that the calls
+take, the words of other tools of the same world, and how people speak of the tools (`usage.py`).
+Never needs a model, never asks who wrote a message.
+
+    nothing_is_misnamed(case)                               # None, or what is wrong
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from importlib.resources import files
+from typing import NamedTuple, cast
+
+from rods.synthesis.gates.case import Case
+from rods.synthesis.gates.usage import PARTS, Usage, name_stems, stem_of
+from rods.synthesis.structure.sources import numbers_in, numbers_taken
+from rods.synthesis.structure.trace import leaves
+from rods.types import ToolCall, ToolSpec
+
+OFTEN = 4
+"""Messages of the called tools that must say a word before its opposite counts as wrong."""
+CUSTOM = 10
+"""Messages about any tools that must say a unit, for each that says another one."""
+FITS = 2
+"""How often a word must have stood beside its neighbours before another one counts as wrong."""
+_WORDS = re.compile(r"[a-z]+|[$€£%]")
+_LISTED = re.compile(r"[\"'`](\w+)[\"'`]")
+
+
+class _Contrast(NamedTuple):
+    meant: frozenset[str]
+    said: frozenset[str]
+    kind: str
+    """Empty, `*`, `~` or `=`, as in the file."""
+
+
+@functools.cache
+def _contrasts() -> tuple[_Contrast, ...]:
+    """Every contrast of the file, in both directions."""
+    listed = files("rods").joinpath("synthesis", "gates", "contrasts.txt")
+    found: list[_Contrast] = []
+    for line in listed.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        kind = line[0] if line[0] in "*~=" else ""
+        sides = [frozenset(side.split()) for side in line.lstrip("*~= ").split(" | ")]
+        found += [
+            _Contrast(meant - said, said - meant, kind)
+            for meant in sides
+            for said in sides
+            if meant is not said
+        ]
+    return tuple(found)
+
+
+@functools.cache
+def _saying() -> Mapping[str, tuple[_Contrast, ...]]:
+    """Each word to the contrasts in which it is the one that should not be said."""
+    found: dict[str, list[_Contrast]] = {}
+    for contrast in _contrasts():
+        for word in contrast.said:
+            found.setdefault(word, []).append(contrast)
+    return {word: tuple(contrasts) for word, contrasts in found.items()}
+
+
+def nothing_is_misnamed(case: Case) -> str | None:
+    """No word of a message names the opposite, another unit, option or tool than its calls do.
+
+    A word is wrong where the calls have its opposite, or where people say another word between the
+    same neighbours; never where they say it of these tools, or the message that is reworked does.
+    """
+    facts = case.variant
+    for index, turn in enumerate(facts.task.turns):
+        calls = facts.asked(index)
+        if not calls or not turn.user.strip():
+            continue
+        source_turn = case.source_turns[index]
+        model = _heard(source_turn.turn.user) if source_turn is not None else frozenset[str]()
+        message = _Message(turn.user, facts.heard[index], calls, facts.specs, case.usage, model)
+        problem = message.problem()
+        if problem is not None:
+            return f"turn {index}: {problem}"
+    return None
+
+
+def _heard(text: str) -> frozenset[str]:
+    return frozenset(_WORDS.findall(text.lower()))
+
+
+class _Message:
+    """One message beside the calls that it asks for."""
+
+    def __init__(
+        self,
+        text: str,
+        tokens: Sequence[str],
+        calls: Sequence[ToolCall],
+        specs: Mapping[str, ToolSpec],
+        usage: Usage,
+        model: frozenset[str],
+    ):
+        self._calls, self._specs, self._usage = calls, specs, usage
+        self._text = text.lower()
+        self._tokens = tokens
+        self._words = frozenset(tokens) - model
+        """Words that count: those of the message that is reworked do not."""
+        self._all = _heard(text) | frozenset(tokens)
+        self._tools = frozenset(call.name for call in calls if call.name in specs)
+        texts = [x.value for c in calls for x in leaves(c) if isinstance(x.value, str)]
+        taken = frozenset(w for text in texts if len(text) < 30 for w in _heard(text))
+        about = [_words_about(specs[name]) for name in self._tools]
+        self._named = taken.union(*(words.title for words in about))
+        """Words of what the calls do."""
+        self._own = taken.union(*(words.all for words in about))
+        """The same, with what their parameters are about."""
+
+    def problem(self) -> str | None:
+        """What is wrong; None: no word is."""
+        found = next(self._opposites(), None) or next(self._options(), None)
+        return found or next(self._strangers(), None)
+
+    def _opposites(self) -> Iterator[str]:
+        found = (c for word in sorted(self._words) for c in _saying().get(word, ()))
+        for contrast in dict.fromkeys(found):
+            said = self._words & contrast.said
+            if self._all & contrast.meant:
+                continue
+            decided = self._decided(contrast)
+            forms = contrast.said if contrast.kind == "=" else said  # dollars are $, too
+            if decided is None and self._is_usual(forms):
+                continue
+            if decided is False or (contrast.kind == "=" and self._converts):
+                continue
+            own = self._own if contrast.kind == "=" else self._named
+            named = bool(own & contrast.meant) and contrast.kind != "~"
+            if decided or named or self._is_expected(contrast, forms):
+                yield f"the message says {min(said)!r}, its calls {_some(contrast.meant)}"
+            for word in said:
+                better = self._better(word, contrast.meant)
+                if better is not None:
+                    yield f"the message says {word!r} where people say {better!r}"
+
+    @functools.cached_property
+    def _converts(self) -> bool:
+        """Whether the calls take other numbers than the message says: a unit was converted."""
+        taken = numbers_taken(self._calls)
+        return bool(taken) and not taken & numbers_in(self._text)
+
+    def _decided(self, contrast: _Contrast) -> bool | None:
+        """Whether an argument says the side that is meant (False: the other one); None: neither.
+
+        A switch is named after what it does when it is on: `unlock=False` locks.
+        """
+        if contrast.kind == "~":
+            return None
+        found: set[bool] = set()
+        for call in self._calls:
+            for name, value in call.arguments.items():
+                if not isinstance(value, bool | str):
+                    continue
+                said = name.lower() if isinstance(value, bool) else value.lower()
+                if said in contrast.meant or said in contrast.said:
+                    found.add((said in contrast.meant) == (value is not False))
+        return min(found, default=None)
+
+    def _is_usual(self, said: Set[str]) -> bool:
+        """Whether these tools' own texts, or people who ask for nothing else, say such words."""
+        return bool(self._own & said) or bool(self._usage.said_for(self._tools, said))
+
+    def _is_expected(self, contrast: _Contrast, said: Set[str]) -> bool:
+        """Whether people say the opposite to these tools; once is enough if nobody says this."""
+        if contrast.kind in ("*", "~"):
+            return False
+        often = self._usage.said_with(self._tools, contrast.meant)
+        unheard = not self._usage.said(said)
+        if contrast.kind == "=" and not often:
+            often = self._usage.said(contrast.meant)
+            return often >= CUSTOM and often >= CUSTOM * self._usage.said(contrast.said)
+        return often >= (1 if unheard or contrast.kind == "=" else OFTEN)
+
+    def _options(self) -> Iterator[str]:
+        """Another option of a list than the one that a call takes."""
+        for call in self._calls:
+            spec = self._specs.get(call.name)
+            for name, value in call.arguments.items() if spec is not None else ():
+                if self._says(str(value)):
+                    continue
+                others = {
+                    option
+                    for option in _others(spec, name, value)
+                    if self._says(option) and not self._usage.said_for(self._tools, {option})
+                }
+                if others:
+                    yield f"the message says {min(others)!r}, {call.name} takes {value!r}"
+
+    def _says(self, option: str) -> bool:
+        """Whether the message says an option outright, in quotes or not."""
+        low = option.lower()
+        return low in self._text and bool(re.search(rf"(?<!\w){re.escape(low)}(?!\w)", self._text))
+
+    def _strangers(self) -> Iterator[str]:
+        """Words of other tools' names that stand where people say a word of these tools."""
+        others = _stems_of(tuple(self._specs))
+        for word in sorted(self._words):
+            stem = stem_of(word)
+            if len(word) < 3 or stem not in others or stem in self._stems:
+                continue
+            if self._usage.said_for(self._tools, {word}):
+                continue
+            better = self._better(word, None)
+            if better is not None:
+                yield f"the message says {word!r} where people say {better!r}"
+
+    @functools.cached_property
+    def _stems(self) -> frozenset[str]:
+        return frozenset(map(stem_of, self._own))
+
+    def _better(self, word: str, among: Set[str] | None) -> str | None:
+        """A word of these tools (or of a set) that stands between the neighbours of a word.
+
+        None where the word itself has stood beside one of them.
+        """
+        found: str | None = None
+        for place, token in enumerate(self._tokens):
+            if token != word:
+                continue
+            before, after = self._tokens[place - 1], self._tokens[place + 1]
+            if any(self._usage.stands(before, word, after)):
+                return None
+            if not self._usage.is_rare(before) and not self._usage.is_rare(after):
+                continue
+            for other, count in self._usage.between(before, after):
+                near = other in among if among is not None else self._is_ours(other)
+                if near and count >= FITS:
+                    found = found or other
+        return found
+
+    def _is_ours(self, word: str) -> bool:
+        named = {w for name in self._tools for w in name_stems(name)}
+        return stem_of(word) in named and self._usage.said_with(self._tools, {word}) > 0
+
+
+def _others(spec: ToolSpec | None, name: str, value: object) -> set[str]:
+    """Options beside the one that is taken, in lower case."""
+    if spec is None or not isinstance(value, str):
+        return set()
+    schema = spec.properties.get(name, {})
+    listed = schema.get("enum") or _LISTED.findall(str(schema.get("description", "")))
+    options = {str(o).lower() for o in cast("list[object]", listed)}
+    return (
+        {o for o in options - {value.lower()} if len(o) > 2} if value.lower() in options else set()
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _stems_of(tools: tuple[str, ...]) -> frozenset[str]:
+    """Stems of the words of all tools' names."""
+    return frozenset(stem for name in tools for stem in name_stems(name))
+
+
+class _Words(NamedTuple):
+    """Words of one tool."""
+
+    spec: ToolSpec
+    title: frozenset[str]
+    """Those of its name and of what its description begins with."""
+    all: frozenset[str]
+    """Those of its whole description and its parameters, too; switches are read by their value."""
+
+
+_KNOWN: dict[str, _Words] = {}
+
+
+def _words_about(spec: ToolSpec) -> _Words:
+    known = _KNOWN.get(spec.name)
+    if known is None or known.spec is not spec:
+        says = spec.description.rpartition("description:")[2].strip()
+        name = " ".join(PARTS.findall(spec.name))
+        texts = [name, says]
+        for parameter, schema in spec.properties.items():
+            if schema.get("type") != "boolean":
+                texts += [" ".join(PARTS.findall(parameter)), str(schema.get("description", ""))]
+        title = _heard(f"{name} {says.partition('. ')[0]}")
+        known = _KNOWN[spec.name] = _Words(spec, title, _heard(" ".join(texts)))
+    return known
+
+
+def _some(words: Set[str]) -> str:
+    return repr(min(words, key=lambda word: (len(word), word)))

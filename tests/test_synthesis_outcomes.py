@@ -1,0 +1,132 @@
+"""Ground-truth calls do what they are asked to, and act for the account that the world holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import random
+
+import pytest
+
+from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.keeper import GATES
+from rods.synthesis.rejection import Rejection
+from rods.synthesis.structure.trace import TraceStep, reports_failure
+from rods.task import Task
+from rods.types import ToolCall, ToolResult
+from sweeps import slow
+from synthesis_cases import ENVIRONMENT, graph_writer, keeper, sides, with_calls
+
+CALL = ToolCall("act", {"name": "x"})
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"authentication_status": False},
+        {"success": False},
+        {"isVerified": False},
+        {"follow_status": False},
+        {"login_failed": True},
+        {"verification_failure": "The passport is not known."},
+        {"error": "no such file"},
+        {"status": "Denied by the bank."},
+        {"message": "Already logged in"},
+        {"result": "Not found."},
+    ],
+)
+def test_a_result_that_reports_failure_is_one(result: dict[str, object]) -> None:
+    assert reports_failure(CALL, ToolResult(json.dumps(result)))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"authentication_status": True},
+        {"login_failed": False},
+        {"error": ""},
+        {"canDrive": False},
+        {"healthy_tire_pressure": False},
+        {"description": "Error reports of the week", "title": "Failed login"},
+        {"status": "Open"},
+        {"orders": [{"status": "failed"}]},
+        "denied",
+    ],
+)
+def test_an_answer_of_no_is_no_failure(result: object) -> None:
+    assert not reports_failure(CALL, ToolResult(json.dumps(result)))
+
+
+def test_a_question_may_be_answered_with_no() -> None:
+    assert not reports_failure(ToolCall("am_i_logged_in"), ToolResult('{"login_status": false}'))
+    assert reports_failure(ToolCall("am_i_logged_in"), ToolResult("no", failed=True))
+
+
+def test_a_call_that_reports_failure_is_rejected_unless_its_seeds_does() -> None:
+    seed, index, number = next(
+        (task, index, number)
+        for task in sides().train
+        for index, turn in enumerate(task.turns)
+        for number, call in enumerate(turn.ground_truth)
+        if call.name == "authenticate_twitter"
+    )
+    calls = list(seed.turns[index].ground_truth)
+    wrong = {**calls[number].arguments, "password": "somebody else's"}
+    calls[number] = ToolCall("authenticate_twitter", wrong)
+    broken = with_calls(seed, index, tuple(calls))
+    gate = GATES["execution"]
+    assert gate(keeper().case(seed, seed)) is None
+    assert gate(keeper().case(seed, broken)) is not None
+    renamed = dataclasses.replace(broken, turns=(*broken.turns, broken.turns[-1]))  # not aligned
+    assert gate(keeper().case(seed, renamed)) is not None
+    assert gate(keeper().case(broken, broken)) is None
+
+
+@pytest.mark.parametrize("share", [*slow(1), 10])
+def test_originals_whose_calls_report_failure_are_tolerated_beside_themselves(share: int) -> None:
+    for task in sides().train[::share]:
+        assert GATES["execution"](keeper().case(task, task)) is None
+
+
+@functools.cache
+def steps() -> tuple[tuple[Task, TraceStep], ...]:
+    """Calls of graph drafts, before any gate."""
+    makers = [t for t in sides().train if {"TwitterAPI", "MessageAPI"} & set(t.world["classes"])]  # type: ignore[arg-type]
+    drafts = [graph_writer().propose(t, random.Random(n)) for n, t in enumerate(makers[::3])]
+    return tuple(
+        (draft, step)
+        for draft in drafts
+        if not isinstance(draft, Rejection)
+        for step in Facts(ENVIRONMENT, draft).steps
+    )
+
+
+@pytest.mark.slow
+def test_the_graph_writer_plans_no_call_that_reports_failure() -> None:
+    made = [step for _, step in steps() if not step.result.failed]
+    assert [step.call for step in made if reports_failure(step.call, step.result)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tool", "owner", "argument", "fields"),
+    [
+        ("authenticate_twitter", "TwitterAPI", "username", ("username",)),
+        ("authenticate_twitter", "TwitterAPI", "password", ("password",)),
+        ("message_login", "MessageAPI", "user_id", ("current_user", "user_map")),
+    ],
+)
+def test_accounts_and_secrets_are_those_of_the_class_that_owns_the_tool(
+    tool: str, owner: str, argument: str, fields: tuple[str, ...]
+) -> None:
+    found = 0
+    for task, step in steps():
+        if step.call.name != tool:
+            continue
+        config = task.world["initial_config"][owner]  # type: ignore[index, call-overload]
+        held = next((config[name] for name in fields if config.get(name)), {})  # type: ignore[union-attr]
+        known = list(held.values()) if isinstance(held, dict) else [held]
+        assert step.call.arguments[argument] in known or not known
+        found += 1
+    assert found > 3

@@ -1,0 +1,269 @@
+"""Messages made wrong by a word: gates that every writer passes, whoever made the task."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import pytest
+
+from miswordings import MISWORDED, misword
+from mutants import Subject
+from rods.synthesis.gates.case import Case, Facts
+from rods.synthesis.gates.contrast import nothing_is_misnamed
+from rods.synthesis.gates.keeper import GATES, Gatekeeper
+from rods.synthesis.gates.order import messages_stand_at_their_calls
+from rods.synthesis.gates.overlap import Corpus
+from rods.synthesis.gates.scope import nothing_more_is_meant
+from rods.synthesis.gates.usage import Usage
+from rods.synthesis.gates.worded import retells
+from rods.synthesis.writers.mixed import MixedWriter
+from rods.task import Task, Turn
+from rods.types import ToolCall, ToolSpec
+from sweeps import slow
+from synthesis_cases import (
+    ENVIRONMENT,
+    accepted,
+    graph_writer,
+    keeper,
+    renamed,
+    sides,
+    verdict,
+    walked,
+    with_turn,
+    writer,
+)
+
+ON_WORDS = ("contrast", "order", "scope", "worded")
+
+
+def forged(task: Task, recipe: str = "llm:model") -> Task:
+    """The same task, made by somebody else if one believes its recipe."""
+    return dataclasses.replace(task, provenance=dataclasses.replace(task.provenance, recipe=recipe))
+
+
+@functools.cache
+def subjects(count: int) -> tuple[Subject, ...]:
+    """Retold variants that say that a language model made them."""
+    return tuple(Subject(s, Facts(ENVIRONMENT, forged(v))) for s, v in accepted(count))
+
+
+def missed(name: str, breaks: int) -> tuple[list[str], int]:
+    """Wrong wordings of one kind that every common gate lets pass, and how many were made."""
+    found, passed, total = subjects(max(30, breaks)), list[str](), 0
+    for number in range(4 * breaks):
+        subject = found[number % len(found)]
+        broken = misword(subject, name, number)
+        if broken is None or total == breaks:
+            continue
+        total += 1
+        if keeper().check(subject.seed, broken).rejection is None:
+            passed.append(f"{number} {subject.seed.provenance.origin}")
+    return passed, total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MISWORDED)
+def test_a_wrong_word_in_a_retold_message_is_caught_whoever_made_it(name: str) -> None:
+    passed, total = missed(name, 60)
+    assert total >= 15
+    assert len(passed) <= 0.1 * total, passed
+
+
+@pytest.mark.parametrize("recipe", ["llm:model", "graph:walk", "mine:own"])
+def test_gates_do_not_ask_for_the_name_of_a_writer(recipe: str) -> None:
+    seed, variant = renamed()[0]
+    assert keeper().check(seed, forged(variant, recipe)).rejection is None
+    for number in range(20):
+        subject = Subject(seed, Facts(ENVIRONMENT, variant))
+        broken = misword(subject, "and the others too", number)
+        assert broken is not None
+        names = [
+            found.reason if (found := keeper().check(seed, task).rejection) else ""
+            for task in (broken, forged(broken, recipe))
+        ]
+        assert names[0] == names[1] != ""
+
+
+def test_a_writer_brings_its_own_promise() -> None:
+    """A message in other words is none of resample's, and one of a language model's may be."""
+    seed, variant = renamed()[0]
+    turn = next(i for i, t in enumerate(variant.turns) if t.user.strip() and t.ground_truth)
+    text = f"So here is what comes next in my plan for this week. {variant.turns[turn].user}"
+    other = with_turn(variant, turn, dataclasses.replace(variant.turns[turn], user=text))
+    assert retells(keeper().case(seed, variant)) is None
+    assert retells(keeper().case(seed, other)) is not None
+    assert writer().gates(variant).keys() == {"retold"}
+    assert graph_writer().gates(variant).keys() == {"templates"}
+    mixed = MixedWriter(graph_writer(), writer(), 0.5)
+    assert mixed.gates(variant).keys() == {"retold"}
+    assert mixed.gates(forged(variant, "graph:walk")).keys() == {"templates"}
+
+
+@functools.cache
+def strangers(folds: int = 5) -> tuple[Gatekeeper, ...]:
+    return tuple(
+        Gatekeeper(ENVIRONMENT, [t for t in sides().train if fold(t, folds) != number])
+        for number in range(folds)
+    )
+
+
+def fold(task: Task, folds: int = 5) -> int:
+    return (
+        sorted({t.provenance.scenario for t in sides().train}).index(task.provenance.scenario)
+        % folds
+    )
+
+
+@pytest.mark.parametrize("share", [*slow(1), 10])
+def test_few_human_messages_are_rejected_by_gates_that_never_heard_them(share: int) -> None:
+    """As a language model's: no ancestor says the same, the counts are of other scenarios."""
+    rejected: list[str] = []
+    originals = sides().train[::share]
+    for task in originals:
+        plain = tuple(
+            dataclasses.replace(turn, user=turn.user and "Something is to be done.")
+            for turn in task.turns
+        )
+        seed = dataclasses.replace(task, turns=plain)
+        case = strangers()[fold(task)].case(seed, forged(task))
+        rejected += [f"{task.provenance.origin} {n}" for n in ON_WORDS if GATES[n](case)]
+    assert len(rejected) <= 0.02 * len(originals), rejected
+
+
+@pytest.mark.slow
+def test_accepted_variants_pass_under_any_name() -> None:
+    pairs = [*accepted(60), *walked(4)]
+    rejected = [v for s, v in pairs if keeper().check(s, forged(v)).rejection is not None]
+    assert len(rejected) <= 0.02 * len(pairs)
+
+
+DOORS = ToolSpec(
+    "set_gate",
+    "Locks the gate of a yard.",
+    {"type": "object", "properties": {"unlock": {"type": "boolean"}, "yard": {"type": "string"}}},
+)
+RAISE = ToolSpec(
+    "add_water",
+    "Add water to a basin. It takes liters.",
+    {"type": "object", "properties": {"amount": {"type": "number", "description": "In liters."}}},
+)
+SEAT = ToolSpec(
+    "take_seat",
+    "Take a seat.",
+    {
+        "type": "object",
+        "properties": {"place": {"type": "string", "enum": ["aisle", "window", "middle"]}},
+    },
+)
+SPECS = {spec.name: spec for spec in (DOORS, RAISE, SEAT)}
+
+
+class Yard(Facts):
+    """Facts of a task whose world nobody opens."""
+
+    specs = SPECS  # pyright: ignore[reportAssignmentType]
+
+
+def yard(turns: tuple[Turn, ...]) -> Task:
+    return Task("yard", "base", turns, {})
+
+
+def case(*turns: tuple[str, tuple[ToolCall, ...]], heard: tuple[Task, ...] = ()) -> Case:
+    """A task of an environment without templates, examples or domains."""
+    made = yard(tuple(Turn(text, calls) for text, calls in turns))
+    nothing = dataclasses.replace(made, turns=(Turn("Something else."),))
+    found = Case(
+        seed=Yard(ENVIRONMENT, nothing),
+        variant=Yard(ENVIRONMENT, made),
+        ancestors=[],
+        corpus=Corpus((), ()),
+        max_distance=1.0,
+        usage=Usage(heard),
+    )
+    found.__dict__["source_turns"] = (None,) * len(turns)
+    return found
+
+
+LOCK = ToolCall("set_gate", {"unlock": False, "yard": "north"})
+UNLOCK = ToolCall("set_gate", {"unlock": True, "yard": "north"})
+WATER = ToolCall("add_water", {"amount": 30.0})
+WINDOW = ToolCall("take_seat", {"place": "window"})
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "good"),
+    [
+        ("Lock the gate of the yard.", LOCK, True),
+        ("Unlock the gate of the yard.", LOCK, False),
+        ("Unlock the gate of the yard.", UNLOCK, True),
+        ("The gate should be locked now.", UNLOCK, False),
+        ("Make sure that the gate is locked if it is unlocked.", LOCK, True),
+        ("Add 30 liters of water.", WATER, True),
+        ("Add 30 litres of water.", WATER, True),
+        ("Add 30 gallons of water.", WATER, False),
+        ("Remove 30 liters of water.", WATER, False),
+        ("Take a seat at the window.", WINDOW, True),
+        ("Take a seat at the aisle.", WINDOW, False),
+        ("Take a seat at the 'aisle'.", WINDOW, False),
+        ("Take a seat at the window, not at the aisle.", WINDOW, True),
+    ],
+)
+def test_a_word_is_measured_by_the_tools_own_words(text: str, call: ToolCall, good: bool) -> None:
+    assert (nothing_is_misnamed(case((text, (call,)))) is None) == good
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "good"),
+    [
+        ("Lock the gate. The others, too.", (LOCK,), False),
+        ("Lock the gate and everything else.", (LOCK,), False),
+        ("Lock every other gate.", (LOCK,), False),
+        ("Lock all but the first one.", (LOCK,), False),
+        ("Lock the other gate.", (LOCK,), True),
+        ("Lock one gate and unlock the others.", (LOCK, UNLOCK), True),
+        ("Lock two gates.", (LOCK, LOCK), True),
+        ("Lock two gates.", (LOCK, UNLOCK), True),
+        ("Lock three gates.", (LOCK, UNLOCK), False),
+        ("Double-check the gate twice.", (LOCK,), True),
+    ],
+)
+def test_a_message_asks_for_as_much_as_its_calls_do(
+    text: str, calls: tuple[ToolCall, ...], good: bool
+) -> None:
+    assert (nothing_more_is_meant(case((text, calls))) is None) == good
+
+
+def test_messages_that_change_places_are_found_by_words_and_values() -> None:
+    turns = (
+        ("Please lock the gate of the north yard for the night.", (LOCK,)),
+        ("Add 30 liters of water to the basin.", (WATER,)),
+        ("Take the seat at the window.", (WINDOW,)),
+    )
+    heard = tuple(
+        yard(tuple(Turn(f"{t} {n} times", c) for t, c in turns)) for n in ("Once", "Two", "Many")
+    )
+    assert messages_stand_at_their_calls(case(*turns, heard=heard)) is None
+    texts = [text for text, _ in turns]
+    texts[0], texts[1] = texts[1], texts[0]
+    mixed = [(text, calls) for text, (_, calls) in zip(texts, turns, strict=True)]
+    assert messages_stand_at_their_calls(case(*mixed, heard=heard)) is not None
+
+
+def test_counts_are_of_words_and_not_of_values() -> None:
+    task = yard((Turn("Lock the 'unlock' of north.", (LOCK,)),))
+    usage = Usage((task,))
+    assert usage.said_for({"set_gate"}, {"lock"}) == 1
+    assert usage.said({"unlock", "north"}) == 0
+    assert usage.said_for({"other"}, {"lock"}) == 0
+
+
+def test_the_writers_own_promise_is_asked_in_production() -> None:
+    seed, variant = walked()[0]
+    index = next(i for i, t in enumerate(variant.turns) if t.user.strip() and t.ground_truth)
+    text = variant.turns[index].user
+    other = with_turn(
+        variant, index, dataclasses.replace(variant.turns[index], user=f"Hmm, well. {text}")
+    )
+    assert verdict(seed, variant) == ""
+    assert verdict(seed, other) == "templates"
