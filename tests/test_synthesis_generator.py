@@ -24,6 +24,7 @@ from rods.synthesis.worker import patience
 from rods.synthesis.worker.generator import Generator
 from rods.synthesis.worker.patience import FAILURES, LONGEST, PAUSE, Patience
 from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.writer import Writer
 from rods.synthesis.writers.llm.world_lock import WorldLock
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
@@ -40,7 +41,7 @@ class Used:
     cost: float = 0.0
 
 
-class Scribe:
+class Scribe(Writer):
     """A writer without any world that asks a server: one proposal in three is turned down."""
 
     name = "scribe"
