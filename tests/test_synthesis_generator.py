@@ -82,7 +82,9 @@ class Scribe(Writer):
 class Content:
     """A gatekeeper that is content with everything."""
 
-    def check(self, seed: Task, variant: Task, seen: Sequence[object] = ()) -> GateVerdict:
+    def check(
+        self, seed: Task, variant: Task, seen: Sequence[object] = (), own: object = None
+    ) -> GateVerdict:
         return GateVerdict(None, 0.1)
 
 
