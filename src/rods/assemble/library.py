@@ -1,0 +1,93 @@
+"""What a notebook or a script calls: evaluate a model, synthesize variants.
+
+`rods.train` is in this package's `__init__`. Nothing here prints.
+
+    rows = rods.evaluate(config, run="runs/today")
+    variants = rods.synthesize(config, n=20)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rods.assemble.evaluated import evaluation_of
+from rods.assemble.refusals import require_named
+from rods.assemble.tasks import sides_of
+from rods.config import RunConfig
+from rods.envs import ENVIRONMENTS
+from rods.envs.opening import environment_of
+from rods.errors import TaskError
+from rods.synthesis.dataset.collect import Collection
+from rods.synthesis.worker.client import SynthesisWorker
+from rods.synthesis.worker.settings import WorkerSettings, ids
+from rods.task import Task
+from rods.types import Json
+
+
+def evaluate(
+    config: RunConfig,
+    run: str | Path | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Sequence[Mapping[str, Json]]:
+    """Evaluate a model, or a run's last checkpoint, on the held-out tasks.
+
+    Args:
+        config: settings; `evaluation` says how many tasks and samples.
+        run: folder of a run; None: the model of the settings as it is.
+        progress: called with the number of finished trajectories and of all.
+
+    Returns:
+        One row a task: `greedy_progress`, `progress` of each sample (0 to 1), `solved`, ids.
+
+    Raises:
+        StoreError: the run has no checkpoint.
+        ConfigError: a setting names something that does not exist.
+    """
+    require_named(config)
+    play = evaluation_of(config, None if run is None else Path(run))
+    return asyncio.run(play(progress))
+
+
+def synthesize(
+    config: RunConfig, n: int, seeds: Sequence[Task] | None = None, seed: int = 0
+) -> list[Task]:
+    """Make verified variants of seed tasks, by the writer of the settings.
+
+    Args:
+        config: settings; `synthesis` says which writer.
+        n: number of variants.
+        seeds: seed tasks; None: the training side in random order.
+        seed: of everything random; the same seed gives the same variants.
+
+    Returns:
+        At most `n` accepted variants; fewer where the seed tasks give no more.
+
+    Raises:
+        TaskError: every seed task is of a held-out scenario.
+        SynthesisError: the writer cannot work; the message says why.
+    """
+    require_named(config)
+    sides = sides_of(config, environment_of(config))
+    chosen = list(sides.train) if seeds is None else list(seeds)
+    if seeds is None:
+        random.Random(f"{seed}/order").shuffle(chosen)
+    theirs = {task.provenance.scenario for task in sides.held_out}
+    theirs -= {task.provenance.scenario for task in sides.train}
+    free = [task for task in chosen if task.provenance.scenario not in theirs]
+    if not free:
+        raise TaskError(f"all {len(chosen)} seed tasks are of held-out scenarios.")
+    settings = WorkerSettings.of(
+        config, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
+    )
+    with TemporaryDirectory() as folder:
+        queue = Path(folder) / "synthesis.sqlite"
+        settings = replace(settings, rng_seed=seed)
+        with SynthesisWorker(queue, settings, {"seeds": ids(free)}) as worker:
+            collection = Collection(worker, free, n)
+            collection.run(lambda _: None)
+            return list(collection.accepted)
