@@ -14,15 +14,15 @@ import rods
 SIGNATURES = {
     "evaluate": "(config, run=None, progress)",
     "hosted": "(config, drift=False)",
-    "load_config": "(name='rods', profile='small', overrides=(), recipes)",
+    "load_config": "(recipe='rods', profile='small', overrides=())",
     "synthesize": "(config, n, seeds=None, seed=0)",
     "train": "(config, folder='', resume=None, start=None, *, drift=False)",
-    "Task": "(env, category, turns, world, provenance)",
-    "ToolCall": "(function, arguments)",
-    "Score": "(value, parts, valid=True, reason='')",
+    "Task": "(env, category, turns, world, provenance, dialogue=())",
+    "ToolCall": "(name, arguments)",
+    "Score": "(value, parts, valid=True, reason=None, turns=())",
     "OnlineCurriculum": "(config, originals, synthesis=None)",
 }
-"""Names and plain defaults of parameters. A change here is a change for users: say so in CHANGELOG.md."""
+"""Names and plain defaults of parameters; a change here belongs into CHANGELOG.md."""
 
 
 def shown(function: object) -> str:
