@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -210,3 +211,13 @@ def test_the_kept_summaries_stay_small() -> None:
     kept = [path for path in (ROOT / "experiments").rglob("*") if path.is_file()]
     data = [path for path in kept if path.suffix in (".json", ".jsonl")]
     assert len(data) > 20 and sum(path.stat().st_size for path in data) < 5_000_000
+
+
+def test_a_checkout_stays_small() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode or not listed.stdout:
+        pytest.skip("not a git checkout")
+    files = [path for name in listed.stdout.split("\0")[:-1] if (path := ROOT / name).is_file()]
+    sizes = {str(path): path.stat().st_size for path in files}
+    assert len(sizes) > 500 and sum(sizes.values()) <= 35_000_000
+    assert {name: size for name, size in sizes.items() if size > 10_000_000} == {}
