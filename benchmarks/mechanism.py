@@ -1,6 +1,6 @@
 """The mechanism in runs' logs: where the variance of rewards is, and where new variants land.
 
-    python benchmarks/mechanism.py RUN [RUN ...]
+    python benchmarks/mechanism.py RUN [RUN ...]      # run folders, or summaries of runs
 
 Prints, over all judgements of the runs: the mean variance of rewards within a group inside the
 boundary against outside of it (paper: 2.0 to 2.2 times); mean rewards of new variants at their
@@ -21,27 +21,23 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rods.curriculum.saving import VARIANTS
 from rods.infra.checkpoints import Checkpoints
+from rods.report.run_data import RunData, StepRow
+from rods.report.summary import runs_at
 from rods.task import Task
 
 BETWEEN = (0.25, 0.75)
 """Where the paper's accepted variants land."""
+EMITTED, FILTERED = "buffer.seed_emitted", "buffer.quota_filtered"
 
 
-def steps_of(run: Path) -> list[dict[str, Any]]:
-    """A run's updates."""
-    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return [record for record in map(json.loads, lines) if record["kind"] == "step"]
-
-
-def variances(steps: Sequence[dict[str, Any]]) -> str:
+def variances(steps: Sequence[StepRow]) -> str:
     """Inside against outside of the boundary."""
-    judged = [j for s in steps for j in s["judgements"]]
-    inside = [j["variance"] for j in judged if j["region"] == "boundary"]
-    outside = [j["variance"] for j in judged if j["region"] != "boundary"]
+    judged = [j for s in steps for j in s.judgements]
+    inside = [j.variance for j in judged if j.region == "boundary"]
+    outside = [j.variance for j in judged if j.region != "boundary"]
     first, other = statistics.fmean(inside), statistics.fmean(outside)
     return (
         f"variance inside {first:.4f} ({len(inside)} groups), outside {other:.4f} "
@@ -49,17 +45,17 @@ def variances(steps: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def landing(steps: Sequence[dict[str, Any]]) -> str:
+def landing(steps: Sequence[StepRow]) -> str:
     """First judgements of variants."""
-    new = [j for s in steps for j in s["judgements"] if j["origin"] != "original"]
-    first = [j for j in new if j["first_visit"]]
+    new = [j for s in steps for j in s.judgements if j.origin != "original"]
+    first = [j for j in new if j.first_visit]
     if not first:
         return "no variant was judged"
-    means = [j["rbar"] for j in first]
+    means = [j.rbar for j in first]
     low, high = BETWEEN
     between = statistics.fmean(low <= m <= high for m in means)
-    boundary = statistics.fmean(j["region"] == "boundary" for j in first)
-    variance = statistics.fmean(j["variance"] for j in first)
+    boundary = statistics.fmean(j.region == "boundary" for j in first)
+    variance = statistics.fmean(j.variance for j in first)
     return (
         f"{len(first)} new variants judged: median mean reward {statistics.median(means):.2f}, "
         f"{between:.0%} between {low} and {high}, {boundary:.0%} on the boundary, mean variance "
@@ -67,33 +63,32 @@ def landing(steps: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def selection(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
+def selection(runs: Sequence[RunData]) -> str:
     """What there was to choose: of tasks that could be seeds, how many became some, by half."""
     chosen, could = [0, 0], [0, 0]
-    for steps in runs:
-        last = {s["epoch"]: s for s in steps if "seed_emitted" in s.get("buffer", {})}
+    for run in runs:
+        last = {s.epoch: s for s in run.steps if EMITTED in s.numbers}
         for step in last.values():
-            meters, late = step["buffer"], 2 * step["step"] > steps[-1]["step"]
-            chosen[late] += int(meters["seed_emitted"])
-            could[late] += int(meters["seed_emitted"] + meters["quota_filtered"])
+            emitted, late = int(step.numbers[EMITTED]), 2 * step.step > run.steps[-1].step
+            chosen[late] += emitted
+            could[late] += emitted + int(step.numbers[FILTERED])
     if not all(could):
         return "no seeds were chosen"
     early, late = (f"{n} of {of} ({n / of:.0%})" for n, of in zip(chosen, could, strict=True))
     return f"of tasks that could be seeds, chosen: first half {early}, second half {late}"
 
 
-def movement(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
+def movement(runs: Sequence[RunData]) -> str:
     """How a task's mean reward moves until it is judged again."""
     moved, later = list[float](), list[int]()
-    for steps in runs:
+    for run in runs:
         seen: dict[str, tuple[int, float]] = {}
-        for step in steps:
-            for j in step["judgements"]:
-                if j["task_id"] in seen:
-                    when, before = seen[j["task_id"]]
-                    moved.append(j["rbar"] - before)
-                    later.append(step["step"] - when)
-                seen[j["task_id"]] = (step["step"], j["rbar"])
+        for step, j in run.judgements:
+            if j.task_id in seen:
+                when, before = seen[j.task_id]
+                moved.append(j.rbar - before)
+                later.append(step - when)
+            seen[j.task_id] = (step, j.rbar)
     if not moved:
         return "no task was judged twice"
     return (
@@ -103,20 +98,18 @@ def movement(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
     )
 
 
-def quarters(runs: Sequence[Sequence[dict[str, Any]]]) -> str:
+def quarters(runs: Sequence[RunData]) -> str:
     """Groups without variance, first and last quarter of each run."""
-    shares = [[s["zero_variance"] for s in steps] for steps in runs]
-    first = [statistics.fmean(values[: max(1, len(values) // 4)]) for values in shares]
-    last = [statistics.fmean(values[-max(1, len(values) // 4) :]) for values in shares]
-    pairs = ", ".join(f"{a:.0%} to {b:.0%}" for a, b in zip(first, last, strict=True))
+    shares = [found for run in runs if (found := run.quarters("zero_variance"))]
+    pairs = ", ".join(f"{first:.0%} to {last:.0%}" for first, last in shares)
     return f"groups without variance, first to last quarter, by run: {pairs}"
 
 
-def breadth(run: Path, steps: Sequence[dict[str, Any]]) -> str:
+def breadth(run: RunData) -> str:
     """How many tasks a run played, and how many original ones its groups of variants go back to."""
-    played = Counter(j["task_id"] for s in steps for j in s["judgements"])
+    played = Counter(j.task_id for _, j in run.judgements)
     said = f"{run.name}: {len(played)} tasks played"
-    checkpoint = Checkpoints(run / "checkpoint").latest()
+    checkpoint = Checkpoints(run.path / "checkpoint").latest()
     if checkpoint is None:
         return said
     lines = (checkpoint.path / VARIANTS).read_text().splitlines()
@@ -139,14 +132,11 @@ def breadth(run: Path, steps: Sequence[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path)
-    folders = parser.parse_args().runs
-    runs = [steps_of(run) for run in folders]
-    together = [step for steps in runs for step in steps]
+    runs = [run for path in parser.parse_args().runs for run in runs_at(path)]
+    together = [step for run in runs for step in run.steps]
     lines = (variances(together), landing(together), selection(runs), movement(runs))
-    for line in (*lines, quarters(runs)):
+    for line in (*lines, quarters(runs), *map(breadth, runs)):
         print(line)
-    for folder, steps in zip(folders, runs, strict=True):
-        print(breadth(folder, steps))
 
 
 if __name__ == "__main__":

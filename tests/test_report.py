@@ -193,10 +193,10 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         load_run(tmp_path)
 
 
-def test_the_pool_counts_variants_where_only_active_is_known(tmp_path: Path) -> None:
+def test_the_pool_counts_originals_and_variants(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
     rows: list[dict[str, Any]] = [
-        {"kind": "epoch", "epoch": 0, "step": 1, "originals": 32, "active": 5, "synthesis": {}},
+        {"kind": "epoch", "epoch": 0, "step": 1, "originals": 32, "generated": 5, "synthesis": {}},
         {"kind": "step", "step": 1, "synthesis": {"tried": 8, "accepted": 6, "rejected": {"a": 2}}},
     ]
     note_lines(tmp_path, [json.dumps(r) + "\n" for r in rows])
@@ -240,30 +240,6 @@ def test_no_difference_without_an_interval(finished: Path) -> None:
     assert before is not None and after is not None
     (row,) = result_rows(Evaluation("before", before.rows[:1]), Evaluation("after", after.rows[:1]))
     assert row.cells["progress"].difference is None
-
-
-def test_greedy_and_sampled_results_of_older_runs_are_not_taken_for_each_other(
-    tmp_path: Path,
-) -> None:
-    for name, temperature in (("sampled", 1.0), ("greedy", 0.0)):
-        path = write_run(tmp_path / name)
-        lines = [json.loads(t) for t in (path / "metrics.jsonl").read_text().splitlines()]
-        for row in (row for line in lines if line["kind"] == "eval" for row in line["rows"]):
-            for key in [k for k in row if k.startswith("greedy_")]:
-                del row[key]
-        (path / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
-        manifest = json.loads((path / "manifest.json").read_text())
-        manifest["config"]["evaluation"] = {"samples": 1, "temperature": temperature}
-        (path / "manifest.json").write_text(json.dumps(manifest))
-        run = load_run(path)
-        rows = result_rows(run.evaluation("before"), run.last_evaluation)
-        ways = {METRICS[m][1] for m in measured(rows, METRICS)}
-        assert ways == {name}
-        with (tmp_path / "out").open("w", encoding="utf-8") as out:
-            Console(width=80, file=out).print(summary(path))
-        other = {"sampled": "greedy", "greedy": "sampled"}[name]
-        text = (tmp_path / "out").read_text(encoding="utf-8").split("±: half")[0]
-        assert name in text and other not in text.replace(f"results of {name}", "")
 
 
 # -- figures -------------------------------------------------------------------------------------

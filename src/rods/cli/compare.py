@@ -11,7 +11,9 @@ from rods.cli.common import out, say
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of runs, or summaries: two runs or more.")
+    ],
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page here.")] = None,
 ) -> None:
     """Compare runs: what they reached, with paired intervals, and how they got there."""

@@ -3,8 +3,8 @@
 Most of what a tool agent says is copied from what it read. Transformers learn this by an induction
 circuit (Olsson et al. 2022): a head of one layer looks at the previous token; a head of a later one
 looks for a place where the token before was the current one, and copies what stands there. From
-random weights it takes long to appear (docs/policy.md has one trial). Written down as a start it
-is there at once, and training shapes it like any other weight.
+random weights it takes long to appear (docs/research/policy.md has one trial). Written down as a
+start it is there at once, and training shapes it like any other weight.
 
     plant_induction(model, torch.Generator().manual_seed(0))
 """

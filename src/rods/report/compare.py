@@ -35,7 +35,8 @@ from rods.report.heldout import (
 )
 from rods.report.panels import landing_of
 from rods.report.results import change, heading, mean, plain_table
-from rods.report.run_data import RunData, load_run
+from rods.report.run_data import RunData
+from rods.report.summary import runs_at
 from rods.report.svg import Series, line_chart
 from rods.types import Json
 
@@ -129,14 +130,14 @@ class Comparison:
 
 
 def compare_runs(paths: Sequence[Path]) -> Comparison:
-    """Read runs and set them side by side; the first is the baseline.
+    """Read runs and summaries of runs and set them side by side; the first is the baseline.
 
     Raises:
         StoreError: fewer than two runs were given, or one cannot be read.
     """
-    if len(paths) < 2:
-        raise StoreError(f"a comparison needs two runs or more, got {len(paths)}.")
-    runs = tuple(load_run(path) for path in paths)
+    runs = tuple(run for path in paths for run in runs_at(path))
+    if len(runs) < 2:
+        raise StoreError(f"a comparison needs two runs or more, got {len(runs)}.")
     labels = tuple(f"{_letter(i)}: {run.name}" for i, run in enumerate(runs))
     differing = _differing(runs)
     rows = tuple(_rows(runs))

@@ -41,7 +41,8 @@ from rods.report.heldout import (
 )
 from rods.report.reach import Point, held_out_curve, trajectories_to
 from rods.report.results import change, heading, mean, plain_table
-from rods.report.run_data import EvalRow, Evaluation, RunData, StepRow, load_run
+from rods.report.run_data import MANIFEST, EvalRow, Evaluation, RunData, StepRow, load_run
+from rods.report.summary import SUFFIX, read_summary
 from rods.report.svg import Series, line_chart
 
 
@@ -108,16 +109,18 @@ class Experiment:
 
     @classmethod
     def of(cls, grid: Grid, folder: Path) -> Experiment:
-        """Read the finished runs of a grid.
+        """Read the finished runs of a grid, from run folders and from summaries of arms.
 
         Raises:
-            StoreError: none is finished.
+            StoreError: none is finished, or a summary is damaged.
         """
+        files = [folder / f"{arm.name}{SUFFIX}" for arm in grid.arms]
+        kept = {run.name: run for file in files if file.is_file() for run in read_summary(file)}
         runs: dict[str, dict[int, RunData]] = {arm.name: {} for arm in grid.arms}
         missing: list[str] = []
         for cell in grid.cells:
             path = folder / cell.name
-            run = load_run(path) if (path / "manifest.json").is_file() else None
+            run = load_run(path) if (path / MANIFEST).is_file() else kept.get(cell.name)
             if run is not None and run.manifest.get("finished") and run.evaluation("after"):
                 runs[cell.arm.name][cell.seed] = run
             else:

@@ -234,7 +234,7 @@ class TrainDisplay:
     def _buffer(self) -> str:
         reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)
         originals = _whole(self._epoch, "originals")
-        variants = _whole(self._epoch, "generated" if "generated" in self._epoch else "active")
+        variants = _whole(self._epoch, "generated")
         waited = _number(self._epoch, "seconds_waited")
         return (
             f"{originals + variants} active ({variants} variants), {self._injected} injected, "

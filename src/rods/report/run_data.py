@@ -3,18 +3,16 @@
 Format, one JSON object a line, told apart by `kind`:
 
 * `step`: step, epoch, stage, numbers (`reward_mean`, `zero_variance`, `kl`, ...), those of the
-  `schedule` {groups_queued, staleness_mean, ...}, `regions` {hard, boundary, mastered}, and
-  `judgements`: [{task_id, category, origin (original or variant), rbar, phi, variance, n_valid,
-  region, first_visit}]. Also `synthesis` as below.
-* `epoch`, written at an epoch's start: epoch, stage, step; alive now: originals and generated
-  (without it, `active` counts the variants); since the epoch record before: injected, deferred,
-  retired {reason: n}; over the whole run so far: synthesis {tried, accepted, rejected
-  {reason: n}, seconds}.
+  `schedule` {groups_queued, staleness_mean, ...} and of the `buffer` {seed_emitted, ...},
+  `regions` {hard, boundary, mastered}, and `judgements`: [{task_id, category, origin (original or
+  variant), rbar, phi, variance, n_valid, region, first_visit}]. Also `synthesis` as below.
+* `epoch`, written at an epoch's start: epoch, stage, step; alive now: originals and generated;
+  since the epoch record before: injected, deferred, retired {reason: n}; over the whole run so
+  far: synthesis {tried, accepted, rejected {reason: n}, seconds}.
 * `unused`: groups that were begun and are in no update at the run's end: played, playing.
 * `eval`: when ("before", "after" or "update 8"), rows: [{task_id, category, set (original or
   variant), of the samples progress: [..], solved: [..], parity: [..], the same of the greedy
-  trajectory as greedy_progress and so on, and optionally scenario and recipe}]. Runs of older
-  versions have either samples or, with evaluation.temperature = 0, greedy values under those names.
+  trajectory as greedy_progress and so on, and optionally scenario and recipe}].
 
 A run that was killed and resumed may repeat steps; the last record of a step counts. What cannot be
 read, or was repeated, is said in `RunData.notes`; nothing is left out silently.
@@ -42,6 +40,8 @@ from rods.records import unused_words
 from rods.types import Json
 
 REGIONS = ("hard", "boundary", "mastered")
+SAMPLED = ("progress", "solved", "parity")
+GREEDY = tuple(f"greedy_{name}" for name in SAMPLED)
 MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
 
 
@@ -76,8 +76,8 @@ class StepRow:
 
     step: int
     numbers: Mapping[str, float]
-    """Every scalar of the record, the schedule's as `schedule.acceptance`; a missing key means that
-    it was not measured."""
+    """Every scalar of the record, nested ones as `schedule.acceptance` and `buffer.judged`; a
+    missing key means that it was not measured."""
     epoch: int = 0
     stage: str = ""
     regions: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -227,8 +227,6 @@ def load_run(path: Path) -> RunData:
         )
     notes: list[str] = []
     manifest = _manifest(path / MANIFEST, notes)
-    # Before both ways were measured, temperature 0 made the values without a prefix greedy ones.
-    was_greedy = RunData(path, manifest).setting("evaluation.temperature") == 0
     rows = _lines(path / METRICS, notes)
     steps: dict[int, StepRow] = {}
     epochs: dict[tuple[str, int], EpochRow] = {}
@@ -242,10 +240,10 @@ def load_run(path: Path) -> RunData:
                 repeated += step.step in steps
                 steps[step.step] = step
             elif kind == "epoch":
-                epoch = _read(EPOCH, row, generated=row.get("generated", row.get("active")))
+                epoch = _read(EPOCH, row)
                 epochs[epoch.stage, epoch.epoch] = epoch
             elif kind == "eval":
-                found = evaluation_of(str(row["when"]), row["rows"], was_greedy)
+                found = evaluation_of(str(row["when"]), row["rows"])
                 evaluations[found.when] = found
             elif kind == "unused":
                 unused = unused_words(int(row["played"]), int(row["playing"]))
@@ -315,8 +313,10 @@ def _lines(path: Path, notes: list[str]) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    schedule = cast("Mapping[str, Any]", row.get("schedule") or {})
-    named = {**row, **{f"schedule.{key}": value for key, value in schedule.items()}}
+    named = dict(row)
+    for part in ("schedule", "buffer"):
+        nested = cast("Mapping[str, Any]", row.get(part) or {})
+        named |= {f"{part}.{key}": value for key, value in nested.items()}
     scalars = {k: v for k, v in named.items() if isinstance(v, int | float)}
     return {k: float(v) for k, v in scalars.items() if math.isfinite(v)}
 
@@ -327,29 +327,20 @@ def _read(kind: TypeAdapter[Row], row: Mapping[str, Any], **more: object) -> Row
     return kind.validate_python({k: v for k, v in given.items() if v is not None})
 
 
-def evaluation_of(
-    when: str, rows: Iterable[Mapping[str, Any]], was_greedy: bool = False
-) -> Evaluation:
-    """An evaluation from its records, as `Suite.run` gives them.
-
-    Args:
-        when: its name.
-        rows: one a task.
-        was_greedy: whether values without a prefix were measured greedily (older versions).
-    """
-    return Evaluation(when, tuple(_eval_row(row, "greedy_" * was_greedy) for row in rows))
+def evaluation_of(when: str, rows: Iterable[Mapping[str, Any]]) -> Evaluation:
+    """An evaluation of this name from its records, one a task, as `Suite.run` gives them."""
+    return Evaluation(when, tuple(map(_eval_row, rows)))
 
 
-def _eval_row(row: Mapping[str, Any], prefix: str) -> EvalRow:
+def _eval_row(row: Mapping[str, Any]) -> EvalRow:
     values: dict[str, float] = {}
     samples = 0
-    for key in ("progress", "solved", "parity"):
-        for name, measured in ((f"{prefix}{key}", key), (f"greedy_{key}", f"greedy_{key}")):
-            given: Sequence[Any] = row.get(measured) or ()
-            valid = [float(v) for v in given if v is not None and math.isfinite(v)]
-            if valid:
-                values[name] = math.fsum(valid) / len(valid)
-                samples = max(samples, 0 if name.startswith("greedy_") else len(valid))
+    for name in (*SAMPLED, *GREEDY):
+        given: Sequence[Any] = row.get(name) or ()
+        valid = [float(v) for v in given if v is not None and math.isfinite(v)]
+        if valid:
+            values[name] = math.fsum(valid) / len(valid)
+            samples = max(samples, 0 if name in GREEDY else len(valid))
     task_id = str(row["task_id"])
     kind = str(row.get("set", "original"))
     return EvalRow(
