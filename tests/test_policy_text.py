@@ -376,12 +376,12 @@ def test_a_policy_that_sleeps_discards_nothing(kind: str, share: float, valid: b
 @pytest.mark.slow
 def test_words_beyond_the_users_context_end_the_conversation_and_no_trajectory_is_invalid() -> None:
     with Loopback(lambda _: "hello", context=500) as server:
-        user = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent", "user")
+        user = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
         talk = Conversation("acebench-agent", user.says)
         assert talk.opens([{"role": "user", "content": "Hi."}]) == "hello"
         assert talk.answers("x" * 1000) is None
         user.close()
-    down = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent", "user")
+    down = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
     with pytest.raises(EnvError, match="does not answer"):
         Conversation("acebench-agent", down.says).opens([])
 

@@ -108,39 +108,31 @@ def score(
 ) -> list[str]:
     """The bases of the reward that are not met; a model judges only where all others are."""
     task = _task(row)
-    criteria = task.evaluation_criteria
-    basis, asserted = (criteria.reward_basis, criteria.nl_assertions) if criteria else ([], None)
-    rest = [one for one in basis if one.value != "NL_ASSERTION"]
-    judged = asserted and len(rest) < len(basis)
-    if judged:
-        criteria.reward_basis = rest
+    criteria, asserted = task.evaluation_criteria, []
+    if criteria is not None:
+        basis = criteria.reward_basis
+        criteria.reward_basis = [one for one in basis if one.value != "NL_ASSERTION"]
+        asserted = (criteria.nl_assertions or []) if basis != criteria.reward_basis else []
     found = _evaluated(name, task, said)
-    if found.reward == 1 and judged:
-        criteria.reward_basis = basis
-        found = _judged(name, task, said, judge)
-    parts = {"NL_ASSERTION": 0} if found is None else found.reward_breakdown or {}
-    return [str(getattr(key, "value", key)) for key, value in parts.items() if value < 1]
+    if found.reward == 1 and asserted and not _holds(_messages(said), asserted, judge):
+        return ["NL_ASSERTION"]
+    parts = found.reward_breakdown or {}
+    return [key.value for key, value in parts.items() if value < 1]
 
 
-def _judged(name: str, task: Any, said: Sequence[Any], judge: Mapping[str, str]) -> Any:
-    home, asserted = (
-        _of("evaluator.evaluator_nl_assertions"),
-        task.evaluation_criteria.nl_assertions,
-    )
+def _holds(messages: list[Any], asserted: Sequence[str], judge: Mapping[str, str]) -> bool:
+    """Whether the package's judge finds all assertions met."""
+    home = _of("evaluator.evaluator_nl_assertions")
     model, options = _model(judge, _of("config").DEFAULT_LLM_NL_ASSERTIONS_ARGS)
     home.DEFAULT_LLM_NL_ASSERTIONS, home.DEFAULT_LLM_NL_ASSERTIONS_ARGS = model, options
 
-    def whole(found: Any) -> None:  # the package takes no verdict at all as all met
-        if len(found) != len(asserted):
+    def verdicts(read: list[Any]) -> list[bool]:
+        found = home.NLAssertionsEvaluator.evaluate_nl_assertions(read, asserted)
+        if len(found) != len(asserted):  # the package takes no verdict at all as all met
             raise ValueError(f"the judge gave no verdict on each of {len(asserted)} assertions")
+        return [one.met for one in found]
 
-    def asked() -> Any:
-        found = _evaluated(name, task, said)
-        whole(found.nl_assertions)
-        return found
-
-    evaluate = home.NLAssertionsEvaluator.evaluate_nl_assertions
-    return _unless_at_fault(asked, lambda: whole(evaluate([], asserted)))
+    return all(_unless_at_fault(lambda: verdicts(messages), lambda: verdicts([])) or [False])
 
 
 def _unless_at_fault(ask: Callable[[], Any], plain: Callable[[], object]) -> Any:

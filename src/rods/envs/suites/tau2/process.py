@@ -16,18 +16,15 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from multiprocessing.connection import Client
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rods.errors import EnvError
 
-SECONDS = 120.0
-"""How long the package may take, its import included."""
-TALK_SECONDS = 1800.0
-"""How long it may take where it asks a model, which it does again after a failure."""
-TALKS = ("opens", "replies", "score")
+SECONDS = 1800.0
+"""How long an answer may take: models are asked again after a failure."""
+SOCKET = "socket"
 
 
 class Checkout:
@@ -42,7 +39,6 @@ class Checkout:
         own = self._folder / ".venv" / "bin" / "python"
         self.python = str(own) if own.exists() else sys.executable
         self._process: subprocess.Popen[bytes] | None = None
-        self._end: Callable[[], object] = lambda: None
 
     def ask(self, what: str, *arguments: object) -> Any:
         """The value of a function of `checkout.py`.
@@ -51,59 +47,58 @@ class Checkout:
             EnvError: the package raised, took too long, or its process died.
         """
         text = json.dumps([what, *arguments]).encode()
+        process, place = self._running()
         try:
-            with Client(self._address()) as pipe:
+            with Client(str(place / SOCKET)) as pipe:
                 pipe.send_bytes(text)
-                if not pipe.poll(TALK_SECONDS if what in TALKS else SECONDS):
-                    if what not in TALKS:  # else another server is late
-                        self.close()
-                    raise EnvError(f"{self._suite}: {what} took too long.")
-                found = json.loads(pipe.recv_bytes())
+                found = {"error": "it took too long"}
+                if pipe.poll(SECONDS):
+                    found = json.loads(pipe.recv_bytes())
         except (EOFError, OSError) as error:
+            _end(process, place)
             raise EnvError(f"{self._suite}: its process died at {what}: {error}") from error
         if "error" in found:
             raise EnvError(f"{self._suite}: {what}: {found['error']}")
         return found["value"]
 
-    def _address(self) -> str:
+    def _running(self) -> tuple[subprocess.Popen[bytes], Path]:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
-                self._end()
-                self._start()
-            process, address = cast("subprocess.Popen[bytes]", self._process), self._socket
-            until = time.monotonic() + SECONDS
-            while not address.exists():
-                if process.poll() is not None or time.monotonic() > until:
+                self._place = Path(tempfile.mkdtemp(prefix="rods-"))
+                self._process = self._start()
+                weakref.finalize(self, _end, self._process, self._place)
+            while not (self._place / SOCKET).exists():
+                if self._process.poll() is not None:
                     raise EnvError(f"{self._suite}: {self.python} cannot run the checkout's code.")
                 time.sleep(0.01)
-        return str(address)
+            return self._process, self._place
 
-    def _start(self) -> None:
-        place = tempfile.mkdtemp(prefix="rods-")
-        self._socket = Path(place, "socket")
+    def _start(self) -> subprocess.Popen[bytes]:
         paths = {
             "PYTHONPATH": str(self._folder / "src"),
             "TAU2_DATA_DIR": str(self._folder / "data"),
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the import asks a server for prices
         }
-        self._process = subprocess.Popen(
-            [self.python, str(Path(__file__).with_name("checkout.py")), str(self._socket)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self._folder,
-            env={**os.environ, **paths},
+        command = [
+            self.python,
+            str(Path(__file__).with_name("checkout.py")),
+            str(self._place / SOCKET),
+        ]
+        null, env = subprocess.DEVNULL, {**os.environ, **paths}
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=null, stderr=null, cwd=self._folder, env=env
         )
-        self._end = weakref.finalize(self, _end, self._process, place)
 
     def close(self) -> None:
         """End the process; the next question starts another, without the worlds of this one."""
         with self._lock:
-            self._end()
-            self._process = None
+            if self._process is not None:
+                _end(self._process, self._place)
 
 
-def _end(process: subprocess.Popen[bytes], place: str) -> None:
+def _end(process: subprocess.Popen[bytes], place: Path) -> None:
     process.kill()
-    process.communicate()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
     shutil.rmtree(place, ignore_errors=True)

@@ -60,8 +60,8 @@ class Tau2(SuiteRules):
                 f"sierra-research/tau2-bench, with src/tau2 and data; got {settings.folder!r}."
             )
         self._user, self._judge, self._written = settings.user, settings.judge, config.model.dialect
-        self._checkout = Checkout(Path(settings.folder), self.name)
-        self._worlds = Tau2Environment(self.name, self.domain, self._checkout, self._user)
+        checkout = Checkout(Path(settings.folder), self.name)
+        self._worlds = Tau2Environment(self.name, self.domain, checkout, self._user)
         self.environment = self._worlds
 
     @cached_property
@@ -108,7 +108,7 @@ class Tau2(SuiteRules):
         if last is None or last.calls or not last.text.strip():
             return Outcome(False, "said nothing")
         said, judge = self._said(task, trajectory), self._judge.model_dump()
-        missed = self._checkout.ask("score", self.domain, task.world["row"], said, judge)
+        missed = self._worlds.checkout.ask("score", self.domain, task.world["row"], said, judge)
         why = next((_WHY[one] for one in _WHY if one in missed), "")
         return Outcome(not why, why)
 
@@ -173,16 +173,16 @@ class Tau2Environment(Environment):
 
     def __init__(self, suite: str, domain: str, checkout: Checkout, user: ServerSettings) -> None:
         """Start nothing yet."""
-        self.name, self._domain, self._checkout, self._user = suite, domain, checkout, user
+        self.name, self.checkout, self.user, self._domain = suite, checkout, user, domain
 
     @cached_property
     def domain(self) -> Mapping[str, Any]:
         """What `checkout.domain` says; raises PrerequisiteError where the package cannot run."""
         try:
-            return self._checkout.ask("domain", self._domain)
+            return self.checkout.ask("domain", self._domain)
         except EnvError as error:
             raise PrerequisiteError(
-                f"{error} The checkout's code runs with {self._checkout.python}; install it there, "
+                f"{error} The checkout's code runs with {self.checkout.python}; install it there, "
                 "in the checkout: python3.12 -m venv .venv && .venv/bin/pip install -e ."
             ) from error
 
@@ -196,31 +196,22 @@ class Tau2Environment(Environment):
 
     def open(self, task: Task) -> Tau2World:
         """A fresh world."""
-        number = self._checkout.ask("begin", self._domain, task.world["row"])
-        return Tau2World(task, self, self._checkout, number, self._user)
+        return Tau2World(task, self, self.checkout.ask("begin", self._domain, task.world["row"]))
 
     def close(self) -> None:
         """End the process; scoring starts another."""
-        self._checkout.close()
+        self.checkout.close()
 
 
 class Tau2World(Turns):
     """One single-use world of one task: databases and user `number` of the checkout's process."""
 
-    __slots__ = ("_checkout", "_failed", "_home", "_number", "_user")
+    __slots__ = ("_failed", "_home", "_number")
 
-    def __init__(
-        self,
-        task: Task,
-        home: Tau2Environment,
-        checkout: Checkout,
-        number: int,
-        user: ServerSettings,
-    ) -> None:
+    def __init__(self, task: Task, home: Tau2Environment, number: int) -> None:
         """Ask nothing yet."""
         super().__init__(task)
-        self._home, self._checkout, self._number, self._user = home, checkout, number, user
-        self._failed = 0
+        self._home, self._number, self._failed = home, number, 0
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The domain's tools."""
@@ -246,7 +237,7 @@ class Tau2World(Turns):
 
     def opens(self) -> str:
         """The user's first words."""
-        said, over = self._ask("opens", self._user.model_dump())
+        said, over = self._ask("opens", self._home.user.model_dump())
         if over:
             raise EnvError(f"{self._home.name}: who plays the user ended at once: {said!r:.80}")
         return said
@@ -275,7 +266,7 @@ class Tau2World(Turns):
             self._ask("drop")
 
     def _ask(self, what: str, *arguments: object) -> Any:
-        return self._checkout.ask(what, self._number, *arguments)
+        return self._home.checkout.ask(what, self._number, *arguments)
 
 
 def read_tasks(suite: str, domain: Mapping[str, Any]) -> list[Task]:
