@@ -303,10 +303,17 @@ def test_a_process_that_dies_is_infrastructure_and_another_one_follows(
     rules: SuiteRules, chat: Chat
 ) -> None:
     chat.user = ["I want no tea.", BYE]
+    before = rules.environment.open(rules.tasks()[0])
+    before.begin_turn(0)
     died = told(rules, rules.tasks()[0], "[exit()]", "Done.")
     assert died.failure is not None and "process died at call" in died.failure
     played = told(rules, rules.tasks()[0], CALL, "Done.")
     assert rules.score(rules.tasks()[0], played) == Outcome(True)
+    other = rules.environment.open(rules.tasks()[0])
+    with pytest.raises(EnvError, match="KeyError"):  # nor does it reach a world of the other one
+        before.call(ToolCall("get_order", {"order_id": "#G"}))
+    before.close()
+    other.close()
 
 
 def test_conversations_wait_for_their_users_at_the_same_time(

@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection, Listener
@@ -23,7 +24,8 @@ from types import SimpleNamespace
 from typing import Any
 
 _worlds: dict[int, SimpleNamespace] = {}
-_numbers = itertools.count(1)
+_numbers = itertools.count(time.time_ns())
+"""Of worlds: none of a process that died means one of the next."""
 
 
 def _of(module: str) -> Any:
