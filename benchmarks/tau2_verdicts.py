@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from loopback import Loopback
 from rods.config import load_config
-from rods.dialects import get_dialect
+from rods.dialects import get_dialect, structured
 from rods.envs import make_suite
 from rods.errors import PrerequisiteError
 from rods.task import Task
@@ -168,7 +168,10 @@ def cases_of(task: Task, pool: list[Any]) -> list[dict[str, Any]]:
 
 def verdict(rules: Any, case: Mapping[str, Any]) -> tuple[float, str]:
     """Ours on a case: a rollout of a scripted policy, and its score."""
-    task, dialect = replace(case["task"], world={"row": case["row"]}), get_dialect("pythonic")
+    task, dialect = (
+        replace(case["task"], world={"row": case["row"]}),
+        structured(get_dialect("pythonic")),
+    )
     texts = [
         one if isinstance(one, str) else dialect.write([ToolCall(*call) for call in one])
         for one in case["steps"]
