@@ -1,13 +1,12 @@
 r"""Suites' verdicts beside those of the suites' own code, on calls of their ground truths.
 
     python benchmarks/suites_verdicts.py --api-bank DAMO-ConvAI/api-bank --acebench ACEBench
-    python benchmarks/suites_verdicts.py --tau2 tau2-bench/data/tau2/domains/retail \
-        --tau2-python PYTHON
+    python benchmarks/suites_verdicts.py --tau2 tau2-bench [--quick]
 
 API-Bank: each dialogue's own call, by us and by the folder's tool manager. ACEBench: the calls of
 each task's milestones as they are, with one less, one twice and in another order, by us and by the
 folder's executor and checker, which give text to `eval`: these are its own calls, not a model's.
-tau2-bench: `tau2_verdicts.py`; PYTHON is an interpreter that can import the checkout's `src`.
+tau2-bench: `tau2_verdicts.py`; the checkout's `.venv` has its package.
 """
 
 from __future__ import annotations
@@ -79,8 +78,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--api-bank", type=Path)
     parser.add_argument("--acebench", type=Path)
-    parser.add_argument("--tau2", type=Path, help="data/tau2/domains/retail of a checkout")
-    parser.add_argument("--tau2-python", default=sys.executable, help="has the package's needs")
+    parser.add_argument("--tau2", type=Path, help="a checkout")
+    parser.add_argument("--quick", action="store_true", help="five tasks of each domain of tau2")
     options = parser.parse_args()
     if options.api_bank:
         report("api-bank", *api_bank(options.api_bank))
@@ -89,7 +88,7 @@ def main() -> None:
     if options.tau2:
         from tau2_verdicts import tau2
 
-        tau2(options.tau2, options.tau2_python)
+        tau2(options.tau2, options.quick)
 
 
 def report(name: str, ours: Sequence[bool], theirs: Sequence[bool]) -> None:

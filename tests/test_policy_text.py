@@ -29,7 +29,6 @@ from rods.envs.python_tool import PythonToolEnvironment
 from rods.envs.repo.world import RepoWorld
 from rods.envs.search.environment import SearchEnvironment
 from rods.envs.suites.chat import Conversation, Speaker
-from rods.envs.suites.tau2.judge import holds
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import EnvError
 from rods.infra.lines import LineLog
@@ -377,33 +376,14 @@ def test_a_policy_that_sleeps_discards_nothing(kind: str, share: float, valid: b
 @pytest.mark.slow
 def test_words_beyond_the_users_context_end_the_conversation_and_no_trajectory_is_invalid() -> None:
     with Loopback(lambda _: "hello", context=500) as server:
-        user = Speaker(ServerSettings(url=server.url, model="loopback"), "tau2-retail", "user")
-        talk = Conversation("tau2-retail", user.says)
+        user = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
+        talk = Conversation("acebench-agent", user.says)
         assert talk.opens([{"role": "user", "content": "Hi."}]) == "hello"
         assert talk.answers("x" * 1000) is None
         user.close()
-    down = Speaker(ServerSettings(url=server.url, model="loopback"), "tau2-retail", "user")
+    down = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
     with pytest.raises(EnvError, match="does not answer"):
-        Conversation("tau2-retail", down.says).opens([])
-
-
-class Judge:
-    """Loses its form at one word of the agent, or always."""
-
-    def __init__(self, word: str) -> None:
-        self._word = word
-
-    def says(self, messages: Any, schema: Any = None) -> str:
-        if self._word in messages[-1]["content"]:
-            return "I will not."
-        return '{"results": [{"metExpectation": true}]}'
-
-
-def test_a_judge_that_the_agent_talks_out_of_judging_found_nothing_met() -> None:
-    assert not holds(cast("Any", Judge("evil")), "assistant: evil", ["It is kind."])
-    assert holds(cast("Any", Judge("evil")), "assistant: good", ["It is kind."])
-    with pytest.raises(EnvError, match="no verdict on each of 1"):
-        holds(cast("Any", Judge("Conversation")), "assistant: good", ["It is kind."])
+        Conversation("acebench-agent", down.says).opens([])
 
 
 def test_a_command_that_no_program_can_be_given_is_a_failed_call() -> None:

@@ -37,6 +37,7 @@ SUITES = Registry(
         "api-bank": "rods.envs.suites.api_bank:ApiBank",
         "acebench-agent": "rods.envs.suites.acebench:AceBenchAgent",
         "tau2-retail": "rods.envs.suites.tau2.rules:Tau2Retail",
+        "tau2-airline": "rods.envs.suites.tau2.rules:Tau2Airline",
     },
 )
 

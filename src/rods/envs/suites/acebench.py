@@ -73,7 +73,7 @@ class AceBenchAgent(SuiteRules):
                 "evaluation.suite.folder: acebench-agent needs a checkout of "
                 "chenchen0103/ACEBench, with data_all and model_inference."
             )
-        self._folder, self._user = Path(settings.folder), Speaker(settings.user, NAME, "user")
+        self._folder, self._user = Path(settings.folder), Speaker(settings.user, NAME)
         self._worlds = AceEnvironment(Host(self._folder, NAME), self._user)
         self.environment = self._worlds
 

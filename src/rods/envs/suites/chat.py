@@ -1,28 +1,25 @@
-"""Somebody else's model in a suite: who plays its user, or who judges in words.
+"""Somebody else's model in a suite, who plays its user.
 
 Owns the connection to one chat server, what is said of one that does not answer, and the user's
 side of a conversation.
 
-    user = Speaker(settings.user, "tau2-retail", "user")
+    user = Speaker(settings.user, "acebench-agent")
     user.says([{"role": "user", "content": "Hello."}])
-    Conversation("tau2-retail", user.says).opens(instructions)
+    Conversation("acebench-agent", user.says).opens(instructions)
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 from rods.errors import EnvError, WriterError
 from rods.settings.rollout import ServerSettings
 from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient
-from rods.types import Json
 
 CONCURRENCY = 256
 """As many conversations as are played at once by default."""
-_DOES = {"user": "plays the user", "judge": "judges"}
 
 Talk = Callable[[Sequence[Mapping[str, str]]], str]
 """What the user says next, of the conversation as chat messages; raises `EnvError`."""
@@ -40,15 +37,14 @@ class TextRefused(EnvError):
 class Speaker:
     """One chat server, asked greedily. Threads may share it; it connects at the first question."""
 
-    def __init__(self, server: ServerSettings, suite: str, role: Literal["user", "judge"]) -> None:
+    def __init__(self, server: ServerSettings, suite: str) -> None:
         """Connect to nobody yet.
 
         Args:
             server: which, and which of its models.
             suite: named in messages.
-            role: the setting `evaluation.suite.<role>` that names it.
         """
-        self._server, self._suite, self._role = server, suite, role
+        self._server, self._suite = server, suite
         self._lock = threading.Lock()
         self._chat: ChatClient | None = None
 
@@ -56,10 +52,8 @@ class Speaker:
         """Whether there is one."""
         return bool(self._server.url)
 
-    def says(
-        self, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Json] | None = None
-    ) -> str:
-        """The answer to a conversation of `role` and `content`, in the form of a JSON schema.
+    def says(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """The answer to a conversation of `role` and `content`.
 
         Raises:
             TextRefused: there is no answer, but one to a plain question.
@@ -77,19 +71,17 @@ class Speaker:
                 self._chat = ChatClient(settings)
             chat = self._chat
         try:
-            if schema is None:
-                return chat.ask(self._role, messages, seed=0).text
-            return chat.ask(self._role, messages, seed=0, schema=schema).text
+            return chat.ask("user", messages, seed=0).text
         except WriterError as error:  # in the words of this setting
-            said = str(error).replace("synthesis.llm.", f"evaluation.suite.{self._role}.")
-            who = f"{self._suite}: who {_DOES[self._role]} does not answer"
+            said = str(error).replace("synthesis.llm.", "evaluation.suite.user.")
+            who = f"{self._suite}: who plays the user does not answer"
             kind = EnvError if error.suspends or not self._answers(chat) else TextRefused
             raise kind(f"{who}: {said}") from None
 
     def _answers(self, chat: ChatClient) -> bool:
         """Whether a plain question is answered."""
         try:
-            chat.ask(self._role, PLAIN, seed=0)
+            chat.ask("user", PLAIN, seed=0)
         except WriterError:
             return False
         return True

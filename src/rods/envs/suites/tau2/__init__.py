@@ -1,7 +1,7 @@
-"""tau2-bench's retail tasks: customers who talk with an agent of a shop.
+"""tau2-bench: customers who talk with an agent, by the code of a user's checkout.
 
-Owns the shop's tools, written by ourselves by what the released ones do, and the rules. Database,
-tasks, policy and the instructions of who plays the customer are read from a user's checkout.
+Owns the way between that code, which runs in a process of its own, and our rollouts. Tools, tasks,
+policy, user simulator and evaluation are the checkout's.
 
-    rules = make_suite("tau2-retail", config)      # evaluation.suite.folder says where
+    rules = make_suite("tau2-retail", config)      # evaluation.suite.folder is the checkout
 """

@@ -1,7 +1,7 @@
-"""The suite `tau2-retail`: customers of a shop, judged by the database that they leave.
+"""The suites `tau2-retail` and `tau2-airline`: a checkout's tasks under its own evaluation.
 
-Owns the reading of tasks and the released rules: the reward is the product of what a task's
-`reward_basis` names. What it does not name is not looked at.
+Owns the form of tasks and worlds here, and the way from a trajectory to the conversation that the
+checkout judges: the reward is the product of what a task's `reward_basis` names.
 
     rules = Tau2Retail(config)
     rules.score(task, trajectory).why
@@ -9,6 +9,7 @@ Owns the reading of tasks and the released rules: the reward is the product of w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -16,57 +17,56 @@ from typing import Any, cast
 
 from rods.config import RolloutSettings, RunConfig
 from rods.dialects import Dialect, structured
-from rods.env import Environment
-from rods.envs.suites.chat import Speaker
-from rods.envs.suites.tau2.database import Shop, read_database
-from rods.envs.suites.tau2.judge import holds
-from rods.envs.suites.tau2.specs import SPECS
-from rods.envs.suites.tau2.tasks import NAME, read_retail
-from rods.envs.suites.tau2.world import GREETING, MAX_FAILED, TOO_MANY, RetailWorld
-from rods.errors import ConfigError, PrerequisiteError
+from rods.dialects.base import has_nested
+from rods.env import Environment, TurnVerdict
+from rods.envs.suites.tau2.process import Checkout
+from rods.envs.turns import Turns
+from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import Outcome, SuiteRules, executing, unbounded
-from rods.settings.rollout import SuiteSettings
-from rods.task import Task
+from rods.settings.rollout import ServerSettings
+from rods.task import Provenance, Task, Turn
 from rods.trajectory import Step, Trajectory
-from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall
+from rods.types import FinishReason, Json, StopReason, ToolCall, ToolResult, ToolSpec
 
-STEPS = 99
-"""Generations: the suite allows 200 messages, calls' results and the customer's among them; the
-hundredth is the two hundredth message, which ends a conversation, whatever it says."""
+TOO_MANY = "too many failed calls"
+_WHY = {
+    "DB": "the database differs",
+    "ENV_ASSERTION": "the state is not as asserted",
+    "ACTION": "a wanted call is missing",
+    "COMMUNICATE": "something was not said",
+    "NL_ASSERTION": "an assertion does not hold",
+}
+_POWER = re.compile(r"(?!.*\*\*.*\*\*)(?!.{1000}).*\*\*\s*[-+]?\d{1,3}(?!\d).*")
+"""Powers that are calculated: one, with an exponent of three digits. The checkout's calculator
+would reckon larger ones for hours, and its process is everybody's."""
 
 
-class Tau2Retail(SuiteRules):
-    """The retail tasks of the released split `base`, by train and test."""
+class Tau2(SuiteRules):
+    """Tasks of one domain of the released split `base`, by train and test."""
 
-    name = NAME
-    averages: Mapping[str, Sequence[str]] = {
-        "test": ("test_state", "test_words"),
-        "train": ("train_state", "train_words"),
-        "base": ("test_state", "test_words", "train_state", "train_words"),
-    }
-    pooled = frozenset(averages)
+    domain: str
     trials = True
 
     def __init__(self, config: RunConfig) -> None:
         """Read nothing yet.
 
         Raises:
-            ConfigError: no folder is named.
+            ConfigError: no checkout is named.
         """
         settings = config.evaluation.suite
-        if not settings.folder:
+        if not settings.folder or not Path(settings.folder, "src", "tau2").is_dir():
             raise ConfigError(
-                "evaluation.suite.folder: tau2-retail needs data/tau2/domains/retail of a checkout "
-                "of sierra-research/tau2-bench."
+                f"evaluation.suite.folder: {self.name} needs a checkout of "
+                f"sierra-research/tau2-bench, with src/tau2 and data; got {settings.folder!r}."
             )
-        self._folder, self._written = Path(settings.folder), config.model.dialect
-        self._user, self._judge = speakers(settings)
-        self._worlds = RetailEnvironment(self._folder, self._user)
+        self._user, self._judge, self._written = settings.user, settings.judge, config.model.dialect
+        checkout = Checkout(Path(settings.folder), self.name)
+        self._worlds = Tau2Environment(self.name, self.domain, checkout, self._user)
         self.environment = self._worlds
 
     @cached_property
     def _tasks(self) -> list[Task]:
-        return read_retail(self._folder)
+        return read_tasks(self.name, self._worlds.domain)
 
     def tasks(self) -> Sequence[Task]:
         """All tasks of the split."""
@@ -74,58 +74,43 @@ class Tau2Retail(SuiteRules):
 
     def ready(self, tasks: Sequence[Task], plays: bool) -> None:
         """Refuse where nobody plays the user, or judges what has to be judged."""
-        _ = self._worlds.shop
         key = "(OpenAI-compatible; .model NAME; the key in RODS_WRITER_KEY)"
-        if plays and not self._user:
+        if plays and not self._user.url:
             raise PrerequisiteError(
-                "tau2-retail: every task is a talk with a user, whom a chat server plays: give "
+                f"{self.name}: every task is a talk with a user, whom a chat server plays: give "
                 f"--evaluation.suite.user.url URL {key}."
             )
-        judged = sum(bool(_asserted(task)) for task in tasks)
-        if judged and not self._judge:
+        judged = sum(task.category.endswith("_words") for task in tasks)
+        if judged and not self._judge.url:
             raise PrerequisiteError(
-                f"tau2-retail: in {judged} of {len(tasks)} tasks a model judges what was said: "
+                f"{self.name}: in {judged} of {len(tasks)} tasks a model judges what was said: "
                 f"give --evaluation.suite.judge.url URL {key}, or leave them out: "
                 '--evaluation.suite.categories \'["test_state", "train_state"]\'.'
             )
 
     def rollout(self, settings: RolloutSettings) -> RolloutSettings:
-        """Two hundred messages."""
-        return unbounded(settings, steps_per_turn=STEPS)
+        """The checkout's bound on messages: every second one is the agent's, and the last one ends
+        a conversation, whatever it says."""
+        return unbounded(settings, steps_per_turn=self._worlds.domain["messages"] // 2 - 1)
 
     def dialect(self, dialect: Dialect) -> Dialect:
         """What can be read is executed; all else is said to the user."""
         return executing(dialect)
 
     def score(self, task: Task, trajectory: Trajectory) -> Outcome:
-        """The product of what the task's reward is based on; what costs nothing comes first."""
-        why = _unfinished(trajectory)
-        basis = cast("list[str]", task.world["basis"])
-        if not why and "DB" in basis and self._differs(task, trajectory):
-            why = "the database differs"
-        if not why and "ACTION" in basis and not _acted(task, trajectory):
-            why = "a wanted call is missing"
-        if not why and "COMMUNICATE" in basis and not self._told(task, trajectory):
-            why = "something was not said"
-        asserted = _asserted(task)
-        if not why and asserted and not holds(self._judge, self._said(task, trajectory), asserted):
-            why = "an assertion does not hold"
+        """The checkout's evaluation of a conversation that its user ended."""
+        failed = sum(r.failed for s in trajectory.steps for r in s.results)
+        last = trajectory.steps[-1] if trajectory.steps else None
+        if trajectory.stop is not StopReason.DONE:
+            return Outcome(False, f"ended by a budget: {trajectory.stop.value}")
+        if failed >= self._worlds.domain["errors"]:
+            return Outcome(False, TOO_MANY)
+        if last is None or last.calls or not last.text.strip():
+            return Outcome(False, "said nothing")
+        said, judge = self._said(task, trajectory), self._judge.model_dump()
+        missed = self._worlds.checkout.ask("score", self.domain, task.world["row"], said, judge)
+        why = next((_WHY[one] for one in _WHY if one in missed), "")
         return Outcome(not why, why)
-
-    def _differs(self, task: Task, trajectory: Trajectory) -> bool:
-        if task.world["actions"] is None:
-            return False
-        world = self._worlds.replay(task)
-        world.begin_turn(0)
-        for call in _executed(trajectory):
-            world.call(call)
-        return world.snapshot() != world.wanted()
-
-    def _told(self, task: Task, trajectory: Trajectory) -> bool:
-        wanted = cast("list[str]", task.world["communicate"])
-        said = [GREETING, *(self._answer(s) for s in trajectory.steps if not s.calls)]
-        read = [text.lower().replace(",", "") for text in said]
-        return all(any(info.lower() in text for text in read) for info in wanted)
 
     @cached_property
     def _dialect(self) -> Dialect:
@@ -133,96 +118,177 @@ class Tau2Retail(SuiteRules):
 
     def _answer(self, step: Step) -> str:
         """What the user reads of a generation that is no call."""
-        cut = step.finish is FinishReason.LENGTH
-        return self._dialect.parse(step.text, {one.name: one for one in SPECS}, cut).answer
+        offered, cut = self._worlds.specs, step.finish is FinishReason.LENGTH
+        return self._dialect.parse(step.text, {one.name: one for one in offered}, cut).answer
 
-    def _said(self, task: Task, trajectory: Trajectory) -> str:
-        """The conversation as the judge reads it: no instructions, no thoughts, no calls."""
-        steps = iter(trajectory.steps)
-        lines = [f"assistant: {GREETING}"]
+    def _said(self, task: Task, trajectory: Trajectory) -> list[Mapping[str, Any]]:
+        """The conversation as the checkout has it; results are those that the agent read."""
+        steps, called = iter(trajectory.steps), False
+        made: list[Mapping[str, Any]] = [
+            {"role": "assistant", "content": self._worlds.domain["greeting"]}
+        ]
         for message in trajectory.messages:
-            text = message.content
+            text = message.content.removeprefix(task.turns[0].user).strip()
             if message.role == "assistant":
                 step = next(steps)
-                text = self._answer(step) if step.verdict is ParseVerdict.ANSWER else "None"
-            if message.role != "system":
-                lines.append(f"{message.role}: {text.removeprefix(task.turns[0].user).strip()}")
-        return "\n".join(lines)
+                pairs = zip(step.calls, step.results, strict=False)
+                calls = [
+                    [c.name, c.arguments, r.content, r.failed]
+                    for c, r in pairs
+                    if not has_nested(c)
+                ]
+                called, text = bool(step.results), self._answer(step)
+                made += [{"calls": calls}] if calls else []
+            if message.role != "system" and not called:  # else it is a result
+                made.append({"role": message.role, "content": text})
+        return made
 
 
-class RetailEnvironment(Environment):
-    """Worlds of one shop; each waits for who plays its customer."""
+class Tau2Retail(Tau2):
+    """A shop."""
 
-    name = NAME
+    name, domain = "tau2-retail", "retail"
+    averages: Mapping[str, Sequence[str]] = {
+        "test": ("test_state", "test_words"),
+        "train": ("train_state", "train_words"),
+        "base": ("test_state", "test_words", "train_state", "train_words"),
+    }
+    pooled = frozenset(averages)
+
+
+class Tau2Airline(Tau2):
+    """An airline; no model judges."""
+
+    name, domain = "tau2-airline", "airline"
+    averages: Mapping[str, Sequence[str]] = {"base": ("test_state", "train_state")}
+    pooled = frozenset(averages)
+
+
+class Tau2Environment(Environment):
+    """Worlds of one domain; each waits for who plays its user."""
+
     varies = False
     blocking = True
     gives_up = True
 
-    def __init__(self, folder: Path, user: Speaker) -> None:
-        """Read nothing yet."""
-        self._folder, self._user = folder, user
+    def __init__(self, suite: str, domain: str, checkout: Checkout, user: ServerSettings) -> None:
+        """Start nothing yet."""
+        self.name, self.checkout, self.user, self._domain = suite, checkout, user, domain
 
     @cached_property
-    def shop(self) -> Shop:
-        """The database.
+    def domain(self) -> Mapping[str, Any]:
+        """What `checkout.domain` says; raises PrerequisiteError where the package cannot run."""
+        try:
+            return self.checkout.ask("domain", self._domain)
+        except EnvError as error:
+            raise PrerequisiteError(
+                f"{error} The checkout's code runs with {self.checkout.python}; install it there, "
+                "in the checkout: python3.12 -m venv .venv && .venv/bin/pip install -e ."
+            ) from error
 
-        Raises:
-            TaskError: it cannot be read.
-        """
-        return read_database(self._folder / "db.json")
+    @cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The domain's tools."""
+        return tuple(
+            ToolSpec(one["name"], one["description"], one["parameters"])
+            for one in self.domain["tools"]
+        )
 
-    def open(self, task: Task) -> RetailWorld:
-        """A fresh world; somebody plays its customer."""
-        return RetailWorld(task, self.shop, self._user.says)
-
-    def replay(self, task: Task) -> RetailWorld:
-        """A fresh world in which calls are made alone."""
-        return RetailWorld(task, self.shop, None)
+    def open(self, task: Task) -> Tau2World:
+        """A fresh world."""
+        return Tau2World(task, self, self.checkout.ask("begin", self._domain, task.world["row"]))
 
     def close(self) -> None:
-        """End the connection."""
-        self._user.close()
+        """End the process; scoring starts another."""
+        self.checkout.close()
 
 
-def speakers(settings: SuiteSettings) -> tuple[Speaker, Speaker]:
-    """Who plays the user and who judges."""
-    return Speaker(settings.user, NAME, "user"), Speaker(settings.judge, NAME, "judge")
+class Tau2World(Turns):
+    """One single-use world of one task: databases and user `number` of the checkout's process."""
+
+    __slots__ = ("_failed", "_home", "_number")
+
+    def __init__(self, task: Task, home: Tau2Environment, number: int) -> None:
+        """Ask nothing yet."""
+        super().__init__(task)
+        self._home, self._number, self._failed = home, number, 0
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The domain's tools."""
+        return self._home.specs
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call."""
+        self._expect_turn("call")
+        self._calls += 1
+        sums = str(call.arguments.get("expression")) if call.name == "calculate" else ""
+        if has_nested(call):
+            text, failed = "Error: an argument is itself a call; make one call at a time.", True
+        elif "**" in sums and not _POWER.fullmatch(sums):
+            text, failed = "Error: int too large to convert to float", True
+        else:
+            text, failed = self._ask("call", call.name, call.arguments)
+        self._failed += failed
+        return ToolResult(text, failed)
+
+    def ended(self) -> str:
+        """Why the conversation is over; empty: it is not."""
+        return TOO_MANY if self._failed >= self._home.domain["errors"] else ""
+
+    def opens(self) -> str:
+        """The user's first words."""
+        said, over = self._ask("opens", self._home.user.model_dump())
+        if over:
+            raise EnvError(f"{self._home.name}: who plays the user ended at once: {said!r:.80}")
+        return said
+
+    def reply(self, text: str) -> str | None:
+        """What the user says to an answer; None: the conversation is over."""
+        said, over = (self._ask("replies", text) if text.strip() else None) or ("", True)
+        return None if over else said
+
+    def end_turn(self) -> TurnVerdict:
+        """Compare the databases with the wanted ones."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        right = not self.ended() and bool(self._ask("state")[1])
+        return TurnVerdict(True, self._calls, right, right, right)
+
+    def snapshot(self) -> str:
+        """A digest of the databases."""
+        self._expect_open("snapshot")
+        return self._ask("state")[0]
+
+    def close(self) -> None:
+        """Let go of databases and user."""
+        if not self._closed:
+            self._closed, self._in_turn = True, False
+            self._ask("drop")
+
+    def _ask(self, what: str, *arguments: object) -> Any:
+        return self._home.checkout.ask(what, self._number, *arguments)
 
 
-def _asserted(task: Task) -> list[str]:
-    """What a model must judge; nothing where the reward is not based on it."""
-    judged = "NL_ASSERTION" in cast("list[str]", task.world["basis"])
-    return cast("list[str]", task.world["assertions"]) if judged else []
+def read_tasks(suite: str, domain: Mapping[str, Any]) -> list[Task]:
+    """All tasks of the split `base` in the checkout's order.
 
-
-def _executed(trajectory: Trajectory) -> list[ToolCall]:
-    return [
-        call for step in trajectory.steps for call, _ in zip(step.calls, step.results, strict=False)
-    ]
-
-
-def _unfinished(trajectory: Trajectory) -> str:
-    """Why the conversation did not end by its user; empty: it did."""
-    if trajectory.stop is not StopReason.DONE:
-        return f"ended by a budget: {trajectory.stop.value}"
-    if sum(r.failed for s in trajectory.steps for r in s.results) >= MAX_FAILED:
-        return TOO_MANY
-    last = trajectory.steps[-1] if trajectory.steps else None
-    return "" if last is not None and not last.calls and last.text.strip() else "said nothing"
-
-
-def _acted(task: Task, trajectory: Trajectory) -> bool:
-    """Whether each wanted call was made, as far as its arguments are compared."""
-    calls = _executed(trajectory)
-    wanted = cast("list[Mapping[str, Any]]", task.world["actions"] or [])
-    return all(any(_same(action, call) for call in calls) for action in wanted)
-
-
-def _same(action: Mapping[str, Any], call: ToolCall) -> bool:
-    """As released: where no arguments are named, those that the call has are compared."""
-    if action["name"] != call.name:
-        return False
-    named = action["compare_args"]
-    keys = call.arguments if named is None else named
-    theirs = {key: value for key, value in action["arguments"].items() if key in keys}
-    return theirs == {key: value for key, value in call.arguments.items() if key in keys}
+    Raises:
+        TaskError: one is in neither part of the split, or begins in the middle.
+    """
+    sides = {name: side for side in ("train", "test") for name in domain["splits"][side]}
+    opening = f"{domain['prompt']}\n\nYou have greeted the customer: {domain['greeting']}"
+    made: list[Task] = []
+    for row in domain["tasks"]:
+        name = row["id"]
+        if name not in sides:
+            raise TaskError(f"{suite}: task {name!r} of base is neither in train nor in test.")
+        if (row["initial_state"] or {}).get("message_history") is not None:
+            raise TaskError(f"{suite}: task {name!r} begins in the middle of a conversation.")
+        judged = row["evaluation_criteria"] or {}
+        words = judged.get("nl_assertions") and "NL_ASSERTION" in judged["reward_basis"]
+        category = f"{sides[name]}_{'words' if words else 'state'}"
+        origin = Provenance(f"{suite.removeprefix('tau2-')} {name}", f"{suite}-{name}")
+        world: dict[str, Json] = {"row": cast("Json", row)}
+        turns = (Turn(f"{opening}\nThe customer says:"),)
+        made.append(Task(suite, category, turns, world, origin))
+    return made
