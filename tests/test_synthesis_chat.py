@@ -19,14 +19,14 @@ from loopback import MODES, Body, Loopback, broken
 from rods.errors import ConfigError, SynthesisError, WriterError
 from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import RETRIES, ChatClient, Usage, find_json
-from rods.synthesis.chat.json_text import strip_thinking
-from rods.synthesis.chat.request_error import (
-    Again,
+from rods.synthesis.chat.failures import (
+    RESEED,
     RequestError,
     is_refusal,
     of_status,
     read_answer,
 )
+from rods.synthesis.chat.json_text import strip_thinking
 
 ASK = [{"role": "user", "content": "Say it."}]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -106,8 +106,8 @@ def test_a_server_without_schemas_is_remembered() -> None:
 def test_fields_that_a_server_does_not_know_are_left_out(words: str, field: str) -> None:
     sent = {"seed", "max_tokens", "response_format"}
     error = of_status(400, words, sent)
-    assert (error.again, error.field) == (Again.WITHOUT, field)
-    assert of_status(400, words, sent - {field}).again is Again.NO
+    assert error.again == field
+    assert of_status(400, words, sent - {field}).again == ""
 
 
 @pytest.mark.parametrize("mode", ["http_429", "http_500", "dropped"])
@@ -310,25 +310,25 @@ def test_context_overflow_is_not_asked_again() -> None:
 )
 def test_context_overflow_in_the_words_of_other_servers(status: int, words: str) -> None:
     error = of_status(status, words, {"max_tokens", "seed", "response_format"})
-    assert error.what.startswith("the context overflows") and error.again is Again.NO
+    assert error.what.startswith("the context overflows") and error.again == ""
     assert not error.fatal
 
 
 @pytest.mark.parametrize(
-    ("status", "words", "again", "fatal"),
+    ("status", "words", "fatal"),
     [
-        (429, "You exceeded your quota insufficient_quota", Again.NO, True),
-        (403, "forbidden", Again.NO, True),
-        (503, "loading", Again.NO, False),
-        (408, "timeout", Again.NO, False),
-        (400, "The model 'x' does not exist", Again.NO, True),
-        (400, "temperature must be below 1", Again.NO, False),
-        (301, "moved", Again.NO, False),
+        (429, "You exceeded your quota insufficient_quota", True),
+        (403, "forbidden", True),
+        (503, "loading", False),
+        (408, "timeout", False),
+        (400, "The model 'x' does not exist", True),
+        (400, "temperature must be below 1", False),
+        (301, "moved", False),
     ],
 )
-def test_states_of_http(status: int, words: str, again: Again, fatal: bool) -> None:
+def test_states_of_http(status: int, words: str, fatal: bool) -> None:
     error = of_status(status, words, set())
-    assert (error.again, error.fatal) == (again, fatal)
+    assert (error.again, error.fatal) == ("", fatal)
 
 
 def test_retry_after_replaces_the_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +374,7 @@ def test_answers_that_are_not_completions_are_errors() -> None:
     for data in (None, "<html>", [], {"choices": []}, {"error": {"message": "out of memory"}}):
         with pytest.raises(RequestError) as caught:
             read_answer(data, 9)
-        assert caught.value.again is Again.RESEED
+        assert caught.value.again == RESEED
     assert "out of memory" in caught.value.what
 
 
@@ -389,7 +389,7 @@ def test_answers_in_the_forms_of_other_servers() -> None:
     assert read_answer(_choice(content="x\ud800"), 9)[0].text == "x?"
     for refused in (_choice(content=None, refusal="No."), _choice("content_filter", content="x")):
         error = read_answer(refused, 9)[1]
-        assert error and "refused" in error.what and error.again is Again.RESEED
+        assert error and "refused" in error.what and error.again == RESEED
     error = read_answer(_choice("length", content="<think>on and on"), 9)[1]
     assert error and "all 9 tokens went into thinking" in error.what
 
