@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -67,7 +68,6 @@ def test_a_question_is_answered_as_the_settings_say() -> None:
         "max_tokens": 77,
     }
     with Loopback(echo, models=["small", "large"]) as server, client(server, **settings) as chat:
-        assert chat.check() == "small"
         assert chat.ask("plan", ASK, seed=5).text == "You said: Say it."
         reply = chat.ask("judge", ASK, seed=2**40 + 3)
     assert (reply.prompt_tokens, reply.completion_tokens) == (2, 4)
@@ -194,15 +194,17 @@ def test_hostile_texts_differ_from_the_authors() -> None:
 def test_a_server_that_is_not_there_is_fatal() -> None:
     with Loopback(echo) as server:
         url = server.url
-    with ChatClient(LlmWriterSettings(url=url, model="m", timeout=2), retries=2) as chat:
-        with pytest.raises(WriterError, match=r"cannot be reached.*asked 3 times.*Start it") as one:
+    errors: list[WriterError] = []
+    for model in ("m", ""):  # without a name it is asked for its list
+        settings = LlmWriterSettings(url=url, model=model, timeout=2)
+        with ChatClient(settings, retries=2) as chat, pytest.raises(WriterError) as caught:
             chat.ask("plan", ASK)
-        with pytest.raises(WriterError, match="cannot be reached") as two:
-            chat.check()
-    assert one.value.fatal and two.value.fatal and url in str(one.value)
-    assert isinstance(one.value, SynthesisError)
-    copy = pickle.loads(pickle.dumps(one.value))
-    assert copy.fatal and str(copy) == str(one.value)
+        errors.append(caught.value)
+        assert re.search("cannot be reached.*asked 3 times.*Start it", str(caught.value))
+    assert errors[0].fatal and errors[1].fatal and url in str(errors[0])
+    assert isinstance(errors[0], SynthesisError)
+    copy = pickle.loads(pickle.dumps(errors[0]))
+    assert copy.fatal and str(copy) == str(errors[0])
 
 
 def test_a_wrong_key_is_fatal_and_never_shown(
@@ -215,7 +217,7 @@ def test_a_wrong_key_is_fatal_and_never_shown(
         with client(server, model="loopback") as chat, pytest.raises(WriterError) as caught:
             chat.ask("plan", ASK)
         with client(server) as chat, pytest.raises(WriterError) as listed:
-            chat.check()
+            chat.ask("plan", ASK)
     for error in (caught.value, listed.value):
         assert error.fatal and "401" in str(error) and "RODS_WRITER_KEY" in str(error)
         assert "Bearer ***" in str(error)  # the server repeats what it was told
@@ -271,9 +273,9 @@ def test_a_model_that_is_not_there_is_fatal_and_others_are_named() -> None:
         error, usage = failing(server, model="three")
         words = "'four' is not there; the server has 'one'"
         with client(server, models={"judge": "four"}) as c, pytest.raises(WriterError, match=words):
-            c.check()
+            c.ask("judge", ASK)
     assert "'three' is not there; the server has 'one', 'two'" in str(error)
-    assert error.fatal and usage.retries == 0 and server.count == 1
+    assert error.fatal and usage.retries == 0 and server.count == 2
 
 
 def test_an_address_without_v1_is_explained() -> None:
@@ -288,7 +290,7 @@ def test_an_address_without_v1_is_explained() -> None:
 def test_a_server_without_models_is_explained() -> None:
     server, words = Loopback(echo, models=[]), "lists no model"
     with server, client(server) as chat, pytest.raises(WriterError, match=words):
-        chat.check()
+        chat.ask("plan", ASK)
 
 
 def test_context_overflow_is_not_asked_again() -> None:
@@ -551,6 +553,19 @@ def test_thinking_is_cut_out() -> None:
     assert strip_thinking("plain") == "plain"
 
 
+def test_the_client_imports_no_writer() -> None:
+    modules = "client", "cache", "failures", "json_text", "settings"
+    names = ", ".join(f"rods.synthesis.chat.{name}" for name in modules)
+    code = f"import sys, {names}; print(*(n for n in sys.modules if n.startswith('rods.')))"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {f"rods.synthesis.chat.{name}" for name in modules} < set(found)
+    assert {name for name in found if name.startswith("rods.synthesis.")} <= {
+        "rods.synthesis.chat",
+        *(f"rods.synthesis.chat.{name}" for name in modules),
+    }
+
+
 @pytest.mark.slow
 def test_the_server_runs_as_a_program() -> None:
     path = Path(__file__).with_name("loopback.py")
@@ -560,7 +575,6 @@ def test_the_server_runs_as_a_program() -> None:
             assert program.stdout
             url = program.stdout.readline().strip()
             with ChatClient(LlmWriterSettings(url=url)) as chat:
-                assert chat.check() == "loopback"
                 assert "Say it." in chat.ask("plan", ASK).text
         finally:
             program.terminate()

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import openai
@@ -40,8 +40,6 @@ from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.chat.settings import KEY_VARIABLE, Reply, Usage, split_address
 from rods.types import Json
 
-__all__ = ["ChatClient", "Reply", "Usage", "find_json"]
-
 T = TypeVar("T")
 RETRIES, RESEEDS = 4, 2
 """Repetitions of a failed request, and of an answer of no use (refused, empty, malformed)."""
@@ -58,7 +56,7 @@ LARGEST = 16 << 20
 """Bytes of an answer; of a longer one only the beginning is read."""
 
 
-class ChatClient:
+class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
     """Asks one server. Threads may share it; `close` it, or use `with`."""
 
     def __init__(
@@ -136,23 +134,11 @@ class ChatClient:
                     form: Json = {"name": name, "schema": dict(schema)}
                     fields["response_format"] = {"type": "json_schema", "json_schema": form}
                 reply = self._answer(stage, fields, seed)
-                with self._open():
+                with self._lock:
+                    self._require_open()
                     if self._cache:
                         self._cache.put(key, reply)
         return reply if schema is None else dataclasses.replace(reply, data=find_json(reply.text))
-
-    def check(self) -> str:
-        """The model that unnamed stages will get; asks the server which ones it has.
-
-        Raises:
-            WriterError: the server cannot be used, or a model of the settings is not there.
-        """
-        with self._errors("check"):
-            served = self._models()
-            for model in (self.settings.model, *self.settings.models.values()):
-                if model and model not in served:
-                    raise _no_model(model, served)
-            return self.settings.model or served[0]
 
     def usage(self) -> Mapping[str, Usage]:
         """Usage by stage, since this client was made."""
@@ -167,9 +153,6 @@ class ChatClient:
             if not self._under_way:
                 self._api.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -177,28 +160,24 @@ class ChatClient:
     def _errors(self, stage: str) -> Generator[None]:
         """Turn failures into a `WriterError` that names stage and server."""
         try:
-            with self._open():
-                pass
+            self._require_open()
             yield
         except RequestError as error:
             tries = f" (asked {error.tries} times)" if error.tries > 1 else ""
             text = f"writer stage {stage!r}, {self._url}: {error.what}{tries}. {error.advice}"
             raise WriterError(self._hidden(text), error.fatal, error.down) from None
 
-    @contextlib.contextmanager
-    def _open(self) -> Generator[None]:
-        """Hold the lock of a client that is not closed."""
-        with self._lock:
-            if self._closed:
-                advice = "Ask before it is closed."
-                raise RequestError("the chat client was closed", advice, fatal=True)
-            yield
+    def _require_open(self) -> None:
+        if self._closed:
+            advice = "Ask before it is closed."
+            raise RequestError("the chat client was closed", advice, fatal=True)
 
     @contextlib.contextmanager
     def _account(self, stage: str) -> Generator[None]:
         """A question's place among those in flight, and its requests on a stage's account."""
         with self._slots:
-            with self._open():
+            with self._lock:
+                self._require_open()
                 self._under_way += 1
             self._watch.mine.requests = requests = list[float]()
             try:
@@ -221,8 +200,8 @@ class ChatClient:
             with self._account(stage):
                 while True:
                     body = {**fields, "seed": (seed + reseeded * SEED_STEP) % SEED_LIMIT}
-                    for field in DROPPABLE.keys() & body.keys():
-                        if (model, field) in self._unknown:
+                    for field in DROPPABLE:
+                        if field in body and (model, field) in self._unknown:
                             value = body.pop(field)
                             if field == "max_tokens":
                                 body["max_completion_tokens"] = value
@@ -231,16 +210,20 @@ class ChatClient:
                     except RequestError as error:
                         if error.again in DROPPABLE:
                             self._unknown.add((model, error.again))
-                        elif error.again != RESEED or reseeded == RESEEDS:
-                            raise
-                        else:
+                        elif error.again == RESEED and reseeded < RESEEDS:
                             reseeded += 1
+                        else:
+                            raise
         except RequestError as error:
-            if error.no_model:
-                with contextlib.suppress(RequestError):
-                    if model not in (served := self._models()):
-                        error = _no_model(model, served)
-            raise error from None
+            with contextlib.suppress(RequestError):
+                if error.no_model and model not in (served := self._models()):
+                    there = ", ".join(map(repr, served))
+                    error.what = f"model {model!r} is not there; the server has {there}"
+                    error.advice = (
+                        "Set synthesis.llm.model, or the stage's entry of synthesis.llm.models, "
+                        "to one of these."
+                    )
+            raise
 
     def _read(self, stage: str, data: object) -> Reply:
         """The reply in a response, whose tokens are counted even where it is of no use."""
@@ -299,14 +282,6 @@ class ChatClient:
         return text
 
 
-def _no_model(model: str, served: Sequence[str]) -> RequestError:
-    return RequestError(
-        f"model {model!r} is not there; the server has {', '.join(map(repr, served))}",
-        "Set synthesis.llm.model, or the stage's entry of synthesis.llm.models, to one of these.",
-        fatal=True,
-    )
-
-
 class _Watch(openai.DefaultHttpxClient):
     """Connections of one server: bounds each answer, and counts requests without any.
 
@@ -327,11 +302,10 @@ class _Watch(openai.DefaultHttpxClient):
 
     def send(self, request: Any, **options: Any) -> Any:
         """One request, as the package sends it."""
-        started, stream = time.monotonic(), options.pop("stream", False)
+        started, options["stream"] = time.monotonic(), True
         try:
-            response = super().send(request, stream=True, **options)
-            if not stream:
-                response = self._whole(response, started + self._seconds)
+            response = super().send(request, **options)
+            response = self._whole(response, started + self._seconds)
         except Exception as error:  # raised again: the package tells them apart
             if self._silent(started):  # its own errors are not repeated
                 raise openai.APIConnectionError(request=request) from error

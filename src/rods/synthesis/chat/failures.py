@@ -9,9 +9,8 @@ nothing and keeps no key: the client puts stage and address in front of its word
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Container
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import openai
@@ -21,12 +20,8 @@ from rods.synthesis.chat.settings import KEY_VARIABLE, Reply
 
 QUOTE = 300
 """Characters of a server's own words that a message repeats."""
-DROPPABLE = {
-    "response_format": r"response_format|json_schema|guided|grammar|structured",
-    "seed": r"\bseed\b",
-    "max_tokens": r"max_completion_tokens",
-}
-"""Fields that a server may not know, and what its complaint about each looks like."""
+DROPPABLE = ("response_format", "seed", "max_tokens")
+"""Fields that a server may not know."""
 RESEED = "another seed"
 _REFUSAL = re.compile(
     r"(i['\u2019]m (very )?sorry|i am sorry|sorry|i apologi[sz]e|unfortunately|as an ai[^,.]*)?"
@@ -60,49 +55,37 @@ _CONTEXT = (
     r"context[ _](length|window|size)|context_length_exceeded|exceed\w* the (available )?context"
     r"|max_model_len|(prompt|input)( \(.*?\))? is too long|too many (input )?tokens"
 )
-_NO_MODEL = (
-    r"model_not_found|model\b.{0,120}?(not found|not exist|unknown|not served|not available)"
+_NO_MODEL = r"model_not_found|model\b.{0,120}?(not (found|exist|served|available)|unknown)"
+_KEY = f"Put a valid key into the variable {KEY_VARIABLE}."
+_BILL = "Pay the server's bill, or use another one."
+_LONGER = "Serve the model with a longer context, or lower synthesis.llm.max_tokens."
+_ADDRESS = "Does synthesis.llm.url end where the API begins (/v1)?"
+_SCHEMA = "response_format|json_schema|guided|grammar|structured"
+_STATES = (
+    (r"40[13] ", RequestError("", _KEY, fatal=True)),
+    (r".*insufficient_quota", RequestError("", _BILL, fatal=True)),
+    (r"429 ", RequestError("", "Lower synthesis.llm.concurrency.")),
+    (r"(408|409|425|[5-9]..) ", RequestError("", "Look at the server's log.", silent=True)),
+    (rf"413 |(400|422) .*({_CONTEXT})", RequestError("the context overflows", _LONGER)),
+    (rf"404 |(400|422) .*({_NO_MODEL})", RequestError("", _ADDRESS, fatal=True, no_model=True)),
+    (rf"(400|422) .*({_SCHEMA})", RequestError("", again="response_format")),
+    (r"(400|422) .*\bseed\b", RequestError("", again="seed")),
+    (r"(400|422) .*max_completion_tokens", RequestError("", again="max_tokens")),
+    (r"", RequestError("", "The server does not take this request; its words say why.")),
 )
-_key = partial(
-    RequestError, advice=f"Put a valid key into the variable {KEY_VARIABLE}.", fatal=True
-)
-_quota = partial(RequestError, advice="Pay the server's bill, or use another one.", fatal=True)
-_busy = partial(RequestError, advice="Lower synthesis.llm.concurrency.")
-_broken = partial(RequestError, advice="Look at the server's log.", silent=True)
-_overflow = partial(
-    RequestError,
-    advice="Serve the model with a longer context, or lower synthesis.llm.max_tokens.",
-)
-_absent = partial(
-    RequestError,
-    advice="Does synthesis.llm.url end where the API begins (/v1)?",
-    fatal=True,
-    no_model=True,
-)
-_STATES: Sequence[tuple[Container[int], str, Callable[[str], RequestError]]] = (
-    ((401, 403), "", _key),
-    (range(1000), "insufficient_quota", _quota),
-    ((429,), "", _busy),  # it answers, if only that others ask too much
-    ((408, 409, 425, *range(500, 1000)), "", _broken),
-    ((413,), "", _overflow),
-    ((400, 422), _CONTEXT, _overflow),
-    ((404,), "", _absent),
-    ((400, 422), _NO_MODEL, _absent),
-)
-"""HTTP states, a pattern of the server's words, and what both mean; the first match counts."""
+"""Patterns of an HTTP state with the server's words, and what they mean. The first match counts."""
 
 
 def of_status(status: int, words: str, sent: Container[str]) -> RequestError:
     """Meaning of an HTTP state other than success; `sent` are the fields of the request."""
-    what = f"HTTP {status}: {_quoted(words)}"
-    for states, pattern, meaning in _STATES:
-        if status in states and re.search(pattern, words, re.IGNORECASE | re.DOTALL):
-            overflow = meaning is _overflow
-            return meaning(f"the context overflows: {_quoted(words)}" if overflow else what)
-    for field, complaint in DROPPABLE.items():
-        if status in (400, 422) and field in sent and re.search(complaint, words, re.IGNORECASE):
-            return RequestError(what, again=field)
-    return RequestError(what, "The server does not take this request; its words say why.")
+    said = f"{status} {words[:4000]}"
+    meaning = next(
+        error
+        for pattern, error in _STATES
+        if re.match(pattern, said, re.IGNORECASE | re.DOTALL)
+        and (not error.again or error.again in sent)
+    )
+    return replace(meaning, what=f"{meaning.what or f'HTTP {status}'}: {_quoted(words)}")
 
 
 def of_error(error: openai.APIError, sent: Container[str], timeout: float) -> RequestError:
@@ -137,8 +120,7 @@ def malformed(words: str) -> RequestError:
 
 def read_models(data: object) -> list[str]:
     """Names of the models that a server lists; raises `RequestError` where there is none."""
-    rows = _field(data, "data")
-    if not isinstance(rows, list):
+    if not isinstance(rows := _field(data, "data"), list):
         raise malformed(str(data))
     names = [str(name) for row in cast("list[object]", rows) if (name := _field(row, "id"))]
     if not names:
@@ -156,13 +138,10 @@ def read_answer(data: object, max_tokens: int) -> tuple[Reply, RequestError | No
     choices = _field(data, "choices")
     if not isinstance(choices, list) or not choices:
         raise malformed(str(_field(data, "error") or data))
-    choice = cast("list[object]", choices)[0]
-    message, usage = _field(choice, "message"), _field(data, "usage")
-    text, reason = (
-        strip_thinking(_text(_field(message, "content"))),
-        _field(choice, "finish_reason"),
-    )
-    tokens = [_field(usage, "prompt_tokens"), _field(usage, "completion_tokens")]
+    choice, usage = cast("list[object]", choices)[0], _field(data, "usage")
+    message, reason = _field(choice, "message"), _field(choice, "finish_reason")
+    text = strip_thinking(_text(_field(message, "content")))
+    tokens = [_field(usage, name) for name in ("prompt_tokens", "completion_tokens")]
     asked, said = (n if isinstance(n, int) and n > 0 else 0 for n in tokens)
     reply = Reply(text, reason == "length", asked, said)
     refusal = str(_field(message, "refusal") or "")
