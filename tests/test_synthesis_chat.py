@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import pickle
@@ -28,6 +29,7 @@ from rods.synthesis.chat.failures import (
     read_answer,
 )
 from rods.synthesis.chat.json_text import strip_thinking
+from rods.synthesis.chat.settings import split_address
 
 ASK = [{"role": "user", "content": "Say it."}]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -259,6 +261,20 @@ def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match=r"synthesis\.llm\.url") as caught:
         ChatClient(LlmWriterSettings(url=url))
     assert "u:p" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "bare", "pair"),
+    [
+        ("http://h/v1", "http://h/v1", b""),
+        (" https://h:8/v1\n", "https://h:8/v1", b""),
+        ("http://ann@h/v1", "http://h/v1", b"ann:"),
+        ("http://ann:a%40b%3A@[::1]:8/v1", "http://[::1]:8/v1", b"ann:a@b:"),
+        ("http://:@h/v1?x=1#y", "http://h/v1", b""),
+    ],
+)
+def test_credentials_are_no_part_of_the_address(url: str, bare: str, pair: bytes) -> None:
+    assert split_address(url) == (bare, base64.b64encode(pair).decode())
 
 
 def test_a_key_that_no_header_can_carry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,6 +569,7 @@ def test_thinking_is_cut_out() -> None:
     assert strip_thinking("plain") == "plain"
 
 
+@pytest.mark.slow
 def test_the_client_imports_no_writer() -> None:
     modules = "client", "cache", "failures", "json_text", "settings"
     names = ", ".join(f"rods.synthesis.chat.{name}" for name in modules)
