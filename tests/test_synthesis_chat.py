@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -19,14 +21,15 @@ from loopback import MODES, Body, Loopback, broken
 from rods.errors import ConfigError, SynthesisError, WriterError
 from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import RETRIES, ChatClient, Usage, find_json
-from rods.synthesis.chat.json_text import strip_thinking
-from rods.synthesis.chat.request_error import (
-    Again,
+from rods.synthesis.chat.failures import (
+    RESEED,
     RequestError,
     is_refusal,
     of_status,
     read_answer,
 )
+from rods.synthesis.chat.json_text import strip_thinking
+from rods.synthesis.chat.settings import split_address
 
 ASK = [{"role": "user", "content": "Say it."}]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -67,7 +70,6 @@ def test_a_question_is_answered_as_the_settings_say() -> None:
         "max_tokens": 77,
     }
     with Loopback(echo, models=["small", "large"]) as server, client(server, **settings) as chat:
-        assert chat.check() == "small"
         assert chat.ask("plan", ASK, seed=5).text == "You said: Say it."
         reply = chat.ask("judge", ASK, seed=2**40 + 3)
     assert (reply.prompt_tokens, reply.completion_tokens) == (2, 4)
@@ -106,8 +108,8 @@ def test_a_server_without_schemas_is_remembered() -> None:
 def test_fields_that_a_server_does_not_know_are_left_out(words: str, field: str) -> None:
     sent = {"seed", "max_tokens", "response_format"}
     error = of_status(400, words, sent)
-    assert (error.again, error.field) == (Again.WITHOUT, field)
-    assert of_status(400, words, sent - {field}).again is Again.NO
+    assert error.again == field
+    assert of_status(400, words, sent - {field}).again == ""
 
 
 @pytest.mark.parametrize("mode", ["http_429", "http_500", "dropped"])
@@ -194,15 +196,17 @@ def test_hostile_texts_differ_from_the_authors() -> None:
 def test_a_server_that_is_not_there_is_fatal() -> None:
     with Loopback(echo) as server:
         url = server.url
-    with ChatClient(LlmWriterSettings(url=url, model="m", timeout=2), retries=2) as chat:
-        with pytest.raises(WriterError, match=r"cannot be reached.*asked 3 times.*Start it") as one:
+    errors: list[WriterError] = []
+    for model in ("m", ""):  # without a name it is asked for its list
+        settings = LlmWriterSettings(url=url, model=model, timeout=2)
+        with ChatClient(settings, retries=2) as chat, pytest.raises(WriterError) as caught:
             chat.ask("plan", ASK)
-        with pytest.raises(WriterError, match="cannot be reached") as two:
-            chat.check()
-    assert one.value.fatal and two.value.fatal and url in str(one.value)
-    assert isinstance(one.value, SynthesisError)
-    copy = pickle.loads(pickle.dumps(one.value))
-    assert copy.fatal and str(copy) == str(one.value)
+        errors.append(caught.value)
+        assert re.search("cannot be reached.*asked 3 times.*Start it", str(caught.value))
+    assert errors[0].fatal and errors[1].fatal and url in str(errors[0])
+    assert isinstance(errors[0], SynthesisError)
+    copy = pickle.loads(pickle.dumps(errors[0]))
+    assert copy.fatal and str(copy) == str(errors[0])
 
 
 def test_a_wrong_key_is_fatal_and_never_shown(
@@ -215,7 +219,7 @@ def test_a_wrong_key_is_fatal_and_never_shown(
         with client(server, model="loopback") as chat, pytest.raises(WriterError) as caught:
             chat.ask("plan", ASK)
         with client(server) as chat, pytest.raises(WriterError) as listed:
-            chat.check()
+            chat.ask("plan", ASK)
     for error in (caught.value, listed.value):
         assert error.fatal and "401" in str(error) and "RODS_WRITER_KEY" in str(error)
         assert "Bearer ***" in str(error)  # the server repeats what it was told
@@ -259,6 +263,20 @@ def test_a_url_that_is_none_is_refused(url: str) -> None:
     assert "u:p" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "bare", "pair"),
+    [
+        ("http://h/v1", "http://h/v1", b""),
+        (" https://h:8/v1\n", "https://h:8/v1", b""),
+        ("http://ann@h/v1", "http://h/v1", b"ann:"),
+        ("http://ann:a%40b%3A@[::1]:8/v1", "http://[::1]:8/v1", b"ann:a@b:"),
+        ("http://:@h/v1?x=1#y", "http://h/v1", b""),
+    ],
+)
+def test_credentials_are_no_part_of_the_address(url: str, bare: str, pair: bytes) -> None:
+    assert split_address(url) == (bare, base64.b64encode(pair).decode())
+
+
 def test_a_key_that_no_header_can_carry_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RODS_WRITER_KEY", "two words")
     with pytest.raises(ConfigError, match="RODS_WRITER_KEY") as caught:
@@ -271,9 +289,9 @@ def test_a_model_that_is_not_there_is_fatal_and_others_are_named() -> None:
         error, usage = failing(server, model="three")
         words = "'four' is not there; the server has 'one'"
         with client(server, models={"judge": "four"}) as c, pytest.raises(WriterError, match=words):
-            c.check()
+            c.ask("judge", ASK)
     assert "'three' is not there; the server has 'one', 'two'" in str(error)
-    assert error.fatal and usage.retries == 0 and server.count == 1
+    assert error.fatal and usage.retries == 0 and server.count == 2
 
 
 def test_an_address_without_v1_is_explained() -> None:
@@ -288,7 +306,7 @@ def test_an_address_without_v1_is_explained() -> None:
 def test_a_server_without_models_is_explained() -> None:
     server, words = Loopback(echo, models=[]), "lists no model"
     with server, client(server) as chat, pytest.raises(WriterError, match=words):
-        chat.check()
+        chat.ask("plan", ASK)
 
 
 def test_context_overflow_is_not_asked_again() -> None:
@@ -310,25 +328,25 @@ def test_context_overflow_is_not_asked_again() -> None:
 )
 def test_context_overflow_in_the_words_of_other_servers(status: int, words: str) -> None:
     error = of_status(status, words, {"max_tokens", "seed", "response_format"})
-    assert error.what.startswith("the context overflows") and error.again is Again.NO
+    assert error.what.startswith("the context overflows") and error.again == ""
     assert not error.fatal
 
 
 @pytest.mark.parametrize(
-    ("status", "words", "again", "fatal"),
+    ("status", "words", "fatal"),
     [
-        (429, "You exceeded your quota insufficient_quota", Again.NO, True),
-        (403, "forbidden", Again.NO, True),
-        (503, "loading", Again.NO, False),
-        (408, "timeout", Again.NO, False),
-        (400, "The model 'x' does not exist", Again.NO, True),
-        (400, "temperature must be below 1", Again.NO, False),
-        (301, "moved", Again.NO, False),
+        (429, "You exceeded your quota insufficient_quota", True),
+        (403, "forbidden", True),
+        (503, "loading", False),
+        (408, "timeout", False),
+        (400, "The model 'x' does not exist", True),
+        (400, "temperature must be below 1", False),
+        (301, "moved", False),
     ],
 )
-def test_states_of_http(status: int, words: str, again: Again, fatal: bool) -> None:
+def test_states_of_http(status: int, words: str, fatal: bool) -> None:
     error = of_status(status, words, set())
-    assert (error.again, error.fatal) == (again, fatal)
+    assert (error.again, error.fatal) == ("", fatal)
 
 
 def test_retry_after_replaces_the_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,7 +392,7 @@ def test_answers_that_are_not_completions_are_errors() -> None:
     for data in (None, "<html>", [], {"choices": []}, {"error": {"message": "out of memory"}}):
         with pytest.raises(RequestError) as caught:
             read_answer(data, 9)
-        assert caught.value.again is Again.RESEED
+        assert caught.value.again == RESEED
     assert "out of memory" in caught.value.what
 
 
@@ -389,7 +407,7 @@ def test_answers_in_the_forms_of_other_servers() -> None:
     assert read_answer(_choice(content="x\ud800"), 9)[0].text == "x?"
     for refused in (_choice(content=None, refusal="No."), _choice("content_filter", content="x")):
         error = read_answer(refused, 9)[1]
-        assert error and "refused" in error.what and error.again is Again.RESEED
+        assert error and "refused" in error.what and error.again == RESEED
     error = read_answer(_choice("length", content="<think>on and on"), 9)[1]
     assert error and "all 9 tokens went into thinking" in error.what
 
@@ -552,6 +570,20 @@ def test_thinking_is_cut_out() -> None:
 
 
 @pytest.mark.slow
+def test_the_client_imports_no_writer() -> None:
+    modules = "client", "cache", "failures", "json_text", "settings"
+    names = ", ".join(f"rods.synthesis.chat.{name}" for name in modules)
+    code = f"import sys, {names}; print(*(n for n in sys.modules if n.startswith('rods.')))"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {f"rods.synthesis.chat.{name}" for name in modules} < set(found)
+    assert {name for name in found if name.startswith("rods.synthesis.")} <= {
+        "rods.synthesis.chat",
+        *(f"rods.synthesis.chat.{name}" for name in modules),
+    }
+
+
+@pytest.mark.slow
 def test_the_server_runs_as_a_program() -> None:
     path = Path(__file__).with_name("loopback.py")
     command = [sys.executable, str(path), "--author", "builtins:repr", "--hostile", "thinking"]
@@ -560,7 +592,6 @@ def test_the_server_runs_as_a_program() -> None:
             assert program.stdout
             url = program.stdout.readline().strip()
             with ChatClient(LlmWriterSettings(url=url)) as chat:
-                assert chat.check() == "loopback"
                 assert "Say it." in chat.ask("plan", ASK).text
         finally:
             program.terminate()

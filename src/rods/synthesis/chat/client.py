@@ -1,6 +1,6 @@
 """A client for any OpenAI-compatible chat server: vLLM, SGLang, llama.cpp, a hosted one.
 
-Owns the questions: their limit of concurrency, cache and accounts, and what is asked again with
+Owns the questions: their limit of concurrency, cache and usage, and what is asked again with
 another seed or without a field. Repetitions after a failure, their pauses and `Retry-After` are the
 `openai` package's. It never decides whether an answer is good, and never shows the key.
 
@@ -14,44 +14,49 @@ import contextlib
 import dataclasses
 import re
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
+import httpx
 import openai
 
 from rods.errors import WriterError
+from rods.infra.keys import read_key
 from rods.infra.turns import Turns
 from rods.settings.synthesis import LlmWriterSettings
-from rods.synthesis.chat.cache import Answer, ResponseCache, digest
-from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.chat.request_error import (
-    Again,
+from rods.synthesis.chat.cache import ResponseCache, digest
+from rods.synthesis.chat.failures import (
+    DROPPABLE,
+    RESEED,
     RequestError,
     malformed,
     of_error,
     read_answer,
     read_models,
 )
-from rods.synthesis.chat.settings import Reply, Usage, read_key, split_address
-from rods.synthesis.chat.watch import Watch
+from rods.synthesis.chat.json_text import find_json
+from rods.synthesis.chat.settings import KEY_VARIABLE, Reply, Usage, split_address
 from rods.types import Json
 
-__all__ = ["ChatClient", "Reply", "Usage", "find_json"]
-
-RETRIES = 4
-RESEEDS = 2
-"""How often an answer of no use (refused, empty, malformed) is asked for with another seed."""
+T = TypeVar("T")
+RETRIES, RESEEDS = 4, 2
+"""Repetitions of a failed request, and of an answer of no use (refused, empty, malformed)."""
 GARBAGE, USELESS = 6, 24
 """Answers in a row after which nothing more is asked: that are no chat completions; that are
 refused, empty or no completions, while no other ever came."""
 SEED_STEP, SEED_LIMIT = 1_000_003, 2**31
-"""Distance of those seeds; servers take 31 bits."""
+"""Distance of the seeds of repetitions; servers take 31 bits."""
 SECRET_LENGTH = 12
 """Keys from here on are also removed from answers; a shorter one (`EMPTY`) may be a word."""
+SILENCES = 8
+"""Requests in a row, of all stages, without any answer after which the server counts as down."""
+LARGEST = 16 << 20
+"""Bytes of an answer; of a longer one only the beginning is read."""
 
 
-class ChatClient:
+class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
     """Asks one server. Threads may share it; `close` it, or use `with`."""
 
     def __init__(
@@ -69,10 +74,10 @@ class ChatClient:
             StoreError: the cache is damaged.
         """
         self.settings = settings
-        self._key = read_key()
+        self._key = read_key(KEY_VARIABLE)
         self._url, self._login = split_address(settings.url)
         self._cache = ResponseCache(cache) if cache else None
-        self._watch = Watch(settings.timeout)
+        self._watch = _Watch(settings.timeout)
         self._api = openai.OpenAI(
             base_url=self._url,
             api_key=self._key or "none",  # else the package would send another service's key
@@ -110,10 +115,9 @@ class ChatClient:
             WriterError: there is no answer; `fatal` where there will never be one.
         """
         settings = self.settings
-        with self._told(stage):
-            model = settings.models.get(stage) or settings.model or self._models()[0]
+        with self._errors(stage):
             fields: dict[str, Json] = {
-                "model": model,
+                "model": settings.models.get(stage) or settings.model or self._models()[0],
                 "messages": [dict[str, Json](message) for message in messages],
                 "temperature": settings.temperatures.get(stage, settings.temperature),
                 "top_p": settings.top_p,
@@ -121,37 +125,27 @@ class ChatClient:
                 "seed": seed,
             }
             key = digest({**fields, "schema": schema})
-            answer = self._cache.get(key) if self._cache else None
-            if cached := answer is not None:
+            reply = self._cache.get(key) if self._cache else None
+            if reply:
                 self._count(stage, cached=1)
             else:
                 if schema is not None:
-                    form: dict[str, Json] = {"name": _name(stage), "schema": dict(schema)}
+                    name = re.sub(r"[^A-Za-z0-9_-]", "_", stage)[:64] or "answer"
+                    form: Json = {"name": name, "schema": dict(schema)}
                     fields["response_format"] = {"type": "json_schema", "json_schema": form}
-                answer = self._answer(stage, model, fields)
-                self._keep(key, answer)
-        data = None if schema is None else find_json(answer.text)
-        return Reply(data=data, cached=cached, **answer._asdict())
-
-    def check(self) -> str:
-        """The model that unnamed stages will get; asks the server which ones it has.
-
-        Raises:
-            WriterError: the server cannot be used, or a model of the settings is not there.
-        """
-        with self._told("check"):
-            served = self._models()
-            for model in (self.settings.model, *self.settings.models.values()):
-                if model and model not in served:
-                    raise _no_model(model, served)
-            return self.settings.model or served[0]
+                reply = self._answer(stage, fields, seed)
+                with self._lock:
+                    self._require_open()
+                    if self._cache:
+                        self._cache.put(key, reply)
+        return reply if schema is None else dataclasses.replace(reply, data=find_json(reply.text))
 
     def usage(self) -> Mapping[str, Usage]:
-        """Accounts by stage, since this client was made."""
+        """Usage by stage, since this client was made."""
         return dict(self._usage)
 
     def close(self) -> None:
-        """Ask nothing more; whoever still waits for an answer is told so. May be called twice."""
+        """Ask nothing more; a thread that still waits gets an error. May be called twice."""
         with self._lock:
             self._closed = True
             if self._cache:
@@ -159,139 +153,121 @@ class ChatClient:
             if not self._under_way:
                 self._api.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextlib.contextmanager
-    def _told(self, stage: str) -> Generator[None]:
-        """Say what went wrong in the words of a writer."""
+    def _errors(self, stage: str) -> Generator[None]:
+        """Turn failures into a `WriterError` that names stage and server."""
         try:
-            self._must_be_open()
+            self._require_open()
             yield
         except RequestError as error:
             tries = f" (asked {error.tries} times)" if error.tries > 1 else ""
-            advice = error.advice
-            text = f"writer stage {stage!r}, {self._url}: {error.what}{tries}. {advice}"
+            text = f"writer stage {stage!r}, {self._url}: {error.what}{tries}. {error.advice}"
             raise WriterError(self._hidden(text), error.fatal, error.down) from None
 
-    def _must_be_open(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
-            raise RequestError("the chat client was closed", "Ask before it is closed.", fatal=True)
-
-    def _keep(self, key: str, answer: Answer) -> None:
-        with self._lock:
-            self._must_be_open()
-            if self._cache:
-                self._cache.put(key, answer)
+            advice = "Ask before it is closed."
+            raise RequestError("the chat client was closed", advice, fatal=True)
 
     @contextlib.contextmanager
     def _account(self, stage: str) -> Generator[None]:
         """A question's place among those in flight, and its requests on a stage's account."""
         with self._slots:
             with self._lock:
-                self._must_be_open()
+                self._require_open()
                 self._under_way += 1
-            self._watch.requests = requests = []
+            self._watch.mine.requests = requests = list[float]()
             try:
                 yield
             except RequestError as error:
-                error.tries = len(requests)
-                error.down = error.silent and self._watch.down
+                error.tries, error.down = len(requests), error.silent and self._watch.down
                 raise
             finally:
-                retries = max(0, len(requests) - 1)
-                self._count(stage, retries=retries, seconds=sum(requests))
+                self._count(stage, retries=max(0, len(requests) - 1), seconds=sum(requests))
                 with self._lock:
                     self._under_way -= 1
                     if self._closed and not self._under_way:
                         self._api.close()
 
-    def _answer(self, stage: str, model: str, fields: Mapping[str, Json]) -> Answer:
+    def _answer(self, stage: str, fields: Mapping[str, Json], seed: int) -> Reply:
         """Ask until there is an answer of use, or no hope of one."""
         self._count(stage, calls=1)
-        reseeded, seed = 0, int(str(fields["seed"]))
+        model, reseeded = str(fields["model"]), 0
         try:
             with self._account(stage):
                 while True:
                     body = {**fields, "seed": (seed + reseeded * SEED_STEP) % SEED_LIMIT}
-                    self._leave_out(model, body)
+                    for field in DROPPABLE:
+                        if field in body and (model, field) in self._unknown:
+                            value = body.pop(field)
+                            if field == "max_tokens":
+                                body["max_completion_tokens"] = value
                     try:
-                        answer = self._request(stage, body)
-                        self._take(None)
-                        return answer
+                        return self._send(body, lambda data: self._read(stage, data))
                     except RequestError as error:
-                        self._take(error)
-                        if error.again is Again.WITHOUT:
-                            self._unknown.add((model, error.field))
-                        elif error.again is not Again.RESEED or reseeded == RESEEDS:
-                            raise
-                        else:
+                        if error.again in DROPPABLE:
+                            self._unknown.add((model, error.again))
+                        elif error.again == RESEED and reseeded < RESEEDS:
                             reseeded += 1
+                        else:
+                            raise
         except RequestError as error:
-            if not error.no_model:
-                raise
             with contextlib.suppress(RequestError):
-                if model not in (served := self._models()):
-                    error = _no_model(model, served)
-            raise error from None
+                if error.no_model and model not in (served := self._models()):
+                    there = ", ".join(map(repr, served))
+                    error.what = f"model {model!r} is not there; the server has {there}"
+                    error.advice = (
+                        "Set synthesis.llm.model, or the stage's entry of synthesis.llm.models, "
+                        "to one of these."
+                    )
+            raise
 
-    def _take(self, error: RequestError | None) -> None:
-        """Count answers of no use in a row; too many of them end the asking."""
-        with self._lock:
-            if error is None:
-                self._garbage, self._useless, self._useful = 0, 0, True
-            elif error.again is Again.RESEED:
-                self._useless += 1
-                self._garbage = self._garbage + 1 if error.garbage else 0
-                most = 0 if self._useful else USELESS
-                if self._garbage >= GARBAGE or (most and self._useless >= most):
-                    error.again, error.fatal = Again.NO, True
-                    error.what = f"no answer of {self._useless} is of use, the last: {error.what}"
-
-    def _leave_out(self, model: str, body: dict[str, Json]) -> None:
-        """Without the fields that the server does not know."""
-        for unknown in [field for name, field in self._unknown if name == model]:
-            if unknown in body:
-                value = body.pop(unknown)
-                if unknown == "max_tokens":
-                    body["max_completion_tokens"] = value
-
-    def _request(self, stage: str, body: Mapping[str, Json]) -> Answer:
-        data = self._send(
-            lambda: self._api.post("/chat/completions", cast_to=object, body=dict(body)), body
-        )
-        answer, unusable = read_answer(data, self.settings.max_tokens)
-        asked, said = answer.prompt_tokens, answer.completion_tokens
+    def _read(self, stage: str, data: object) -> Reply:
+        """The reply in a response, whose tokens are counted even where it is of no use."""
+        reply, unusable = read_answer(data, self.settings.max_tokens)
+        asked, said = reply.prompt_tokens, reply.completion_tokens
         cost = (asked * self.settings.price_in + said * self.settings.price_out) / 1e6
         self._count(stage, prompt_tokens=asked, completion_tokens=said, cost=cost)
         if unusable:
             raise unusable
-        if len(self._key) >= SECRET_LENGTH:
-            answer = answer._replace(text=self._hidden(answer.text))
-        return answer
+        with self._lock:
+            self._garbage, self._useless, self._useful = 0, 0, True
+        if len(self._key) < SECRET_LENGTH:
+            return reply
+        return dataclasses.replace(reply, text=self._hidden(reply.text))
 
-    def _send(self, call: Callable[[], object], sent: Mapping[str, Json]) -> object:
-        """What the server says, after the repetitions that the package makes."""
+    def _send(self, body: Mapping[str, Json], read: Callable[[object], T]) -> T:
+        """One request, which the package repeats; without a body for the list of models.
+
+        Answers of no use in a row are counted; too many of them end the asking.
+        """
         try:
-            return call()
-        except openai.APIError as error:
-            raise of_error(error, sent.keys(), self.settings.timeout) from None
-        except (ValueError, RecursionError) as error:
-            raise malformed(str(error)) from None
+            if body:
+                return read(self._api.post("/chat/completions", cast_to=object, body=dict(body)))
+            return read(self._api.get("/models", cast_to=object))
+        except openai.APIError as failure:
+            error = of_error(failure, body, self.settings.timeout)
+        except (ValueError, RecursionError) as failure:
+            error = malformed(str(failure))
+        except RequestError as failure:
+            error = failure
+        if error.again == RESEED:
+            with self._lock:
+                self._useless += 1
+                self._garbage = self._garbage + 1 if error.garbage else 0
+                if self._garbage >= GARBAGE or (self._useless >= USELESS and not self._useful):
+                    error.again, error.fatal = "", True
+                    error.what = f"no answer of {self._useless} is of use, the last: {error.what}"
+        raise error from None
 
     def _models(self) -> list[str]:
         with self._listing:
             if not self._served:
                 with self._account("check"):
-                    try:
-                        data = self._send(lambda: self._api.get("/models", cast_to=object), {})
-                        self._served = read_models(data)
-                    except RequestError as error:
-                        self._take(error)
-                        raise
+                    self._served = self._send({}, read_models)
         return self._served
 
     def _count(self, stage: str, **more: float) -> None:
@@ -306,14 +282,66 @@ class ChatClient:
         return text
 
 
-def _no_model(model: str, served: Sequence[str]) -> RequestError:
-    return RequestError(
-        f"model {model!r} is not there; the server has {', '.join(map(repr, served))}",
-        "Set synthesis.llm.model, or the stage's entry of synthesis.llm.models, to one of these.",
-        fatal=True,
-    )
+class _Watch(openai.DefaultHttpxClient):
+    """Connections of one server: bounds each answer, and counts requests without any.
 
+    When too many in a row bring no answer, the `openai` package is told to repeat no more.
+    """
 
-def _name(stage: str) -> str:
-    """A stage as the protocol allows schemas to be named."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", stage)[:64] or "answer"
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout=timeout)
+        self.mine = threading.local()
+        """`requests`: the seconds of each of this thread's requests."""
+        self._seconds, self._silences, self._since = timeout, 0, 0.0
+
+    @property
+    def down(self) -> bool:
+        """Whether nobody has got an answer for a while; a hang counts as long as two requests."""
+        hangs = time.monotonic() - self._since >= 2 * self._seconds
+        return self._silences >= SILENCES or (hangs and self._silences > 1)
+
+    def send(self, request: Any, **options: Any) -> Any:
+        """One request, as the package sends it."""
+        started, options["stream"] = time.monotonic(), True
+        try:
+            response = super().send(request, **options)
+            response = self._whole(response, started + self._seconds)
+        except Exception as error:  # raised again: the package tells them apart
+            if self._silent(started):  # its own errors are not repeated
+                raise openai.APIConnectionError(request=request) from error
+            raise
+        finally:
+            self.mine.requests.append(time.monotonic() - started)
+        if response.status_code < 500 and response.status_code not in (408, 409, 425):
+            self._silences = 0
+        elif self._silent(started):
+            response.headers["x-should-retry"] = "false"
+        return response
+
+    def _whole(self, response: Any, deadline: float) -> Any:
+        """The response with its body; of one that is too long the beginning, as a text.
+
+        Raises:
+            httpx.ReadTimeout: it came, but not whole in time.
+        """
+        body, headers = bytearray(), dict(response.headers)
+        with contextlib.closing(response):
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > LARGEST:
+                    headers["content-type"] = "text/plain"
+                    body = f"more than {LARGEST} bytes: ".encode() + body[:1000]
+                    break
+                if time.monotonic() > deadline:
+                    raise httpx.ReadTimeout("the answer does not end", request=response.request)
+        for name in ("content-encoding", "content-length", "transfer-encoding"):
+            headers.pop(name, None)  # not true of a body that was read
+        return httpx.Response(
+            response.status_code, headers=headers, content=bytes(body), request=response.request
+        )
+
+    def _silent(self, started: float) -> bool:
+        if not self._silences:
+            self._since = started
+        self._silences += 1
+        return self.down

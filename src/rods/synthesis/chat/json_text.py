@@ -15,7 +15,8 @@ from typing import cast
 
 from rods.types import Json
 
-_THINKING = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
+_CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 _START = re.compile(r"""\{(?=\s*["'}])|\[(?=\s*["'\d{\[\]tfn-])""")
@@ -24,18 +25,8 @@ _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\]]', re.DOTALL)
 
 def strip_thinking(text: str) -> str:
     """The answer without its thinking; thinking that never ends leaves nothing behind it."""
-    kept: list[str] = []
-    place, inside = 0, False
-    for tag in _THINKING.finditer(text):
-        closing = bool(tag.group(1))
-        if closing and not inside:
-            kept.clear()  # the prompt of some models holds the opening tag
-        elif not inside:
-            kept.append(text[place : tag.start()])
-        place, inside = tag.end(), not closing
-    if not inside:
-        kept.append(text[place:])
-    return "".join(kept).strip()
+    # The prompt of some models holds the opening tag: all before a lone closing one is thinking.
+    return _CLOSING.split(_THINKING.sub("", text))[-1].strip()
 
 
 def find_json(text: str) -> Json | None:
@@ -74,21 +65,12 @@ def _refuse(name: str) -> Json:
 def _spans(text: str) -> Iterator[str]:
     """Balanced objects and lists, outermost only; nothing after one that is never closed."""
     place = 0
-    while start := _START.search(text, place):
-        place = _closing(text, start.start())
-        if place < 0:
-            return
-        yield text[start.start() : place]
-
-
-def _closing(text: str, start: int) -> int:
-    depth = 0
-    for token in _TOKEN.finditer(text, start):
-        mark = token.group()
-        if mark in ("{", "["):
-            depth += 1
-        elif mark in ("}", "]"):
-            depth -= 1
+    while found := _START.search(text, place):
+        depth = 0
+        for token in _TOKEN.finditer(text, start := found.start()):
+            depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token.group(), 0)
             if depth == 0:
-                return token.end()
-    return -1
+                yield text[start : (place := token.end())]
+                break
+        else:
+            return

@@ -1,7 +1,7 @@
-"""Values around the chat client: its answers, its accounts, the key and the server's address.
+"""Values around the chat client: answers, usage, and the server's address.
 
-Owns the reading of the key and of the URL; both fail before anything is sent. Never imports the
-`openai` package, so a configuration can be checked without it.
+Owns the reading of the URL, which fails before anything is sent. Never imports the `openai`
+package, so a configuration can be checked without it.
 
     url, login = split_address("http://me:secret@localhost:8000/v1")
 """
@@ -9,7 +9,6 @@ Owns the reading of the key and of the URL; both fail before anything is sent. N
 from __future__ import annotations
 
 import base64
-import os
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -27,18 +26,18 @@ class Reply:
 
     text: str
     """Without thinking; never empty."""
-    data: Json | None
-    """The JSON found in the text, where a schema was asked for. The schema is not checked."""
-    cached: bool
     truncated: bool
     """`max_tokens` ended it."""
     prompt_tokens: int
     completion_tokens: int
+    data: Json | None = None
+    """The JSON found in the text, where a schema was asked for. The schema is not checked."""
+    cached: bool = False
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a stage took."""
+    """Requests, tokens, time and cost of a stage."""
 
     calls: int = 0
     """Questions that went to the server; each is one request and its `retries`."""
@@ -50,21 +49,6 @@ class Usage:
     seconds: float = 0.0
     """Time of all requests, added up; pauses and queueing are not in it."""
     cost: float = 0.0
-
-
-def read_key(variable: str = KEY_VARIABLE) -> str:
-    """The key that an environment variable holds; empty where it is not set.
-
-    Raises:
-        ConfigError: no HTTP header can carry it.
-    """
-    key = os.environ.get(variable, "").strip()
-    if not all("!" <= letter <= "~" for letter in key):
-        raise ConfigError(
-            f"environment variable {variable}: the key holds a space or a character that no "
-            "HTTP header can carry. Set it again, without quotes."
-        )
-    return key
 
 
 def split_address(url: str) -> tuple[str, str]:
@@ -80,19 +64,16 @@ def split_address(url: str) -> tuple[str, str]:
         )
     try:
         parts = urlsplit(url.strip())
-        port = f":{parts.port}" if parts.port else ""
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        parts, port, usable = urlsplit(""), "", False
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        parts, usable = urlsplit(""), False
     if not usable:
         shown = re.sub(r"//[^/]*@", "//", url)
         raise ConfigError(
             f"synthesis.llm.url: {shown!r} is not the address of a chat server; expected "
             "something like http://localhost:8000/v1."
         )
-    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else str(parts.hostname)
-    login = ""
-    if parts.username or parts.password:
-        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-        login = base64.b64encode(pair.encode()).decode()
-    return f"{parts.scheme}://{host}{port}{parts.path}", login
+    pair, _, host = parts.netloc.rpartition("@")
+    pair += "" if ":" in pair else ":"
+    login = base64.b64encode(unquote(pair).encode()).decode() if pair.strip(":") else ""
+    return f"{parts.scheme}://{host}{parts.path}", login
