@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from rods.cli.profile import read_rows
+from rods.cli.structure import read_rows
 from rods.config import BoundarySettings
 from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.tasks import load_tasks
