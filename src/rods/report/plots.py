@@ -111,12 +111,14 @@ def histogram(
         traces.append(trace | {"customdata": bins, "hovertemplate": form})
     at, words = marker
     right = at > (edges[0] + edges[-1]) / 2
-    beside = {"xanchor": "right" if right else "left", "xshift": -4 if right else 4}
+    beside: Plot = {"xanchor": "right" if right else "left", "xshift": -4 if right else 4}
+    beside |= {"font": {"color": "var(--ink)"}, "yanchor": "bottom"}
     layout: Plot = {
         "xaxis": _x_axis(axes, edges) | {"range": [edges[0], edges[-1]]},
         "yaxis": {"tickformat": ",d"},
         "barmode": "stack",
         "bargap": 0.1,
+        "margin": {"t": 20},
         "shapes": [_band(band), _upright(at, "var(--ink)", "dash")],
         "annotations": [_words(at, 0, words) | beside],
     }
@@ -241,7 +243,7 @@ def _rows(trace: Plot, names: Sequence[str], axis: Plot) -> Plot:
     labels = {"tickvals": rows, "ticktext": [str(escape(name)) for name in names]}
     side = {**labels, "range": [len(names) - 0.5, -0.5], "showgrid": False, "automargin": True}
     layout: Plot = {"xaxis": axis, "yaxis": side, "hovermode": "closest"}
-    layout |= {"height": 40 + 25 * len(names), "margin": {"t": 6, "b": 30}}
+    layout |= {"height": 40 + 21 * len(names), "margin": {"t": 6, "b": 30}}
     return {"data": [trace | {"y": rows}], "layout": layout}
 
 
