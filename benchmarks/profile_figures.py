@@ -34,9 +34,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rods.cli.structure import describe
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.report.graph_svg import describe
 from rods.synthesis.structure.ablation import Edge, ablate, depth
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources

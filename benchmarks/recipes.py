@@ -5,8 +5,8 @@
 Runs `rods train --recipe NAME --profile smoke` and its controls (a finished run is kept, an
 unfinished one is resumed), prints first and last sixths of the meters and what the held-out tasks
 say (progress before, after and their paired difference with its 95 % interval by scenario, each
-seed and the mean over seeds), and draws the curves of docs/recipes.md (means over the seeds) into
-`--pictures`.
+seed and the mean over seeds), and draws the curves of docs/recipes.md (means over the seeds) as
+pages in `--pictures`; the camera of a page saves the SVG file.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from plotly.graph_objects import Figure, Scatter
+from plotly.subplots import make_subplots
+
 from rods.evaluation.stats import paired_difference
-from rods.report.frame import Axes
+from rods.report.plots import smooth
 from rods.report.run_data import EvalRow, load_run
-from rods.report.svg import Series, line_chart, smooth
 
 
 @dataclass(frozen=True)
@@ -100,14 +102,6 @@ OF_CONVERSATIONS: Mapping[str, str] = {
 CONVERSATIONS = ("artist_fc", "envtuning", "skyrl_v0")
 HOW: Mapping[str, str] = {"greedy": "greedy_progress", "sampled": "progress"}
 COLOURS = ("#1f6fb2", "#c0392b", "#2e8b57", "#8e5fb0")
-STYLE = (
-    "text{font:11.5px system-ui,sans-serif;fill:#555}.line{fill:none;stroke-width:2}"
-    ".faint{stroke-width:1;opacity:.3}.grid{stroke:#e5e5e5}.axis{stroke:#999}.title{fill:#111;"
-    "font-weight:600;font-size:13px}"
-    + "".join(
-        f".s-{i}{{stroke:{c}}}text.s-{i}{{fill:{c};stroke:none}}" for i, c in enumerate(COLOURS, 1)
-    )
-)
 Lines = list[dict[str, float]]
 """Numbers of each step, averaged over seeds."""
 
@@ -118,7 +112,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/recipes"))
-    parser.add_argument("--pictures", type=Path, help="Folder of the SVG files.")
+    parser.add_argument("--pictures", type=Path, help="Folder of the pages.")
     options, extra = parser.parse_known_args()
     options.out.mkdir(parents=True, exist_ok=True)
     jobs = [(v, s) for name in options.recipes for v in STUDIES[name] for s in options.seeds]
@@ -130,8 +124,10 @@ def main() -> None:
         show(name, options.out, options.seeds)
         if options.pictures:
             options.pictures.mkdir(parents=True, exist_ok=True)
-            page = picture(name, options.out, options.seeds)
-            (options.pictures / f"{name}.svg").write_text(page, encoding="utf-8")
+            image = {"format": "svg", "filename": name}
+            save = {"toImageButtonOptions": image, "modeBarButtons": [["toImage"]]}
+            drawn = picture(name, options.out, options.seeds)
+            drawn.write_html(options.pictures / f"{name}.html", config=save)
 
 
 def folder(out: Path, variant: Variant, seed: int) -> Path:
@@ -220,30 +216,28 @@ def mean(rows: Lines, key: str) -> float:
     return statistics.fmean(known) if known else float("nan")
 
 
-def picture(name: str, out: Path, seeds: Sequence[int]) -> str:
-    """One SVG with a chart a meter, side by side."""
+def picture(name: str, out: Path, seeds: Sequence[int]) -> Figure:
+    """A chart a meter, side by side; thin lines are the updates, thick ones their average."""
     runs = {v.label: lines(out, v, seeds) for v in STUDIES[name]}
-    axes = Axes(width=300, height=210, x_label="update")
-    parts: list[str] = []
     meters = OF_CONVERSATIONS if name in CONVERSATIONS else METERS
-    for column, (key, title) in enumerate(meters.items()):
-        series: list[Series] = []
-        for i, rows in enumerate(runs.values(), 1):
+    figure = make_subplots(1, len(meters), subplot_titles=list(meters.values()))
+    for column, key in enumerate(meters, 1):
+        for (label, rows), colour in zip(runs.items(), COLOURS, strict=False):
             xs = [row["step"] for row in rows]
             ys = [row.get(key, float("nan")) for row in rows]
-            series.append(Series(key, xs, smooth(ys, 5), f"s-{i}", faint=ys))
-        chart = str(line_chart(series, axes))
-        chart = chart.replace("<svg ", '<svg y="24" width="300" height="210" ', 1)
-        heading = f'<text class="title" x="46" y="18">{title}</text>'
-        parts.append(f'<g transform="translate({column * 310},0)">{heading}{chart}</g>')
-    names = "".join(
-        f'<text class="s-{i}" x="{46 + 200 * (i - 1)}" y="252">— {label}</text>'
-        for i, label in enumerate(runs, 1)
-    )
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" width="940" height="262" viewBox="0 0 940 262">'
-        f"<style>{STYLE}</style><rect width='100%' height='100%' fill='#fff'/>"
-        f"{''.join(parts)}{names}</svg>\n"
+            thick = {"color": colour, "width": 2}
+            look = {"mode": "lines", "legendgroup": label, "showlegend": column == 1}
+            raw = Scatter(
+                x=xs, y=ys, line={**thick, "width": 1}, opacity=0.3, mode="lines", showlegend=False
+            )
+            figure.add_trace(raw, 1, column)
+            figure.add_trace(
+                Scatter(x=xs, y=smooth(ys, 5), name=label, line=thick, **look), 1, column
+            )
+    figure.update_xaxes(title_text="update")
+    legend = {"orientation": "h", "y": -0.3}
+    return figure.update_layout(
+        width=940, height=300, template="plotly_white", legend=legend, margin={"t": 40, "b": 20}
     )
 
 

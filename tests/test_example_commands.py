@@ -86,7 +86,7 @@ def test_the_guide_runs(
     asked = commands(GUIDE)
     assert [words[:2] for words in asked] == [
         ["python", "tasks.py"],
-        *(["rods", verb] for verb in ("check", "profile", "synth", "train")),
+        *(["rods", verb] for verb in ("check", "inspect", "synth", "train")),
     ]
     for words in asked:
         run(words, monkeypatch)
@@ -105,7 +105,7 @@ def test_the_example_runs(
     for file in EXAMPLE.glob("*.py"):
         (copied / file.name).write_text(file.read_text(encoding="utf-8"))
     asked = commands(EXAMPLE / "README.md")
-    verbs = ("check", "profile", "synth", "synth", "train", "train")
+    verbs = ("check", "inspect", "synth", "synth", "train", "train")
     assert [words[1] for words in asked] == ["-m", *verbs]
     for words in asked:
         run(words, monkeypatch)

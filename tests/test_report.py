@@ -1,13 +1,18 @@
 """The report, the comparison and the tables, on made-up run directories."""
 
+import base64
+import gzip
 import io
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from plotly.graph_objects import Figure
+from plotly.offline import get_plotlyjs
 from rich.console import Console
 
 from report_runs import ATTACK, trajectory, write_run, write_trajectories
@@ -17,8 +22,7 @@ from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.build import build_report, interval, span
 from rods.report.compare import compare_runs
 from rods.report.curves import learning_curves, schedule_curves, tool_curves
-from rods.report.frame import Axes, ticks
-from rods.report.heldout import WRITERS_NOTE, Part, result_rows
+from rods.report.heldout import METRICS, WRITERS_NOTE, Part, measured, result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
@@ -26,10 +30,10 @@ from rods.report.panels import (
     pool_figures,
     synthesis_figure,
 )
+from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatter, smooth
 from rods.report.results import evaluation_table, reach, summary
 from rods.report.run_data import Evaluation, evaluation_of, load_run
 from rods.report.suites import suite_table
-from rods.report.svg import Series, histogram, line_chart, scatter, smooth
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
 
@@ -54,6 +58,7 @@ class Page(HTMLParser):
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
         self.data = ""
+        self.packed = ""
         self._inside = ""
         self.feed(text)
 
@@ -64,12 +69,31 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._inside == "script" and data.strip().startswith("{"):
             self.data = data
+        elif self._inside == "script" and data.startswith("H4sI"):
+            self.packed = data
         elif self._inside not in ("script", "style"):
             self.words.append(data)
 
 
 def read(path: Path) -> Page:
     return Page(path.read_text(encoding="utf-8"))
+
+
+def charts_of(page: Page) -> list[Any]:
+    """The figures of a page as plotly reads them: it refuses what it does not know."""
+    found = [a["data-figure"] or "" for _, a in page.tags if "data-figure" in a]
+    return [Figure(json.loads(re.sub(r"var\(--\w+\)", "#123456", text))) for text in found]
+
+
+def is_alone(page: Page, text: str) -> None:
+    """Nothing in a page asks for anything outside, and the browser would refuse it."""
+    assert not [t for t, a in page.tags if t in ("link", "img", "iframe") or {"src", "href"} & {*a}]
+    assert "url(" not in text and "@import" not in text
+    assert not re.findall(r"https?:", text)
+    policy = next(a["content"] or "" for t, a in page.tags if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'")
+    assert set(re.findall(r"-src ([^;]+)", policy)) <= {"'none'", "'unsafe-inline'", "data:"}
+    assert gzip.decompress(base64.b64decode(page.packed)).decode() == get_plotlyjs()
 
 
 def note_lines(path: Path, lines: list[str]) -> None:
@@ -100,15 +124,20 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path
         "9 min 41 s",
     ):
         assert part in words, part
-    assert not [t for t, a in page.tags if t in ("link", "img", "iframe") or {"src", "href"} & {*a}]
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "url(" not in text and "@import" not in text
-    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
+    is_alone(page, (tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_each_chart_of_the_page_has_its_data(finished: Path, tmp_path: Path) -> None:
+    page = read(build_report(finished, tmp_path / "report.html"))
+    assert [t for t, _ in page.tags].count("figure") == len(charts_of(page)) == 22
+    for chart in charts_of(page):
+        assert chart.data and all(len(trace.x) == len(trace.y) > 0 for trace in chart.data)
 
 
 def test_text_of_a_model_stays_text(finished: Path, tmp_path: Path) -> None:
     page = read(build_report(finished, tmp_path / "report.html"))
-    assert [t for t, _ in page.tags].count("script") == 2
+    assert [t for t, _ in page.tags].count("script") == 3
     assert "<" not in page.data and "&" not in page.data
     groups = json.loads(page.data)["groups"]
     texts = [m["content"] for g in groups for member in g["members"] for m in member["messages"]]
@@ -123,12 +152,12 @@ def test_names_and_settings_of_a_run_stay_text(tmp_path: Path) -> None:
     epoch = {"kind": "epoch", "epoch": 9, "step": 70, "stage": ATTACK, "retired": {ATTACK: 2}}
     note_lines(path, [json.dumps(epoch) + "\n", f'{{"kind": "step", "step": "{ATTACK[:20]}"}}\n'])
     page = read(build_report(path))
-    assert [t for t, _ in page.tags].count("script") == 2
+    assert [t for t, _ in page.tags].count("script") == 3
     assert not [t for t, _ in page.tags if t in ("b>run", "img")]
     assert "49" not in [w.strip() for w in page.words]
     other = write_run(tmp_path / "other")
     compared = read(compare_runs([path, other]).write(tmp_path / "c.html"))
-    assert [t for t, _ in compared.tags].count("script") == 1
+    assert [t for t, _ in compared.tags].count("script") == 2
     assert not [t for t, _ in compared.tags if t == "img"]
 
 
@@ -318,8 +347,8 @@ def test_the_landing_histogram_holds_every_first_visit(finished: Path) -> None:
     run = load_run(finished)
     visits = first_visits(run)
     assert len({j.task_id for j in visits}) == len(visits) > 50
-    chart = str(mechanism_figures(run)[0].chart)
-    assert sum(int(n) for n in re.findall(r": (\d+) in ", chart)) == len(visits)
+    chart = mechanism_figures(run)[0].chart
+    assert chart and sum(sum(trace["y"]) for trace in chart["data"]) == len(visits)
 
 
 def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
@@ -340,16 +369,9 @@ def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
 
 def test_synthesis_reasons_add_up(finished: Path) -> None:
     run = load_run(finished)
-    chart = str(synthesis_figure(run).chart)
-    counts = [int(n) for n in re.findall(r">(\d+) \(\d+%\)<", chart)]
-    assert sum(counts) == run.made.tried == 576
-
-
-def test_ticks_are_round_and_inside() -> None:
-    assert ticks(0, 1, 4) == [0, 0.25, 0.5, 0.75, 1]
-    assert ticks(0, 63, 7, whole=True) == [0, 10, 20, 30, 40, 50, 60]
-    assert ticks(-0.04, 0.02, 4) == [-0.04, -0.02, 0, 0.02]
-    assert ticks(2, 2) == [2]
+    chart = synthesis_figure(run).chart
+    assert chart and re.fullmatch(r"\d+ \(\d+%\)", chart["data"][0]["text"][0])
+    assert sum(chart["data"][0]["x"]) == run.made.tried == 576
 
 
 def test_a_moving_average_keeps_constants_and_gaps() -> None:
@@ -359,15 +381,38 @@ def test_a_moving_average_keeps_constants_and_gaps() -> None:
     assert smooth([nan, nan, nan, 4.0], 3)[2:] == [4.0, 4.0]
 
 
-def test_charts_map_values_to_pixels_and_escape_names() -> None:
-    axes = Axes(width=200, height=100, left=0, right=0, top=0, bottom=0, y_range=(0, 1))
-    chart = str(line_chart([Series("<b>&", [0, 1, 2], [0, float("nan"), 1])], axes))
-    assert 'd="M0.0 100.0M200.0 0.0"' in chart
-    assert "<b>" not in chart and "NaN" not in chart
-    dots = str(scatter([("p", [(0.0, 0.25, 1), (1.0, 0.5, 4)], "s-1")], axes))
-    assert 'cx="0.0" cy="75.0" r="2.8"' in dots and 'cx="200.0" cy="50.0"' in dots
-    bins = str(histogram([("g", [0.0, 0.1, 1.0], "s-1")], [0, 0.5, 1], axes))
-    assert "g: 2 in 0 to 0.5" in bins and "g: 1 in 0.5 to 1" in bins
+def test_charts_hold_their_values_and_escape_names() -> None:
+    axes = Axes("step", (0, 1))
+    chart = line_chart([Series("<b>&", [0, 1, 2], [0, float("nan"), 1])], axes)
+    assert chart["data"][0]["y"] == [0, None, 1]
+    assert chart["layout"]["yaxis"]["range"] == [0, 1]
+    assert "<b>" not in json.dumps(chart, allow_nan=False)
+    dots = scatter([("p", [(0.0, 0.25, 1), (1.0, 0.5, 4)], "s-1")], axes, (0.2, 0.8), [(0, 0)])
+    assert (dots["data"][0]["x"], dots["data"][0]["y"]) == ([0.0, 1.0], [0.25, 0.5])
+    assert dots["data"][0]["marker"]["size"] == pytest.approx([5.6, 7.4])
+    groups = [("g", [0.0, 0.1, 1.0], "s-1")]
+    bins = histogram(groups, [0, 0.5, 1], axes, (0.2, 0.8), (0.1, "median"))
+    assert bins["data"][0]["y"] == [2, 1]
+    assert bins["data"][0]["customdata"] == ["0 to 0.5", "0.5 to 1"]
+    rows = forest([("base", 0.1, -0.1, 0.2, "s-grey"), ("base", 0.3, 0.3, 0.3, "s-2")], (-1, 1))
+    assert rows["data"][0]["error_x"]["arrayminus"] == pytest.approx([0.2, 0.0])
+    assert rows["layout"]["yaxis"]["ticktext"] == ["base", "base"]
+
+
+@pytest.mark.parametrize(
+    ("ys", "mode"), [([0.0, 1.0], "tozero"), ([9.0, 9.5], "normal"), ([-1.0, 1.0], "normal")]
+)
+def test_an_axis_starts_at_zero_where_that_costs_little_room(ys: list[float], mode: str) -> None:
+    chart = line_chart([Series("a", [0, 1], ys)], Axes())
+    assert chart["layout"]["yaxis"] == {"rangemode": mode}
+
+
+def test_a_page_without_plotly_says_how_to_get_it(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(StoreError, match=r"needs plotly: .*\[train\]"):
+        build_report(finished, tmp_path / "report.html")
 
 
 def test_durations_in_words() -> None:
@@ -437,7 +482,9 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     console.file.close()
     assert f"to A {second.against.mean:+.3f}" in console.export_text()
     page = read(comparison.write(tmp_path / "compare.html"))
-    assert [t for t, _ in page.tags].count("svg") >= 8
+    is_alone(page, (tmp_path / "compare.html").read_text(encoding="utf-8"))
+    assert len(charts_of(page)) >= 8
+    assert all(c.data[0].name == "A: static" for c in charts_of(page))
 
 
 def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
@@ -501,11 +548,10 @@ def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
 
 def test_names_of_short_stages_stand_below_each_other() -> None:
     series = [Series("a", [0.0, 100.0], [0.0, 1.0], "s-1")]
-    far = str(line_chart(series, Axes(), [(0.0, "format"), (60.0, "base")]))
-    near = str(line_chart(series, Axes(), [(0.0, "format"), (2.0, "base"), (3.0, "all")]))
-    rows = r'class="label" x="[0-9.]+" y="([0-9.]+)">(?:format|base|all)<'
-    assert len(set(re.findall(rows, far))) == 1
-    assert len(set(re.findall(rows, near))) == 3
+    far = line_chart(series, Axes(), [(0.0, "format"), (60.0, "base")])
+    near = line_chart(series, Axes(), [(0.0, "format"), (2.0, "base"), (3.0, "all")])
+    assert len({note["yshift"] for note in far["layout"]["annotations"]}) == 1
+    assert len({note["yshift"] for note in near["layout"]["annotations"]}) == 3
 
 
 def of(mean: float, reach: float, kind: type[Interval] = Interval) -> Interval:

@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from rods.cli.profile import read_rows
+from rods.cli.structure import read_rows
 from rods.config import BoundarySettings
 from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.tasks import load_tasks
@@ -534,7 +534,7 @@ def test_convert_reads_what_it_wrote(
     [
         ["inspect", "x.jsonl"],
         ["check", "--tasks", "x.jsonl"],
-        ["profile", "1", "--tasks", "x.jsonl"],
+        ["inspect", "x.jsonl", "--structure", "--task", "1"],
         ["synth", "--seeds", "x.jsonl", "--out", "v.jsonl"],
         ["convert", "--tasks", "x.jsonl", "--out", "v.jsonl"],
         ["eval", "--env.tasks", "x.jsonl"],

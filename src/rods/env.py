@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from rods.errors import ConfigError
 from rods.infra.interrupt import unless_ctrl_c
-from rods.infra.text import size_of, whole
+from rods.infra.text import is_finite, size_of, whole
 from rods.registry import load, require
 from rods.split import Split, split
 from rods.task import Task, read_tasks
@@ -106,8 +106,8 @@ def called(world: World, call: ToolCall) -> ToolResult:
     """What a call that a policy wrote gives, the same wherever the world is.
 
     The world is given whole characters (`rods.infra.text`). What no wire should carry, a call or a
-    result of more than `MOST` characters, is a failed call, and so is one that would have ended the
-    rollout or the program.
+    result of more than `MOST` characters or an infinite number, is a failed call, and so is one that
+    would have ended the rollout or the program.
 
     Raises:
         EnvError: the world broke.
@@ -115,6 +115,9 @@ def called(world: World, call: ToolCall) -> ToolResult:
     """
     if size_of(call) > MOST:
         text = f"Error: this call has more than {MOST:,} characters; nothing was executed."
+        return ToolResult(text, failed=True)
+    if not is_finite(call):
+        text = "Error: a number of this call is infinite or NaN; nothing was executed."
         return ToolResult(text, failed=True)
     try:
         result = world.call(whole(call))

@@ -1,4 +1,7 @@
-"""`rods inspect`: variants as people read them, with the verdict of every gate, asked again now."""
+"""`rods inspect`: variants as people read them, with the verdict of every gate, asked again now.
+
+`--structure` shows what tasks are made of instead.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import AsJson, Profile, Recipe, out, overrides
+from rods.cli.structure import Row, find, read_rows, show
 from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
 
@@ -44,9 +48,19 @@ class VariantFinding(NamedTuple):
 
 def inspect(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="JSON lines of variants.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="JSON lines of tasks. For --structure those of env.tasks will do."),
+    ] = None,
     number: Annotated[int, typer.Option("--n", min=0, help="Show so many; 0: all.")] = 5,
-    task: Annotated[str, typer.Option(help="Judge and show this one alone, by its id.")] = "",
+    task: Annotated[
+        str,
+        typer.Option(help="This one alone: name of an original, an id or its beginning, a line."),
+    ] = "",
+    structure: Annotated[
+        bool,
+        typer.Option("--structure", help="No gates: calls, sources of arguments, edges of tasks."),
+    ] = False,
     seeds: Annotated[
         Path | None, typer.Option(help="JSON lines of their seeds, beside the training side.")
     ] = None,
@@ -56,18 +70,27 @@ def inspect(
 ) -> None:
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.envs import make_environment
-    from rods.envs.originals import brings_tasks, parted_tasks, require_own
+    from rods.envs.originals import brings_tasks, original_tasks, parted_tasks, require_own
     from rods.synthesis.gates.keeper import Gatekeeper
     from rods.task import read_tasks
 
     config = load_config(recipe, profile, overrides(context.args))
-    variants = list(read_tasks(file))
-    if not variants:
-        raise TaskError(f"{file}: holds no task.")
-    if task and task not in {t.id for t in variants}:
-        raise TaskError(f"{file}: there is no task {task}.")
+    if file is None and not structure:
+        raise TaskError("rods inspect: name the file of variants, or give --structure.")
+    files = [file] if file else [Path(name) for name in config.env.tasks]
+    where = ", ".join(map(str, files)) or "the benchmark"
+    rows = [row for path in files for row in read_rows(path)]
+    if not files:
+        rows = [Row(0, original) for original in original_tasks(config.env)]
+    if not rows:
+        raise TaskError(f"{where}: holds no task.")
+    variants = [row.task for row in rows]
+    chosen = find(task, rows, where) if task else None
     environment = make_environment(config.env.name, config.env.arguments)
-    require_own(variants, config.env, environment, file)
+    if files:
+        require_own(variants, config.env, environment, files[0])
+    if structure:
+        return show([chosen] if chosen else variants[: number or None], environment, as_json)
     given = list(read_tasks(seeds)) if seeds else []
     if given and not brings_tasks(config.env, environment):
         training, held_out = given, []
@@ -76,7 +99,7 @@ def inspect(
         training, held_out = list(sides.train), list(sides.held_out)
     keeper = Gatekeeper(environment, training, held_out, config.synthesis.max_distance)
     known = {t.id: t for t in (*training, *given, *variants)}
-    findings = list(judged(variants, known, keeper, task))
+    findings = list(judged(variants, known, keeper, chosen.id if chosen else ""))
     if as_json:
         out().print_json(data=[_plain(finding) for finding in findings])
     else:

@@ -27,7 +27,6 @@ from rods.cli.hosts.verl import verl
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
 from rods.cli.pretrain import pretrain
-from rods.cli.profile import profile
 from rods.cli.report import report
 from rods.cli.serve_env import serve_env
 from rods.cli.serve_policy import serve_policy
@@ -69,7 +68,6 @@ _VERBS = {
     "synth": synth,
     "inspect": inspect,
     "observe": observe,
-    "profile": profile,
     "report": report,
     "compare": compare,
     "experiment": experiment,

@@ -9,6 +9,7 @@ that people give are refused, since no other program could have written them as 
 
 from __future__ import annotations
 
+import math
 import json
 from collections.abc import Mapping
 from typing import cast
@@ -58,6 +59,17 @@ def size_of(value: object) -> int:
     if isinstance(value, list):
         return sum(1 + size_of(inner) for inner in cast("list[object]", value))
     return 1
+
+
+def is_finite(value: object) -> bool:
+    """Whether no number in a value is infinite or NaN, which JSON cannot say."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, ToolCall):
+        return is_finite(value.arguments)
+    if isinstance(value, Mapping):
+        return all(map(is_finite, cast("Mapping[str, object]", value).values()))
+    return not isinstance(value, list) or all(map(is_finite, cast("list[object]", value)))
 
 
 def whole_text(text: str) -> str:

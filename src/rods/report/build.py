@@ -18,16 +18,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rods.errors import StoreError
-from rods.evaluation.stats import Interval
+from rods.evaluation.stats import Difference, Interval
 from rods.infra.files import replacing
-from rods.report.curves import learning_curves, schedule_curves, tool_curves
+from rods.report.curves import Figure, learning_curves, schedule_curves, tool_curves
 from rods.report.heldout import (
     LEADING,
     METRICS,
     SETS,
     WRITERS_NOTE,
     Cell,
-    Part,
     ResultRow,
     measured,
     result_rows,
@@ -40,8 +39,8 @@ from rods.report.panels import (
     pool_figures,
     synthesis_figure,
 )
+from rods.report.plots import forest, plotly_script
 from rods.report.run_data import RunData, load_run, moment
-from rods.report.svg import whisker
 from rods.report.viewer import decoder_for, trajectory_view
 from rods.types import Json
 
@@ -84,6 +83,7 @@ def render(template: str, context: Mapping[str, object]) -> str:
         lstrip_blocks=True,
     )
     helpers = {"share": share, "interval": interval, "metrics": METRICS, "sets": SETS}
+    helpers |= {"plotly_script": plotly_script}
     return environment.get_template(template).render({**helpers, **context})
 
 
@@ -124,7 +124,7 @@ def report_context(run: RunData, view: Mapping[str, Json]) -> dict[str, object]:
         "samples": max((r.samples for e in (before, after) if e for r in e.rows), default=0),
         "temperature": _degrees(run),
         "writers_said": WRITERS_NOTE if any(r.part.by == "writer" for r in rows) else "",
-        "whiskers": whiskers(rows),
+        "forests": forests,
         "tools": tool_curves(run),
         "curves": learning_curves(run),
         "schedule": schedule_curves(run),
@@ -218,17 +218,32 @@ def _degrees(run: RunData) -> str:
     return f" at temperature {value:g}" if isinstance(value, int | float) else ""
 
 
-def whiskers(rows: Sequence[ResultRow]) -> dict[tuple[Part, str], Markup]:
-    """A picture of each difference, on one scale for the whole table."""
-    cells = {(r.part, m): c.difference for r in rows for m, c in r.cells.items()}
-    known = [d for d in cells.values() if d]
-    reach = min([d.low for d in known] + [-0.02]), max([d.high for d in known] + [0.02])
-    pictures: dict[tuple[Part, str], Markup] = {}
-    for key, d in cells.items():
-        if d is not None:
-            css = "s-grey" if not d.excludes_zero else "s-mastered" if d.mean > 0 else "s-hard"
-            pictures[key] = whisker(d.mean, d.low, d.high, reach, css)
-    return pictures
+def forests(rows: Sequence[ResultRow], metrics: Sequence[str]) -> list[Figure]:
+    """For each metric with differences: those of all parts, all metrics on one scale."""
+    known = {m: [(r, d) for r in rows if (d := r.cells[m].difference)] for m in metrics}
+    ends = [end for pairs in known.values() for _, d in pairs for end in (d.low, d.high)]
+    reach = 1.1 * min([*ends, -0.02]), 1.1 * max([*ends, 0.02])
+    return [
+        Figure(
+            f"Difference: {', '.join(METRICS[metric]).lower()}",
+            "After minus before, with 95 % intervals.",
+            forest([(_name(r), d.mean, d.low, d.high, _verdict(d)) for r, d in pairs], reach),
+        )
+        for metric, pairs in known.items()
+        if pairs
+    ]
+
+
+def _name(row: ResultRow) -> str:
+    whole = Markup("<b>{}</b>").format(SETS.get(row.set, row.set))
+    return whole if row.whole else row.part.label
+
+
+def _verdict(found: Difference) -> str:
+    """Colour class: whether the interval excludes zero, and on which side."""
+    if not found.excludes_zero:
+        return "s-grey"
+    return "s-mastered" if found.mean > 0 else "s-hard"
 
 
 def interval(found: Interval | None) -> str:

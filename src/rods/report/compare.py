@@ -21,7 +21,6 @@ from rods.errors import StoreError
 from rods.evaluation.stats import Difference, Interval
 from rods.report.build import details, identity, render, write_page
 from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
-from rods.report.frame import Axes
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -34,10 +33,10 @@ from rods.report.heldout import (
     result_rows,
 )
 from rods.report.panels import landing_of
+from rods.report.plots import Axes, Series, line_chart
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData
 from rods.report.summary import runs_at
-from rods.report.svg import Series, line_chart
 from rods.types import Json
 
 COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
@@ -171,7 +170,7 @@ def overlays(
             if not series:
                 continue
             name = title if len(curves) == 1 else f"{title}: {curve.name}"
-            axes = Axes(x_label="step", y_range=(0.0, 1.0) if share else None)
+            axes = Axes("step", (0.0, 1.0) if share else None)
             plain = [Series(s.name, s.xs, s.ys, s.css) for s in series]
             legend = [(s.name, s.css) for s in plain]
             figures.append(Figure(name, caption, line_chart(plain, axes), legend))

@@ -15,11 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from markupsafe import Markup
-
-from rods.report.frame import Axes
+from rods.report.plots import Axes, Plot, Series, line_chart, smooth
 from rods.report.run_data import RunData, StepRow
-from rods.report.svg import Series, line_chart, smooth
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +25,7 @@ class Figure:
 
     title: str
     caption: str
-    chart: Markup | None
+    chart: Plot | None
     """`None`: there are no data for it, and the caption says so."""
     legend: Sequence[tuple[str, str]] = ()
     """Names and colour classes."""
@@ -109,7 +106,7 @@ def _curves(run: RunData, chosen: Sequence[Chart]) -> list[Figure]:
         if not series:
             figures.append(Figure(title, "Not recorded in this run.", None))
             continue
-        axes = Axes(x_label="step", y_range=(0.0, 1.0) if share else None)
+        axes = Axes("step", (0.0, 1.0) if share else None)
         legend = [(s.name, s.css) for s in series] if len(series) > 1 else []
         figures.append(Figure(title, caption, line_chart(series, axes, stages), legend))
     return figures

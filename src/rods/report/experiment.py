@@ -28,7 +28,6 @@ from rods.evaluation.stats import Difference, Interval, mean_ci
 from rods.report.build import render, span, write_page
 from rods.report.compare import FAIR, colours_of, overlays
 from rods.report.curves import Figure
-from rods.report.frame import Axes
 from rods.report.heldout import (
     LEADING,
     METRICS,
@@ -39,11 +38,11 @@ from rods.report.heldout import (
     measured,
     result_rows,
 )
+from rods.report.plots import Axes, Series, line_chart
 from rods.report.reach import Point, held_out_curve, trajectories_to
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import MANIFEST, EvalRow, Evaluation, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
-from rods.report.svg import Series, line_chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ class Experiment:
                 spent, values = zip(*self._curve(arm, metric), strict=True)
                 lines.append(Series(arm.name, spent, values, css))
             title = f"Held out: {' '.join(METRICS[metric]).lower()}"
-            axes = Axes(x_label="trajectories")
+            axes = Axes("trajectories")
             legend = [(line.name, line.css) for line in lines]
             found.append(Figure(title, "Means over the seeds.", line_chart(lines, axes), legend))
         runs = [_mean_run(arm) for arm in self.arms]

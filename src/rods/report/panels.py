@@ -12,15 +12,13 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from rods.report.curves import Figure
-from rods.report.frame import Axes
 from rods.report.heldout import CATEGORIES
+from rods.report.plots import Axes, Layer, bars, histogram, scatter, stacked_bars
 from rods.report.run_data import REGIONS, EpochRow, Judged, RunData
-from rods.report.svg import bars, histogram, scatter, stacked_area
 
 RETIRED: Mapping[str, str] = {
     "mastered": "s-mastered",
@@ -29,10 +27,6 @@ RETIRED: Mapping[str, str] = {
     "stale": "s-grey",
     "pruned": "s-4",
 }
-SMALL = Axes(width=370, height=270)
-"""Size of a chart that stands in a row of three."""
-Layer: TypeAlias = tuple[str, Sequence[float], str]
-"""A name, its values and its colour class."""
 NO_VARIANCE = 1e-12
 """A group whose variance is not above it has equal rewards, up to rounding."""
 
@@ -53,7 +47,7 @@ def pool_figures(run: RunData) -> list[Figure]:
     numbers = [e.epoch for e in run.epochs]
     rising = all(a < b for a, b in pairwise(numbers))
     xs = [float(n) for n in (numbers if rising else range(1, len(numbers) + 1))]
-    axes = Axes(x_label=_epoch_label(run.epochs))
+    axes = Axes(_epoch_label(run.epochs))
     active = [
         ("original", [float(e.originals) for e in run.epochs], "s-grey"),
         ("generated", [float(e.generated) for e in run.epochs], "s-boundary"),
@@ -80,7 +74,7 @@ def pool_figures(run: RunData) -> list[Figure]:
 def _stacked(
     title: str, caption: str, xs: Sequence[float], layers: Sequence[Layer], axes: Axes
 ) -> Figure:
-    chart = stacked_area(xs, layers, axes) if layers else None
+    chart = stacked_bars(xs, layers, axes) if layers else None
     return Figure(title, caption, chart, [(name, css) for name, _, css in layers])
 
 
@@ -132,7 +126,7 @@ def _landing(run: RunData) -> Figure:
     chart = histogram(
         groups,
         edges,
-        replace(SMALL, x_label="mean reward at the first visit", whole_x=False),
+        Axes("mean reward at the first visit"),
         band,
         (median, f"median {median:.2f}"),
     )
@@ -158,7 +152,7 @@ def _variance(run: RunData) -> Figure:
         )
         groups.append((name, [(x, y, n) for (x, y), n in sorted(counted.items())], css))
     curve = [(i / 50, i / 50 * (1 - i / 50)) for i in range(51)]
-    axes = replace(SMALL, x_label="mean reward", whole_x=False)
+    axes = Axes("mean reward")
     on, without = boundary_without_variance(run)
     caption = (
         f"Each of {len(judged)} judgements; a dot grows with how many coincide. The curve is "
@@ -193,7 +187,7 @@ def _regions(run: RunData) -> Figure:
         layers.append((region, shares, f"s-{region}"))
     each = "each step" if size == 1 else f"each {size} steps"
     caption = f"Share of judged tasks in each region, for {each}."
-    axes = replace(SMALL, x_label="step", y_range=(0.0, 1.0))
+    axes = Axes("step", (0.0, 1.0))
     return _stacked(title, caption, xs, layers, axes)
 
 

@@ -1,60 +1,69 @@
 "use strict";
-// Values under the pointer, for charts that carry their numbers, and the switch between light and dark.
-(() => {
-  const make = (tag, css, text) => {
-    const node = document.createElement(tag);
-    if (css) node.className = css;
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
-  const short = (v) => v === null || v === undefined ? "–" : Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en")
-    : String(+v.toPrecision(3));
+// Draws the plotly figures in the colours of the style sheet, again when those or a chart's width change.
+(async () => {
+  const root = document.documentElement;
+  const plots = [...document.querySelectorAll(".plot")].map((node) => ({ node, ...JSON.parse(node.dataset.figure) }));
+  const say = (text) => { for (const { node } of plots) node.textContent = text; };
 
-  for (const svg of document.querySelectorAll("svg[data-series]")) {
-    const data = JSON.parse(svg.dataset.series);
-    const [x0, x1, left, right] = data.x;
-    const figure = svg.closest("figure");
-    const box = svg.viewBox.baseVal;
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-    line.setAttribute("class", "cursor");
-    line.setAttribute("y1", 12);
-    line.setAttribute("y2", box.height - 38);
-    const tip = make("div", "tip");
-    const hide = () => { line.remove(); tip.remove(); };
-    svg.addEventListener("mouseleave", hide);
-    svg.addEventListener("mousemove", (event) => {
-      const rect = svg.getBoundingClientRect();
-      const px = (event.clientX - rect.left) / rect.width * box.width;
-      const wanted = x0 + (px - left) / (right - left) * (x1 - x0);
-      let at = null;
-      for (const [, , xs] of data.series) for (const x of xs)
-        if (at === null || Math.abs(x - wanted) < Math.abs(at - wanted)) at = x;
-      if (at === null || px < left - 6 || px > right + 6) return hide();
-      const where = left + (at - x0) / (x1 - x0) * (right - left);
-      line.setAttribute("x1", where);
-      line.setAttribute("x2", where);
-      svg.append(line);
-      tip.replaceChildren(make("div", "", `${data.label || "x"} ${short(at)}`));
-      for (const [name, css, xs, ys] of data.series) {
-        const i = xs.indexOf(at);
-        if (i < 0) continue;
-        const row = make("div");
-        row.append(make("i", css), `${name} `, make("b", "", short(ys[i])));
-        tip.append(row);
-      }
-      figure.append(tip);
-      const inner = figure.getBoundingClientRect();
-      const x = rect.left - inner.left + where / box.width * rect.width;
-      tip.style.left = `${x + 14 + tip.offsetWidth > inner.width ? x - 14 - tip.offsetWidth : x + 14}px`;
-      tip.style.top = `${rect.top - inner.top + 14}px`;
-    });
+  async function load() {
+    const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (c) => c.charCodeAt(0));
+    const script = document.createElement("script");
+    script.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    document.head.append(script);
   }
 
-  const button = document.getElementById("theme");
-  button?.addEventListener("click", () => {
-    const root = document.documentElement;
+  const merge = (base, more) => {
+    const out = { ...base };
+    for (const [key, value] of Object.entries(more))
+      out[key] = value && base[key] && value.constructor === Object ? merge(base[key], value) : value;
+    return out;
+  };
+  // plotly knows no variables of style sheets.
+  const inks = (part, style) => JSON.parse(JSON.stringify(part), (_, value) =>
+    typeof value === "string" && /^var\(--\w+\)$/.test(value) ? style.getPropertyValue(value.slice(4, -1)).trim() : value);
+  const axis = { color: "var(--soft)", gridcolor: "var(--grid)", linecolor: "var(--line)", zeroline: false, nticks: 7,
+    title: { font: { size: 11.5 }, standoff: 6 }, tickfont: { size: 11.5 } };
+  const base = {
+    autosize: false, showlegend: false, hovermode: "x unified", paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",  // a finger scrolls the page
+    margin: { l: 44, r: 14, t: 10, b: 40 }, height: 240,
+    font: { family: 'system-ui, "DejaVu Sans", sans-serif', size: 11.5, color: "var(--soft)" },
+    hoverlabel: { bgcolor: "var(--card)", bordercolor: "var(--line)", font: { color: "var(--ink)", size: 12 }, namelength: -1 },
+    xaxis: { ...axis, showgrid: false, showline: true, ticks: "outside", tickcolor: "var(--line)", ticklen: 4 },
+    yaxis: { ...axis, nticks: 6 },
+  };
+
+  function draw(plot) {
+    const width = plot.node.clientWidth;
+    if (!width) return;  // within closed details
+    const { data, layout } = inks({ data: plot.data, layout: merge(base, plot.layout) }, getComputedStyle(root));
+    for (const trace of data) if (plot.hidden?.has(trace.name)) trace.visible = "legendonly";
+    Plotly.react(plot.node, data, { ...layout, width }, { displayModeBar: false, displaylogo: false });
+  }
+
+  function legend(plot) {
+    plot.hidden = new Set();
+    for (const button of plot.node.closest("figure").querySelectorAll(".legend button"))
+      button.addEventListener("click", () => {
+        const name = button.dataset.name;
+        if (!plot.hidden.delete(name)) plot.hidden.add(name);
+        button.setAttribute("aria-pressed", String(!plot.hidden.has(name)));
+        draw(plot);
+      });
+  }
+
+  const all = () => plots.forEach(draw);
+  document.getElementById("theme")?.addEventListener("click", () => {
     const dark = root.dataset.theme ? root.dataset.theme === "dark"
       : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
+    if (globalThis.Plotly) all();
   });
+  if (!plots.length) return;
+  if (!globalThis.DecompressionStream) return say("The charts need a browser of 2023 or later.");
+  await load();
+  const seen = new ResizeObserver((entries) => entries.forEach(({ target }) => draw(plots.find((p) => p.node === target))));
+  for (const plot of plots) { legend(plot); seen.observe(plot.node); }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+  matchMedia("print").addEventListener("change", all);
 })();

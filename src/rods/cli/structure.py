@@ -1,18 +1,18 @@
-"""`rods profile`: what one task is made of: turns, calls, what feeds what, and its figures."""
+"""`rods inspect --structure`: what a task is made of, and how a task of a file is named."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from rods.cli.common import AsJson, out, overrides_of, say
+from rods.cli.common import out, say
 
 if TYPE_CHECKING:
+    from rods.env import Environment
     from rods.synthesis.structure.profile import Profile
     from rods.synthesis.structure.sources import Argument
     from rods.synthesis.structure.trace import TraceStep
@@ -30,60 +30,31 @@ class Row(NamedTuple):
     task: Task
 
 
-def profile(
-    context: typer.Context,
-    task: Annotated[
-        str, typer.Argument(help="Name of an original, a task id or its beginning, or a line.")
-    ],
-    tasks: Annotated[
-        Path | None, typer.Option(help="JSON lines of tasks; default: those of env.tasks.")
-    ] = None,
-    svg: Annotated[Path | None, typer.Option(help="Also draw the graph in this new file.")] = None,
-    state: Annotated[bool, typer.Option(help="State edges, by a run for each call.")] = True,
-    as_json: AsJson = False,
-) -> None:
-    """Show a task's API graph: calls by turn, where arguments come from, and what feeds what.
-
-    Your own environment: --env.name FILE.py:attribute --env.tasks FILE.
-    """
-    from rods.config import load_config
-    from rods.envs import make_environment
-    from rods.envs.originals import original_tasks, require_own
-    from rods.errors import StoreError
-    from rods.report.build import write_page
-    from rods.report.graph_svg import graph_svg
-    from rods.synthesis.structure.profile import profile as profile_task
+def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None:
+    """Print what each task is made of, as a tree with figures below it or as JSON."""
+    from rods.synthesis.structure.profile import profile
     from rods.synthesis.structure.sources import sources
     from rods.synthesis.structure.trace import all_tools, trace
 
-    if svg is not None and svg.exists():
-        raise StoreError(f"{svg}: exists. Choose another name; nothing was written.")
-    settings = load_config(overrides=overrides_of(context.args, "profile", "env")).env
-    files = [tasks] if tasks else [Path(name) for name in settings.tasks]
-    rows = [row for path in files for row in read_rows(path)]
-    if not files:
-        rows = [Row(0, t) for t in original_tasks(settings)]
-    chosen = find(task, rows, ", ".join(map(str, files)) or "the benchmark")
-    environment = make_environment(settings.name, settings.arguments)
-    if files:
-        require_own([chosen], settings, environment, files[0])
-    played = trace(environment, chosen)
-    arguments = sources(chosen, played.steps, all_tools(environment, chosen))
-    found = profile_task(environment, chosen, played.steps, arguments, state=state)
-    if svg is not None:
-        write_page(svg, graph_svg(chosen, arguments, found))
-        say(f"picture: {svg}")
+    plain: list[Json] = []
+    for task in tasks:
+        traced = trace(environment, task)
+        arguments = sources(task, traced.steps, all_tools(environment, task))
+        found = profile(environment, task, traced.steps, arguments, state=True)
+        if as_json:
+            plain.append(to_json(task, found))
+        else:
+            drawn = tree(task, traced.steps, arguments, found)
+            out().print(drawn, highlight=False, soft_wrap=False)
+            out().print(Text(figures(found)))
+        for index, verdict in enumerate(traced.verdicts):
+            if not verdict.solved:
+                say(
+                    f"note: task {task.id}, turn {index}: the judge does not accept the task's own "
+                    "ground truth."
+                )
     if as_json:
-        out().print_json(data=to_json(chosen, found))
-    else:
-        console = out()
-        console.print(
-            tree(chosen, played.steps, arguments, found), highlight=False, soft_wrap=False
-        )
-        console.print(Text(figures(found)))
-    for index, verdict in enumerate(played.verdicts):
-        if not verdict.solved:
-            say(f"note: turn {index}: the judge does not accept the task's own ground truth.")
+        out().print_json(data=plain)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -121,7 +92,7 @@ def find(key: str, rows: Sequence[Row], where: str) -> Task:
         [t for t in tasks if len(key) >= SHORTEST_PREFIX and t.id.startswith(key.lower())],
     )
     found = next((matches for matches in tries if matches), [])
-    if len(found) == 1:
+    if len({t.id for t in found}) == 1:
         return found[0]
     if found:
         ids = ", ".join(t.id for t in found[:5]) + (", …" if len(found) > 5 else "")
@@ -148,8 +119,6 @@ def tree(
     task: Task, steps: Sequence[TraceStep], arguments: Sequence[Argument], profile: Profile
 ) -> Tree:
     """Turns, their calls, and for each call its arguments and what it needs."""
-    from rods.report.graph_svg import describe, shorten
-
     title = task.provenance.origin or "a task without a name"
     root = Tree(Text(f"{title} · {task.category} · id {task.id}", style="bold"))
     for index, turn in enumerate(task.turns):
@@ -170,6 +139,32 @@ def tree(
             for line in _needs(number, profile):
                 leaf.add(Text(line))
     return root
+
+
+def describe(argument: Argument, most: int = 90) -> str:
+    """`name = value <- source`; the value is shortened so that the whole fits, if it can."""
+    from rods.synthesis.structure.sources import Source
+
+    where = {
+        Source.TURN: "this turn",
+        Source.EARLIER_TURN: "turn",
+        Source.RESULT: "result of call",
+        Source.DOCUMENTATION: "documentation",
+        Source.CONFIGURATION: "initial state",
+        Source.DERIVED: "derived",
+    }[argument.source]
+    path = "".join(f".{part}" for part in argument.path if part != "$call")
+    if argument.feeder is not None:
+        where += f" {argument.feeder}"
+    elif argument.source is Source.EARLIER_TURN:
+        where += f" {argument.said}"
+    room = most - len(argument.name + path + where) - len(" =  ← ")
+    return f"{argument.name}{path} = {shorten(repr(argument.value), max(room, 8))} ← {where}"
+
+
+def shorten(text: str, most: int) -> str:
+    """At most so many characters; a cut is marked."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _needs(number: int, profile: Profile) -> list[str]:
