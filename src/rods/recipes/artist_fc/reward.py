@@ -1,74 +1,33 @@
-r"""ARTIST (arXiv 2505.01441): its rewards of mathematics and of function calling in worlds.
+"""ARTIST (arXiv 2505.01441), function calling in worlds: paid by state, sequence and form.
 
-Owns both formulas. There is no released code, and the paper leaves open what its format part is
-worth and how calls are compared; what is ours is marked D.
+Owns the formula. There is no released code; what the paper leaves open and is ours is marked D.
 
-    artist_math     2 if the final answer is right
-                    + share of the executed programs that succeeded, 0 without any
-                    + w * share of the form
     artist_fc       0.5 * share of turns with the wanted state
                     + 0.5 * share of the wanted function sequence
                     + w * share of the form
 
 w is `rewards.artist.form_weight` (D: 0.5). `rewards.artist.partial = false`: the form pays whole or
-not at all (D: in parts).
-
-Form of `artist_math` (D): nothing without an `<answer>`; a third for one answer with nothing after
-it, a third for a thought before anything else, a third for tags that stand in order and are closed.
-`<code>` may stand for `<python>`. Form of `artist_fc` (D): the share of generations that the
-dialect could read; nothing where calls are wanted and none was executed.
+not at all (D: in parts). Form (D): the share of generations that the dialect could read; nothing
+where calls are wanted and none was executed.
 
 State (D): of a turn that wants calls it counts only after a call, of one that wants none only if
 none was made. Sequence (D): longest common subsequence of function names, turn by turn, over the
 wanted calls or the made ones, whichever are more; so calling everything does not pay.
 
-What fools them: `artist_math` pays 1 for any program that runs, right answer or not. `artist_fc`
-pays for the state of turns that change nothing as soon as something was called.
+What fools it: the state of turns that change nothing pays as soon as something was called.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rods.reward import Score
-from rods.rewards.answers import judge_answer, judged_parts
-from rods.rewards.reading import executed, prose
+from rods.rewards.artist import Artist
+from rods.rewards.reading import executed
 from rods.task import Task
 from rods.trajectory import Trajectory
 
-ANSWER, STATE, SEQUENCE, FORM = 2.0, 0.5, 0.5, 0.5
-_TAG = re.compile(r"<(/?)(think|python|code|answer)>")
-
-
-@dataclass(frozen=True)
-class Artist:
-    """What both rewards share."""
-
-    form_weight: float = FORM
-    partial: bool = True
-
-    def form(self, share: float) -> float:
-        """What a share of the form is worth."""
-        return self.form_weight * (share if self.partial else float(share >= 1))
-
-
-class ArtistMath(Artist):
-    """Answer, programs and form, in [0, 3 + w]."""
-
-    def __call__(self, task: Task, trajectory: Trajectory) -> Score:
-        """The score of one response."""
-        judged = judge_answer(task, prose(trajectory))
-        results = executed(trajectory)
-        ran = sum(not result.failed for result in results) / len(results) if results else 0.0
-        written = "".join(step.text for step in trajectory.steps)
-        parts = {
-            "answer": ANSWER * judged.correct,
-            "tool": ran,
-            "form": self.form(math_form(written)),
-        }
-        return Score(sum(parts.values()), {**judged_parts(judged), **parts})
+STATE, SEQUENCE = 0.5, 0.5
 
 
 class ArtistFc(Artist):
@@ -89,26 +48,6 @@ class ArtistFc(Artist):
         ]
         correct = float(trajectory.solved)
         return Score(sum(parts.values()), {**parts, "correct": correct}, turns=tuple(turns))
-
-
-def math_form(text: str) -> float:
-    """Share of the form of a response, its results left out, in [0, 1]."""
-    tags = [(match[1] == "/", match[2]) for match in _TAG.finditer(text)]
-    if (True, "answer") not in tags or (False, "answer") not in tags:
-        return 0.0
-    ended = tags.count((True, "answer")) == 1 == tags.count((False, "answer"))
-    ended = ended and text.rstrip().endswith("</answer>")
-    thought = text.lstrip().startswith("<think>") and "</think>" in text
-    return (ended + thought + _ordered(tags)) / 3
-
-
-def _ordered(tags: Sequence[tuple[bool, str]]) -> bool:
-    """Whether every tag is closed by its own before the next one opens, the answer last."""
-    opened, closed = tags[::2], tags[1::2]
-    names = [name for _, name in opened]
-    if [(False, name) for name in names] != [*opened]:
-        return False
-    return [(True, name) for name in names] == [*closed] and names.index("answer") == len(names) - 1
 
 
 def state_shares(trajectory: Trajectory) -> list[float]:

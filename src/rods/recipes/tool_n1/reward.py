@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 from rods.reward import Score
-from rods.rewards.calls.single import (
+from rods.rewards.single_step import (
     READ,
     Form,
     SingleStepReward,

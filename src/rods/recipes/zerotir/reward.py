@@ -1,8 +1,8 @@
 r"""ZeroTIR (arXiv 2505.07773): 1 if right, well formed and finished, else 0.
 
-Owns the reward and the check of the format. Its filters are in `filters.py`. Question tasks only,
-see `rods.rewards.answers.references`. The paper speaks of correctness only (that is `outcome`); the
-conjunction is what its released code computes.
+Owns the reward and the check of the format. Its filters are in `rods.rewards.filters`. Question
+tasks only, see `rods.rewards.answers.references`. The paper speaks of correctness only (that is
+`outcome`); the conjunction is what its released code computes.
 
     zerotir              1 if right and well formed and finished, else 0
     zerotir_format       `zerotir` plus the code's optional term: -3 without an `<answer>` pair, -2

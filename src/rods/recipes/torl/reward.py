@@ -2,24 +2,23 @@ r"""ToRL (arXiv 2503.23383): +1 if the boxed answer is right, else -1; no box is
 
 Owns the reward and its optional execution penalty of 0.5, which the paper tried and left out.
 Question tasks only, see `rods.rewards.answers.references`. The box and what is right are those of
-the released code, with the differences that `released.py` lists; a generated question wants its
+the released code, with the differences that `scorer.py` lists; a generated question wants its
 value, which math-verify does not ask for.
 
     torl                the paper's main runs
     torl_penalty        -0.5 if there is code and none of it ran without an error (the paper's text)
     torl_penalty_code   -0.5 unless the last call succeeded: also for answers without any code (what
                         the released code computes; it pays for calling at all)
-    torl_wformat        1 right, -0.5 wrong in a box, -1 without a box (variant of the code)
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+from rods.recipes.torl.scorer import torl_box, torl_verdict
 from rods.reward import Score
 from rods.rewards.answers import Judged, compare, judged_parts, require_judges
 from rods.rewards.reading import executed, prose, written
-from rods.rewards.released import torl_box, torl_verdict
 from rods.task import Task
 from rods.trajectory import Trajectory
 
@@ -50,13 +49,6 @@ def torl_penalty(task: Task, trajectory: Trajectory) -> Score:
 def torl_penalty_code(task: Task, trajectory: Trajectory) -> Score:
     """`torl`, less 0.5 if the last execution failed or there was none."""
     return _torl(task, trajectory, "code")
-
-
-def torl_wformat(task: Task, trajectory: Trajectory) -> Score:
-    """1 if the last box is right, -0.5 if it is wrong, -1 if there is no box."""
-    judged = _judged(task, trajectory)
-    wrong = -1.0 if judged.answer is None else -0.5
-    return Score(1.0 if judged.correct else wrong, judged_parts(judged))
 
 
 def _judged(task: Task, trajectory: Trajectory) -> Judged:

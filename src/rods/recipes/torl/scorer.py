@@ -1,21 +1,20 @@
-r"""The released scorers of ReTool and ToRL: what their code reads, and what it calls equal.
+r"""ToRL's released scorer: which box its code reads, and what it calls equal.
 
-Owns where each looks for its box and how it compares. Never shapes a reward. Written from
-verl-recipe's retool.py with verl's math_dapo.py, and from ToRL's math_verifier.py (April 2025).
+Owns where it looks for the box and how it compares. Never shapes a reward. Written from ToRL's
+math_verifier.py (April 2025).
 
-    retool_box(r"... \boxed{ 42}.")             # " 42": as it stands, so it is not "42"
     torl_box(r"... \boxed {42}")                # None: that is another spelling
     torl_verdict("0.5", r"\frac{1}{2}")         # "right"
 
 Where we differ, by class:
 
 * A box in a program, or in what a tool printed, is not an answer; the released code reads both.
-  They still take up their characters in ReTool's window.
 * A task may have more than one reference (`world["aliases"]`).
 * Judging is bounded by processor time and memory, not by a signal of five seconds.
-* ToRL's verdicts are those of the math-verify that we require (0.9; theirs was not pinned). It is
+* The verdicts are those of the math-verify that we require (0.9; theirs was not pinned). It is
   asked with the bare texts, as there, so `2\pi` is read as 2 and a set without numbers not at all.
-* ToRL falls back on comparing texts where math-verify raises an error; ours says wrong.
+* The released code falls back on comparing texts where math-verify raises an error; ours says
+  wrong.
 """
 
 from __future__ import annotations
@@ -26,35 +25,10 @@ from functools import lru_cache
 from rods.rewards.verifier import Verdict, ask
 
 BOX = "\\boxed{"
-WINDOW = 100
-"""ReTool: characters at the end of the response in which the whole box must stand."""
 NESTED = 3
-"""ToRL: braces within the box's own that its pattern follows."""
+"""Braces within the box's own that its pattern follows."""
 
 _TOKEN = re.compile(r"\\[{}]|[{}]")
-
-
-# -- ReTool --------------------------------------------------------------------------------------
-
-
-def retool_box(response: str) -> str | None:
-    """What the last box of the window holds, as it stands; None: none, or it is not closed.
-
-    The code cuts the last 300 characters first, which changes nothing of the last 100.
-    """
-    window = response[-WINDOW:]
-    at = window.rfind(BOX)
-    if at < 0:
-        return None
-    start, depth = at + len(BOX), 1
-    for end in range(start, len(window)):
-        depth += (window[end] == "{") - (window[end] == "}")  # escaped ones count too
-        if depth == 0:
-            return window[start:end]
-    return None
-
-
-# -- ToRL ----------------------------------------------------------------------------------------
 
 
 def torl_box(response: str) -> str | None:
