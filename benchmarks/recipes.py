@@ -5,8 +5,8 @@
 Runs `rods train --recipe NAME --profile smoke` and its controls (a finished run is kept, an
 unfinished one is resumed), prints first and last sixths of the meters and what the held-out tasks
 say (progress before, after and their paired difference with its 95 % interval by scenario, each
-seed and the mean over seeds), and draws the curves of docs/recipes.md (means over the seeds) into
-`--pictures`.
+seed and the mean over seeds), and draws the curves (means over the seeds) into
+the folders of the recipes.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/recipes"))
-    parser.add_argument("--pictures", type=Path, help="Folder of the SVG files.")
+    parser.add_argument("--pictures", type=Path, help="Folder with the recipes' folders.")
     options, extra = parser.parse_known_args()
     options.out.mkdir(parents=True, exist_ok=True)
     jobs = [(v, s) for name in options.recipes for v in STUDIES[name] for s in options.seeds]
@@ -129,9 +129,10 @@ def main() -> None:
     for name in options.recipes:
         show(name, options.out, options.seeds)
         if options.pictures:
-            options.pictures.mkdir(parents=True, exist_ok=True)
+            place = options.pictures / STUDIES[name][0].recipe
+            place.mkdir(parents=True, exist_ok=True)
             page = picture(name, options.out, options.seeds)
-            (options.pictures / f"{name}.svg").write_text(page, encoding="utf-8")
+            (place / f"{name}.svg").write_text(page, encoding="utf-8")
 
 
 def folder(out: Path, variant: Variant, seed: int) -> Path:
