@@ -5,8 +5,8 @@
 Runs `rods train --recipe NAME --profile smoke` and its controls (a finished run is kept, an
 unfinished one is resumed), prints first and last sixths of the meters and what the held-out tasks
 say (progress before, after and their paired difference with its 95 % interval by scenario, each
-seed and the mean over seeds), and draws the curves of docs/recipes.md (means over the seeds) as
-pages in `--pictures`; the camera of a page saves the SVG file.
+seed and the mean over seeds), and draws the curves (means over the seeds) as pages in `--pictures`;
+the camera of a page saves the SVG file that stands in the recipe's folder.
 """
 
 from __future__ import annotations

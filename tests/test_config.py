@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rods.config import (
-    RECIPES,
     RolloutSettings,
     RunConfig,
     StageSettings,
@@ -20,6 +19,7 @@ from rods.config import (
     with_overrides,
 )
 from rods.errors import ConfigError
+from rods.registry import read_recipe, recipe_file, recipe_names
 from rods.settings.base import Settings
 
 
@@ -68,13 +68,11 @@ def test_quick_profile_changes_what_it_names_only() -> None:
     assert quick.train.clip_high == full.train.clip_high
 
 
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
-def test_every_recipe_and_profile_loads(path: Path) -> None:
-    import tomllib
-
-    load_config(path.stem, "full")
-    for profile in tomllib.loads(path.read_text()).get("profile", {}):
-        load_config(path.stem, profile)
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_and_profile_loads(name: str) -> None:
+    load_config(name, "full")
+    for profile in read_recipe(recipe_file(name)).get("profile", {}):
+        load_config(name, profile)
 
 
 def test_overrides_apply_in_order_and_keep_their_neighbours() -> None:
@@ -241,9 +239,9 @@ def test_small_is_the_first_profile_of_a_recipe(tmp_path: Path) -> None:
     assert load_config(str(bare), "small").seed == 7  # no profile: its top level
 
 
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
-def test_every_line_of_a_recipe_s_full_setting_has_its_source(path: Path) -> None:
-    full = path.read_text().partition("\n[profile")[0]
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_line_of_a_recipe_s_full_setting_has_its_source(name: str) -> None:
+    full = recipe_file(name).read_text().partition("\n[profile")[0]
     lines = [line for line in full.splitlines() if re.match(r"\w+ = ", line)]
     bare = [line for line in lines if not re.search(r"#\s*[PCSD]\b", line)]
     assert lines and not bare, "P paper, C released code, S the inherited system, D ours"

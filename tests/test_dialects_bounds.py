@@ -10,8 +10,8 @@ import pytest
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
 from rods.errors import TaskError
 from rods.infra.pycall import MAX_CHARACTERS, MAX_DEPTH
-from rods.rewards.calls.tool_n1 import read_reply
-from rods.rewards.calls.toolrl import read_lines
+from rods.recipes.tool_n1.reward import read_reply
+from rods.recipes.toolrl.reward import read_lines
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 OFFERED = {"f": ToolSpec("f", "", {"type": "object", "properties": {"x": {}, "t": {}}})}

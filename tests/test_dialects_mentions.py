@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
+from rods.recipes.tool_n1.reward import is_strict, read_reply
+from rods.recipes.toolrl.reward import has_shape, read_lines
 from rods.rewards.answers import last_boxed
-from rods.rewards.calls.tool_n1 import is_strict, read_reply
-from rods.rewards.calls.toolrl import has_shape, read_lines
 from rods.rewards.reading import call_offset, without_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 

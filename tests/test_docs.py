@@ -14,7 +14,8 @@ from typer.main import get_command
 
 from rods.cli.common import overrides
 from rods.cli.main import app
-from rods.config import RECIPES, RunConfig, keys, load_config
+from rods.config import RunConfig, keys, load_config
+from rods.registry import recipe_names
 from test_shape import RANK, ROWS
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +29,7 @@ GUIDES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
+    *sorted((SOURCE / "recipes").rglob("*.md")),
 ]
 
 
@@ -40,7 +42,7 @@ def is_there(name: str, folder: Path) -> bool:
 FILES = {place: [p for p in (ROOT / place).rglob("*") if p.is_file()] for place in PLACES}
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_that_a_guide_names_exist(guide: Path) -> None:
     named = set(FILE.findall(guide.read_text(encoding="utf-8"))) - EXAMPLES
     assert not [name for name in sorted(named) if not is_there(name, guide.parent)]
@@ -68,7 +70,7 @@ def test_the_tree_is_the_one_on_disk() -> None:
 
 def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
     rooms = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
-    rooms -= {"__init__", "__pycache__", "recipes", "experiments", "py"}
+    rooms -= {"__init__", "__pycache__", "experiments", "py"}
     table = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").split("## The rooms")[1]
     told = re.findall(r"`(\w+)`", table.partition("Where this departs")[0])
     assert {*told} - {"tests"} >= rooms and {*told} <= set(RANK)
@@ -108,7 +110,7 @@ def test_verbs_of_the_readme_are_those_of_the_program() -> None:
 
 def test_recipes_of_the_readme_are_those_of_the_program() -> None:
     table = README.partition("| recipe |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"`(\w+)`", table)) == {path.stem for path in RECIPES.glob("*.toml")}
+    assert set(re.findall(r"`(\w+)`", table)) == {*recipe_names()}
 
 
 def test_the_readme_s_python_works_and_keeps_the_profile_s_rate(

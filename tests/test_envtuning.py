@@ -19,9 +19,9 @@ from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.envs.hints import hinted
 from rods.errors import ConfigError
+from rods.recipes.envtuning.reward import codes
 from rods.reward import score
 from rods.rewards import get_reward
-from rods.rewards.envtuning import codes
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.task import Task

@@ -258,11 +258,11 @@ def test_what_only_looks_copied_is_right(asked: str, reference: str, answer: str
 # -- whole rewards, with questions of a file -----------------------------------------------------
 
 OWN = [
-    *("outcome", "outcome_signed", "retool", "zerotir", "zerotir_format", "artist_math"),
+    *("outcome", "retool", "zerotir", "zerotir_format", "artist_math"),
     *("otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive", "retool_recipe"),
 ]
-RELEASED = ["torl", "torl_penalty", "torl_penalty_code", "torl_wformat"]
-"""Rewards that ask the released scorer, which takes copied expressions (docs/recipes.md)."""
+RELEASED = ["torl", "torl_penalty", "torl_penalty_code"]
+"""Rewards that ask the released scorer, which takes copied expressions."""
 
 
 def sums() -> list[tuple[str, str]]:

@@ -28,7 +28,7 @@ from rods.policies.demonstrations import (
     execute,
 )
 from rods.policies.math import math_conversations, math_tokenizer
-from rods.rewards.calls.artist import math_form
+from rods.recipes.artist_math.reward import math_form
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.pool import SandboxPool

@@ -10,10 +10,11 @@ import pytest
 from rods.assemble import train
 from rods.assemble.hosted import hosted
 from rods.assemble.refusals import require_named, require_variants
-from rods.config import RECIPES, load_config, profile_name
+from rods.config import load_config, profile_name
 from rods.env import Environment
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.errors import ConfigError
+from rods.registry import recipe_names
 from rods.task import Task, Turn
 from rods.trainers.loading import BUNDLED
 from rods.types import ToolCall
@@ -27,7 +28,7 @@ REFUSED = {
     "skyrl_v0": "repo",
 }
 """Recipes whose tasks have no variants, and the environment that a refusal must name."""
-ALL = sorted(path.stem for path in RECIPES.glob("*.toml"))
+ALL = recipe_names()
 GROWING = [name for name in ALL if name not in REFUSED]
 PLAYED = [(name, "small") for name in GROWING] + [
     (name, "smoke_search") for name in ("otc_grpo", "otc_ppo")

@@ -14,9 +14,10 @@ import re
 import math_verify
 import pytest
 
+from rods.recipes.retool.reward import retool_box
+from rods.recipes.torl.scorer import minerva, torl_box
 from rods.reward import score
 from rods.rewards import get_reward
-from rods.rewards.released import minerva, retool_box, torl_box
 from rods.trajectory import Step
 from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult
 from sweeps import slow
@@ -330,7 +331,7 @@ VERDICTS = {
     ("1+1", "2"): True,
     ("0.3333", "1/3"): False,
 }
-"""Of odd classes, with the version that we require (docs/recipes.md)."""
+"""Of odd classes, with the version that we require (`recipes/torl/README.md`)."""
 
 
 @pytest.mark.parametrize(("answer", "reference"), VERDICTS)

@@ -24,7 +24,7 @@ from rods.types import ToolCall
 from tir_cases import play, question
 
 REWARDS = [
-    *("outcome", "outcome_signed", "torl", "torl_penalty", "torl_penalty_code", "torl_wformat"),
+    *("outcome", "torl", "torl_penalty", "torl_penalty_code"),
     *("retool", "retool_recipe", "zerotir", "otc_ppo", "otc_grpo", "artist_math"),
 ]
 SUM = question("13", family="add")
@@ -197,7 +197,7 @@ ODD = [
 
 
 OF_CALLS = (
-    *("progress", "accuracy", "parity", "format", "envtuning"),
+    *("progress", "accuracy", "format", "envtuning"),
     *("toolrl", "tool_n1", "artist_fc"),
 )
 UNSOLVED = TurnVerdict(True, 0, False, False, False)

@@ -43,26 +43,26 @@ def value(name: str, trajectory: Trajectory) -> float:
 @pytest.mark.parametrize(
     ("verdicts", "progress", "accuracy", "parity"),
     [
-        ((GOOD, GOOD, GOOD, GOOD), 1.0, 1.0, 1.0),
-        ((GOOD, ABSTAINED, GOOD, GOOD), 1.0, 1.0, 1.0),
-        ((GOOD, ACTED, GOOD, GOOD), 0.75, 0.0, 1.0),
-        ((GOOD, SILENT, GOOD, GOOD), 0.75, 0.0, 1.0),
-        ((GOOD, BAD, IDLE, GOOD), 0.5, 0.0, 0.0),
-        ((GOOD,), 0.25, 0.0, 0.0),
-        ((BAD,), 0.0, 0.0, 0.0),
-        ((), 0.0, 0.0, 0.0),
+        ((GOOD, GOOD, GOOD, GOOD), 1.0, 1.0, True),
+        ((GOOD, ABSTAINED, GOOD, GOOD), 1.0, 1.0, True),
+        ((GOOD, ACTED, GOOD, GOOD), 0.75, 0.0, True),
+        ((GOOD, SILENT, GOOD, GOOD), 0.75, 0.0, True),
+        ((GOOD, BAD, IDLE, GOOD), 0.5, 0.0, False),
+        ((GOOD,), 0.25, 0.0, False),
+        ((BAD,), 0.0, 0.0, False),
+        ((), 0.0, 0.0, False),
     ],
 )
 def test_rewards_from_verdicts(
     verdicts: tuple[TurnVerdict, ...],
     progress: float,
     accuracy: float,
-    parity: float,
+    parity: bool,
 ) -> None:
     trajectory = played(*verdicts)
     assert value("progress", trajectory) == progress
     assert value("accuracy", trajectory) == accuracy
-    assert value("parity", trajectory) == parity
+    assert trajectory.parity == parity
 
 
 OK, MALFORMED, ANSWER = ParseVerdict.CALLS, ParseVerdict.MALFORMED, ParseVerdict.ANSWER
@@ -103,7 +103,7 @@ def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
     steps = (step(OK, False, True), step(MALFORMED), step(ANSWER))
     kept = [played(GOOD, BAD, SILENT, steps=steps), played(), played(ACTED, GOOD, steps=steps[:1])]
     write_parquet(tmp_path / "t.parquet", kept)
-    for name in ("progress", "envtuning_progress", "accuracy", "parity", "format"):
+    for name in ("progress", "envtuning_progress", "accuracy", "format"):
         reward = get_reward(name)
         now = [score(reward, TASK, t) for t in kept]
         assert [score(reward, TASK, t) for t in read_parquet(tmp_path / "t.parquet")] == now

@@ -11,9 +11,10 @@ import pytest
 
 from rods.config import load_config
 from rods.env import TurnVerdict
+from rods.recipes.artist_fc.reward import longest, sequence_shares
+from rods.recipes.artist_math.reward import math_form
 from rods.reward import Score, score
 from rods.rewards import get_reward, rewards_of
-from rods.rewards.calls.artist import longest, math_form, sequence_shares
 from rods.task import Task, Turn
 from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult

@@ -12,10 +12,10 @@ import pytest
 from calls_cases import TAGS, Call, draw, says, single, tool_n1, toolrl
 from rods.config import load_config
 from rods.errors import RewardError
+from rods.recipes.tool_n1.reward import is_strict
+from rods.recipes.toolrl.reward import ranges
 from rods.reward import Score, score
 from rods.rewards import get_reward, rewards_of
-from rods.rewards.calls.tool_n1 import is_strict
-from rods.rewards.calls.toolrl import ranges
 from rods.task import Task, Turn
 from rods.trajectory import Trajectory
 from rods.types import ParseVerdict, ToolCall

@@ -12,10 +12,11 @@ import pytest
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
 from rods.errors import ConfigError, RewardError
+from rods.recipes.otc_grpo.reward import CallMinima, OtcGrpo, grpo_productivity
 from rods.reward import GroupReward, Score, score, score_group
 from rods.rewards import filters, get_reward, rewards_of
 from rods.rewards.answers import final_answer, judge_answer
-from rods.rewards.otc import CallMinima, OtcGrpo, grpo_productivity, ppo_productivity
+from rods.rewards.otc import ppo_productivity
 from rods.rewards.reading import ending, prose
 from rods.rewards.repetition import ngram_repetition, repeatness
 from rods.rewards.sameness import own_verdict, same_text
@@ -249,25 +250,24 @@ def test_how_a_response_ends(trajectory: Trajectory, expected: str) -> None:
 @pytest.mark.parametrize(
     ("steps", "rewards"),
     [
-        # steps: outcome, signed, torl, torl_penalty, torl_penalty_code, torl_wformat, retool
-        ((RIGHT,), (1, 1, 1, 1, 0.5, 1, 1)),
-        ((WRONG,), (0, -1, -1, -1, -1.5, -0.5, -1)),
-        ((NO_BOX,), (0, -1, -1, -1, -1.5, -1, -1)),
-        (("no idea",), (0, -1, -1, -1, -1.5, -1, -1)),
-        ((), (0, -1, -1, -1, -1.5, -1, -1)),
-        ((CALL, RIGHT), (1, 1, 1, 1, 1, 1, 1)),
-        ((CALL, WRONG), (0, -1, -1, -1, -1, -0.5, -1)),
-        ((BROKEN, RIGHT), (1, 1, 1, 0.5, 0.5, 1, 1)),
-        ((BROKEN, WRONG), (0, -1, -1, -1.5, -1.5, -0.5, -1)),
-        ((BROKEN, CALL, RIGHT), (1, 1, 1, 1, 1, 1, 1)),
-        ((CALL, BROKEN, RIGHT), (1, 1, 1, 1, 0.5, 1, 1)),
-        ((code(block()), RIGHT), (1, 1, 1, 0.5, 0.5, 1, 1)),  # written, never executed
-        ((CUT,), (1, 1, 1, 1, 0.5, 1, 1)),
+        # steps: outcome, torl, torl_penalty, torl_penalty_code, retool
+        ((RIGHT,), (1, 1, 1, 0.5, 1)),
+        ((WRONG,), (0, -1, -1, -1.5, -1)),
+        ((NO_BOX,), (0, -1, -1, -1.5, -1)),
+        (("no idea",), (0, -1, -1, -1.5, -1)),
+        ((), (0, -1, -1, -1.5, -1)),
+        ((CALL, RIGHT), (1, 1, 1, 1, 1)),
+        ((CALL, WRONG), (0, -1, -1, -1, -1)),
+        ((BROKEN, RIGHT), (1, 1, 0.5, 0.5, 1)),
+        ((BROKEN, WRONG), (0, -1, -1.5, -1.5, -1)),
+        ((BROKEN, CALL, RIGHT), (1, 1, 1, 1, 1)),
+        ((CALL, BROKEN, RIGHT), (1, 1, 1, 0.5, 1)),
+        ((code(block()), RIGHT), (1, 1, 0.5, 0.5, 1)),  # written, never executed
+        ((CUT,), (1, 1, 1, 0.5, 1)),
     ],
 )
 def test_answers_pay(steps: tuple[object, ...], rewards: tuple[float, ...]) -> None:
-    names = ["outcome", "outcome_signed", "torl", "torl_penalty", "torl_penalty_code"]
-    names += ["torl_wformat", "retool"]
+    names = ["outcome", "torl", "torl_penalty", "torl_penalty_code", "retool"]
     trajectory = play(*steps)  # type: ignore[arg-type]
     assert tuple(value(name, trajectory) for name in names) == rewards
     right = score(get_reward("outcome"), TASK, trajectory).parts
@@ -627,7 +627,7 @@ def test_a_damaged_memory_is_refused(state: dict[str, object]) -> None:
 # -- all of them ---------------------------------------------------------------------------------
 
 PER_TRAJECTORY = (
-    *("outcome", "outcome_signed", "torl", "torl_penalty", "torl_penalty_code", "torl_wformat"),
+    *("outcome", "torl", "torl_penalty", "torl_penalty_code"),
     *("retool", "retool_recipe", "zerotir", "zerotir_format", "zerotir_format_code"),
     *("otc_ppo", "otc_ppo_additive"),
 )

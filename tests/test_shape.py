@@ -32,6 +32,7 @@ ROWS: list[set[str]] = [
     {"synthesis"},
     {"loop", "store", "components", "records"},
     {"rewards", "sandbox", "engines"},
+    {"recipes"},
     {"envs", "trainers", "evaluation"},
     {"report", "policies"},
     {"assemble"},
@@ -130,6 +131,15 @@ def test_layers() -> None:
             assert RANK[theirs] <= RANK[mine], f"{path}: {mine} must not import {theirs}"
             boundary = theirs != "curriculum" or name == "rods.curriculum.boundary"
             assert mine != "synthesis" or boundary, f"{path}: of the curriculum only the boundary"
+
+
+def test_nobody_imports_a_recipe() -> None:
+    """Folders of `recipes/` can be deleted: the registries find them, and one knows no other."""
+    for path in FILES:
+        mine = module_of(path).split(".")
+        found = [name for name in facts(path).imports if room_of(name) == "recipes"]
+        others = [name for name in found if name.split(".")[:3] != mine[:3]]
+        assert not others, f"{path}: {others}"
 
 
 def test_no_circle() -> None:

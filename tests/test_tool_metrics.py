@@ -55,7 +55,7 @@ def test_all_figures() -> None:
     json.dumps(figures, allow_nan=False)
 
 
-@pytest.mark.parametrize("name", ["torl", "retool", "zerotir", "otc_ppo", "outcome_signed"])
+@pytest.mark.parametrize("name", ["torl", "retool", "zerotir", "otc_ppo", "outcome"])
 def test_the_scale_of_the_reward_does_not_matter(name: str) -> None:
     played = [ONE, THREE] if name != "zerotir" else [THREE, NEVER_RUN]
     share = 0.5 if name != "zerotir" else 0.0

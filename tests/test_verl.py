@@ -26,9 +26,10 @@ import pytest
 
 import rods
 from pool_cases import FakeQueue, judged_draws
-from rods.config import RECIPES, RunConfig
+from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
+from rods.registry import recipe_names
 from rods.trainers.loading import BUNDLED
 from rods.trainers.samples import host_row
 from rods.trainers.verl.start import WITH_VALUES, require_trl_of_verl
@@ -508,7 +509,7 @@ REFUSED = {"toolrl": "train.kl_in", "zerotir": "train.filtering"}
 
 
 @pytest.mark.parametrize("nodes", [1, 4])
-@pytest.mark.parametrize("recipe", sorted(path.stem for path in RECIPES.glob("*.toml")))
+@pytest.mark.parametrize("recipe", recipe_names())
 def test_every_recipe_composes_or_says_why_not(recipe: str, nodes: int, tmp_path: Path) -> None:
     from rods.trainers.verl.config import compose
 

@@ -5,14 +5,13 @@
 
 Owns how the sections of `settings/` come together, which of them contradict each other, and what
 is said of a wrong one. Nothing here imports torch. A recipe is a TOML file: top-level tables are
-settings, `[profile.NAME]` tables override them.
+settings, `[profile.NAME]` tables override them, `[provides]` is the registry's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -22,7 +21,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from rods.errors import ConfigError
 from rods.infra.dotted import flat, merge, nearest, override
-from rods.infra.files import text_of
+from rods.registry import provides, read_recipe, recipe_file, recipe_names
 from rods.settings.base import Settings
 from rods.settings.curriculum import (
     BoundarySettings,
@@ -42,7 +41,6 @@ from rods.settings.unread import require_read
 
 __all__ = [
     "FULL",
-    "RECIPES",
     "SMALL",
     "BoundarySettings",
     "EngineSettings",
@@ -64,7 +62,6 @@ __all__ = [
     "with_overrides",
 ]
 
-RECIPES = Path(__file__).parent / "recipes"
 SMALL = "small"
 """Stands for a recipe's first profile, the one that runs on a laptop."""
 FULL = "full"
@@ -248,17 +245,20 @@ def _named(profiles: Mapping[str, Any], name: str) -> str:
 
 
 def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
-    path = Path(recipe) if recipe.endswith(".toml") else RECIPES / f"{recipe}.toml"
+    path = Path(recipe) if recipe.endswith(".toml") else recipe_file(recipe)
     if not path.is_file():
-        known = sorted(p.stem for p in RECIPES.glob("*.toml"))
+        known = recipe_names()
         raise ConfigError(
             f"there is no recipe {recipe!r}.{nearest(recipe, known)} Known: {', '.join(known)}; "
             "or give the path of a .toml file."
         )
-    try:
-        data = tomllib.loads(text_of(path, "settings", ConfigError))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
+    data = read_recipe(path)
+    own = data.pop("provides", {})
+    if own and own not in provides().values():  # a copy of a bundled recipe may keep its own
+        raise ConfigError(
+            f"{path}: only bundled recipes have [provides]. Remove it, and name your own reward or "
+            'dialect where it is set: reward = "FILE.py:attribute".'
+        )
     tables = data.get("profile", {})
     if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise ConfigError(f"{path}: 'profile' must hold tables, as [profile.NAME], got {tables!r}.")

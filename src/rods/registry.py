@@ -1,19 +1,23 @@
 """Names in settings: a short name of ours, or anybody's `module:attribute`, `FILE.py:attribute`.
 
-Owns how a name becomes an object, for environments, dialects, rewards and writers alike; each room
-keeps the table of its own. Nothing is imported before it is asked for.
+Owns how a name becomes an object, for environments, dialects, rewards and writers alike. Each
+package keeps the table of its own; the folders of `recipes/` add what is one system's alone, by
+`[provides]` in their `recipe.toml`. Nothing is imported before it is asked for.
 
-    DIALECTS = Registry("model.dialect", "dialect", {"hermes": "rods.dialects.jsonic:Hermes"})
+    shared = {"hermes": "rods.dialects.jsonic:Hermes"}
+    DIALECTS = Registry("model.dialect", "dialect", shared, "dialects")
     DIALECTS.find("my_module:MyDialect")
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -21,24 +25,41 @@ from typing import Any
 
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
+from rods.infra.files import text_of
+
+RECIPES = Path(__file__).parent / "recipes"
+"""A folder for each published system, with its `recipe.toml`."""
 
 
 class Registry:
     """Things of one kind, by name."""
 
-    def __init__(self, setting: str, kind: str, names: Mapping[str, str]) -> None:
+    def __init__(
+        self, setting: str, kind: str, names: Mapping[str, str], provided: str = ""
+    ) -> None:
         """Import nothing yet.
 
         Args:
             setting: Dotted key where a user names one, for messages.
             kind: What they are, for messages.
             names: `module:attribute` of ours by short name.
+            provided: Table of `[provides]` in which recipes add names; empty: they add none.
         """
-        self._setting, self._kind, self._names = setting, kind, names
+        self._setting, self._kind, self._shared = setting, kind, names
+        self._provided = provided
 
     def __iter__(self) -> Iterator[str]:
-        """Short names, in order."""
+        """Short names, in order: the shared ones, then those of the recipes."""
         return iter(self._names)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        added = {
+            name: f"rods.recipes.{recipe}.{address}"
+            for recipe, tables in provides().items()
+            for name, address in tables.get(self._provided, {}).items()
+        }
+        return {**self._shared, **added}
 
     def address(self, name: str) -> str:
         """`module:attribute` of a name.
@@ -46,11 +67,12 @@ class Registry:
         Raises:
             ConfigError: there is none of this name; the message has the nearest one.
         """
-        if name in self._names:
-            return self._names[name]
+        names = self._names
+        if name in names:
+            return names[name]
         if ":" in name:
             return name
-        known = list(self._names)
+        known = list(names)
         raise ConfigError(
             f"{self._setting}: there is no {self._kind} {name!r}.{nearest(name, known)} "
             f"Known: {', '.join(known)}; or module:attribute or FILE.py:attribute of your own."
@@ -59,6 +81,43 @@ class Registry:
     def find(self, name: str) -> Any:
         """What a name means; raises `ConfigError` if there is no such thing."""
         return load(self._setting, self.address(name))
+
+
+def recipe_file(name: str) -> Path:
+    """Where the bundled recipe of a name is, if there is one."""
+    return RECIPES / name / "recipe.toml"
+
+
+def recipe_names() -> list[str]:
+    """The bundled recipes: the folders of `recipes/` that hold a `recipe.toml`."""
+    return sorted(path.parent.name for path in RECIPES.glob("*/recipe.toml"))
+
+
+def provides() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """`[provides]` of each recipe: `module:attribute` in its folder, by kind and short name.
+
+    Raises:
+        ConfigError: a `recipe.toml` cannot be read.
+    """
+    return _provides(RECIPES)
+
+
+@functools.cache
+def _provides(folder: Path) -> dict[str, dict[str, dict[str, str]]]:
+    files = sorted(folder.glob("*/recipe.toml"))
+    return {path.parent.name: read_recipe(path).get("provides", {}) for path in files}
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """A recipe's file as plain data.
+
+    Raises:
+        ConfigError: it cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(text_of(path, "settings", ConfigError))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}.") from error
 
 
 def load(setting: str, address: str) -> Any:

@@ -22,7 +22,7 @@ from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.report.trackers import packages_of
 from rods.rewards import get_reward
-from rods.rewards.calls.single import SingleStepReward, wanted_of
+from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.synthesis.writers import OF_CALLS, WRITERS, writer_factory

@@ -9,10 +9,10 @@ parse gives a verdict, and the verdict is data that goes back to the model as fe
 * `xml` - Qwen3-Coder, Qwen3.5, Nemotron: each argument in a tag of its own
 * `think` - EnvTuning: `<think>` and then one `<tool_call>` or one `<answer>`
 * `llama` - JSON with `name` and `parameters`, `<|python_tag|>` allowed
-* `toolrl` - ToolRL: a thought, a JSON call a line, words; `tool_n1`: a thought, a list of calls
-* `torl`, `zerotir`, `retool`, `artist` - inline: programs in one response, results inserted
+* `torl`, `zerotir`, `retool` - inline: programs in one response, results inserted
 * `search_r1` - inline: queries in tags of one response, what was found inserted
 
+Those of one published system (`toolrl`, `tool_n1`, `artist`) are in its folder of `recipes/`.
 Yours is named `module:attribute`, `--model.dialect my_module:MyDialect`.
 
     dialect = get_dialect("pythonic")
@@ -52,14 +52,12 @@ DIALECTS = Registry(
         "xml": "rods.dialects.tagged:Xml",
         "think": "rods.dialects.think:Think",
         "llama": "rods.dialects.jsonic:Llama",
-        "toolrl": "rods.dialects.reasoned:ToolRl",
-        "tool_n1": "rods.dialects.reasoned:ToolN1",
         "torl": "rods.dialects.fences:Torl",
         "zerotir": "rods.dialects.fences:ZeroTir",
         "retool": "rods.dialects.fences:ReTool",
-        "artist": "rods.dialects.fences:Artist",
         "search_r1": "rods.dialects.searching:SearchR1",
     },
+    "dialects",
 )
 
 

@@ -1,14 +1,12 @@
 r"""Inline dialects: programs inside one response, results inserted where the policy stopped.
 
-Owns the forms in which ToRL, ZeroTIR, ReTool and ARTIST write a program, read its result and
-answer: the prompt as raw text, the stop strings, how the program is found, how a result is
-shortened and what is inserted. Never runs a program and never decides about tokens; that is
-`rods.rollout.inline`.
+Owns the forms in which ToRL, ZeroTIR and ReTool write a program, read its result and answer: the
+prompt as raw text, the stop strings, how the program is found, how a result is shortened and what
+is inserted. Never runs a program and never decides about tokens; that is `rods.rollout.inline`.
 
 * `torl` - a python block and "```output", which the policy writes itself
 * `zerotir` - a python block; the environment writes the whole output block
 * `retool` - `<code>` with a python block in it; the environment writes `<interpreter>`
-* `artist` - `<python>`; the environment writes `<output>`
 
     dialect = Torl()
     dialect.stops("")                                           # ("```output",)
@@ -187,28 +185,6 @@ class ReTool(InlineForm):
 
     def _write(self, program: str) -> str:
         return f"<code>\n{super()._write(program)}\n</code>"
-
-
-class Artist(InlineForm):
-    r"""ARTIST (arXiv 2505.01441): a program in `<python>`, its result in `<output>`."""
-
-    _template = (
-        "Solve the problem. First reason in <think> </think>. Code that you write as "
-        "<python> ... </python> is run and its output follows in <output> </output>; reason about "
-        "it in <think> </think> and go on. End with <answer>\\boxed{}</answer>.\n"
-        "Problem: QUESTION\nSolution:\n"
-    )
-    _inserted = "\n<output>\nRESULT\n</output>\n"
-    _stop = "</python>"
-
-    def _program(self, text: str) -> str | None:
-        return between(text, "python")
-
-    def _write(self, program: str) -> str:
-        return f"<think> I compute it. </think>\n<python>\n{program}\n</python>"
-
-    def _answer(self, answer: str) -> str:
-        return f"<think> I have it. </think>\n{super()._answer(answer)}"
 
 
 def _bytes(text: str) -> int:

@@ -17,25 +17,19 @@ import io
 import linecache
 import random
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import astuple, dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from rods.dialects import InlineDialect
-from rods.dialects.fences import Artist, ReTool, Torl, ZeroTir
+from rods.dialects import InlineDialect, get_dialect
 from rods.envs.python_tool import shown
 from rods.envs.questions.families import FAMILIES, HELD_OUT, make_question
 from rods.envs.questions.question import Question
 from rods.sandbox.execution import Execution
 from rods.types import ToolResult
 
-DIALECTS: Mapping[str, InlineDialect] = {
-    "torl": Torl(),
-    "zerotir": ZeroTir(),
-    "retool": ReTool(),
-    "artist": Artist(),
-}
+DIALECTS = ("torl", "zerotir", "retool", "artist")
 PRETRAINED = ("torl", "zerotir", "retool")
 """Those that the bundled policy is pretrained on."""
 PROGRAM = "<program>"
@@ -110,7 +104,7 @@ def demonstrations(plan: ProgramPlan, seed: int, numbers: Iterable[int]) -> Iter
     for number in numbers:
         rng = random.Random(f"rods-demonstrations-{seed}-{number}")
         name = plan.dialects[number % len(plan.dialects)]
-        dialect = DIALECTS[name]
+        dialect = cast("InlineDialect", get_dialect(name))
         family, difficulty = rng.choice(plan.families), rng.choice(plan.difficulties)
         place = (HELD_OUT if plan.held_out else 0) + rng.randrange(SPREAD)
         question = make_question(family, difficulty, place)

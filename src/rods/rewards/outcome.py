@@ -1,8 +1,8 @@
-"""Outcome rewards: is the final answer right, as 1/0 or as +1/-1.
+"""The outcome reward: 1 if the final answer is right, else 0.
 
-Owns nothing but the two scales. For question tasks (`rods.rewards.answers.references` says what
-that is): the answer stands in a box or in `<answer>` tags, to a question of env `search` in tags
-only. With `env.questions.lenient` it may also follow "the answer is".
+Owns nothing but the scale. For question tasks (`rods.rewards.answers.references` says what that
+is): the answer stands in a box or in `<answer>` tags, to a question of env `search` in tags only.
+With `env.questions.lenient` it may also follow "the answer is".
 
     score(get_reward("outcome"), task, trajectory).value        # 1.0 or 0.0
 """
@@ -20,9 +20,3 @@ def outcome(task: Task, trajectory: Trajectory) -> Score:
     """1 if the final answer is right, else 0 (ZERO-TIR-RL; the text of ZeroTIR's paper)."""
     judged = judge_answer(task, prose(trajectory))
     return Score(float(judged.correct), judged_parts(judged))
-
-
-def outcome_signed(task: Task, trajectory: Trajectory) -> Score:
-    """+1 if the final answer is right, else -1; the same answers as `outcome`."""
-    judged = judge_answer(task, prose(trajectory))
-    return Score(1.0 if judged.correct else -1.0, judged_parts(judged))

@@ -1,4 +1,4 @@
-"""Rewards from the verdicts of turns: progress, accuracy, parity.
+"""Rewards from the verdicts of turns: progress, accuracy.
 
 Owns the arithmetic over `TurnVerdict`s and nothing else: states and results were compared by the
 world. Pure functions of a trajectory, so stored ones can be scored again.
@@ -27,14 +27,6 @@ def progress(task: Task, trajectory: Trajectory) -> Score:
 def accuracy(task: Task, trajectory: Trajectory) -> Score:
     """1 if every turn was reached and solved, else 0 (the binary reward)."""
     return Score(float(trajectory.solved), _parts(trajectory))
-
-
-def parity(task: Task, trajectory: Trajectory) -> Score:
-    """1 if every turn was reached and passes the benchmark's own checker, else 0.
-
-    That checker never judges abstention.
-    """
-    return Score(float(trajectory.parity), _parts(trajectory))
 
 
 def _solved(trajectory: Trajectory) -> int:
