@@ -22,7 +22,7 @@ from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.build import build_report, interval, span
 from rods.report.compare import compare_runs
 from rods.report.curves import learning_curves, schedule_curves, tool_curves
-from rods.report.heldout import METRICS, WRITERS_NOTE, Part, measured, result_rows
+from rods.report.heldout import WRITERS_NOTE, Part, result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,

@@ -106,7 +106,7 @@ def called(world: World, call: ToolCall) -> ToolResult:
     """What a call that a policy wrote gives, the same wherever the world is.
 
     The world is given whole characters (`rods.infra.text`). What no wire should carry, a call or a
-    result of more than `MOST` characters or an infinite number, is a failed call, and so is one that
+    result of more than `MOST` characters or an infinite number, is a failed call. So is one that
     would have ended the rollout or the program.
 
     Raises:

@@ -9,8 +9,8 @@ that people give are refused, since no other program could have written them as 
 
 from __future__ import annotations
 
-import math
 import json
+import math
 from collections.abc import Mapping
 from typing import cast
 
