@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from rods.config import RunConfig
 from rods.engines.processes import processes_of
 from rods.infra.checkpoints import KEPT
+from rods.trainers.adamw import BLOCK
 from rods.trainers.forward import LOGITS
-from rods.trainers.memory.adamw import BLOCK
 from rods.trainers.memory.machine import GIB
 from rods.trainers.memory.shape import Shape
 
