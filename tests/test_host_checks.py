@@ -14,11 +14,10 @@ from rods.errors import ConfigError, StoreError
 from rods.trainers.hosts import require_gpus, require_unfinished
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import hosts
-from rods.trainers.memory.advice import require_fit
 from rods.trainers.memory.context import positions_of
 from rods.trainers.memory.hosts import trl_memory
 from rods.trainers.memory.machine import GIB, Device
-from rods.trainers.memory.plan import plan_of
+from rods.trainers.memory.plan import plan_of, require_fit
 from rods.trainers.memory.shape import shape_of
 from rods.trainers.verl.start import _require_more, pools_of  # pyright: ignore[reportPrivateUsage]
 from verbs import rods

@@ -24,7 +24,7 @@ MODES = ["full", "8bit", "offload"]
 @pytest.fixture
 def eight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have 8 bits for the tiny model's parameters too."""
-    pytest.importorskip("bitsandbytes", reason="8 bits: the extra bitsandbytes")
+    pytest.importorskip("bitsandbytes", reason="8 bits: the extra 8bit")
     monkeypatch.setattr(adamw, "SMALL", 1)
 
 
@@ -120,7 +120,7 @@ def test_eight_bits_update_as_bitsandbytes_own_optimizer() -> None:
 
 
 def test_small_parameters_keep_float32_moments() -> None:
-    pytest.importorskip("bitsandbytes", reason="8 bits: the extra bitsandbytes")
+    pytest.importorskip("bitsandbytes", reason="8 bits: the extra 8bit")
     parameters = [nn.Parameter(torch.ones(n)) for n in (adamw.SMALL - 1, adamw.SMALL)]
     optimizer = LeanAdamW([{"params": parameters, "weight_decay": 0.0}], 1e-3, "8bit")
     for parameter in parameters:
@@ -133,7 +133,7 @@ def test_missing_eight_bits_name_the_line_that_installs_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
-    with pytest.raises(PrerequisiteError, match=r"8bit.*bitsandbytes: .*pip install -e .*bitsand"):
+    with pytest.raises(PrerequisiteError, match=r"needs bitsandbytes: .*pip install -e .*8bit"):
         updated("8bit", HALF, 0)
 
 

@@ -17,9 +17,16 @@ from rods.errors import ConfigError, PolicyError
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import machine
-from rods.trainers.memory.advice import require_fit, ways
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
-from rods.trainers.memory.plan import RESERVE, MemoryPlan, layer_bytes, plan_of, table
+from rods.trainers.memory.plan import (
+    RESERVE,
+    MemoryPlan,
+    layer_bytes,
+    plan_of,
+    require_fit,
+    table,
+    ways,
+)
 from rods.trainers.memory.shape import Shape, shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
 from sweeps import slow

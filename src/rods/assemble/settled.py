@@ -19,9 +19,8 @@ from rods.assemble.choice import with_engine
 from rods.config import RunConfig
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.advice import require_fit
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
-from rods.trainers.memory.plan import MemoryPlan
+from rods.trainers.memory.plan import MemoryPlan, require_fit
 from rods.trainers.memory.shape import shape_of
 
 _LOG = logging.getLogger("rods.engines")

@@ -197,8 +197,7 @@ class EightBits:
             from bitsandbytes import functional  # pyright: ignore[reportMissingTypeStubs]
         except ImportError as error:
             raise PrerequisiteError(
-                'train.local.optimizer_memory = "8bit" needs bitsandbytes: '
-                f"{install_line('bitsandbytes')}."
+                f'train.local.optimizer_memory = "8bit" needs bitsandbytes: {install_line("8bit")}.'
             ) from error
         self._library: Any = functional
         self._codes = tuple(self._library.create_dynamic_map(signed=s) for s in (True, False))

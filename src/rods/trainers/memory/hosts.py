@@ -11,10 +11,9 @@ import os
 from rods.config import RunConfig
 from rods.errors import ConfigError
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.advice import ways
 from rods.trainers.memory.context import require_context
 from rods.trainers.memory.machine import GIB, device_of
-from rods.trainers.memory.plan import MemoryPlan, plan_of
+from rods.trainers.memory.plan import MemoryPlan, plan_of, ways
 from rods.trainers.memory.shape import shape_of
 
 NOT_READ = ("train.local.microbatch_tokens", "train.local.optimizer_memory", "engine.vllm.sleep")
@@ -41,7 +40,7 @@ def trl_memory(config: RunConfig, rows: int) -> list[str]:
         return []
     fewer = (n for n in range(rows, 0, -1) if rows % n == 0 and not planned(n).lacks(device))
     fit = next(fewer, 0)
-    found = ways(config, device, lambda changed: planned(rows if fit else 1, changed), NOT_READ)
+    found = ways(config, device, lambda changed: planned(rows if fit else 1, changed), *NOT_READ)
     said = (
         f"model {config.model.name!r} inside TRL: a micro-batch of {rows} rows of "
         f"{config.rollout.context_tokens:,} tokens needs {planned(rows).needed / GIB:.1f} GiB, and "

@@ -1,4 +1,4 @@
-"""The estimate: what a run holds, row by row, from its settings and the model's sizes.
+"""The estimate: what a run holds, and the refusal of what cannot fit, with settings that would.
 
 Weights, gradients, optimizer state and cache are exact. Activations and logits follow from what the
 layers of Llama-like models save, for a full micro-batch. The reserve is assumed.
@@ -6,18 +6,22 @@ layers of Llama-like models save, for a full micro-batch. The reserve is assumed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from rods.config import RunConfig
+from rods.config import RunConfig, with_overrides
 from rods.engines.processes import processes_of
+from rods.errors import ConfigError
 from rods.infra.checkpoints import KEPT
 from rods.trainers.adamw import BLOCK
 from rods.trainers.forward import LOGITS
+from rods.trainers.memory.context import require_context
 from rods.trainers.memory.machine import GIB, Device
 from rods.trainers.memory.shape import Shape
 
 RESERVE = {True: 2 * GIB, False: GIB // 2}
 """With and without a GPU: libraries, fragments, buffers of kernels. Assumed."""
+MODE = "train.local.optimizer_memory"
 EMBEDDED = ("auto", "hf", "processes")
 """Engines whose cache this machine holds; a server has its own."""
 
@@ -96,12 +100,12 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
     away = "host" if mode == "offload" and on_gpu else "always"
     held = size * shape.parameters * len(copies) + (4 * trained if rank else 0)
     which = f"{trained:,} weights (model.lora_rank = {rank})"
-    kept = f'(train.local.optimizer_memory = "{mode}")'
+    kept = f'{which} x {state / trained:.1f} bytes ({MODE} = "{mode}")'
     asleep = size * shape.parameters if on_gpu and name == "vllm" and vllm.sleep else 0
     items = (
         Item("weights", held, f"{size} bytes each (model.dtype): {', '.join(copies)}"),
         Item("gradients", 4 * trained, f"{which} x 4 bytes", "update"),
-        Item("optimizer", state, f"{which} x {state / trained:.1f} bytes: {kept}", away),
+        Item("optimizer", state, kept, away),
         *_passes(shape, config, size, trl_rows * config.rollout.context_tokens),
         Item("reserve", RESERVE[on_gpu] + processes * RESERVE[False], "assumed: libraries"),
         Item("sleeping server", asleep, "its weights, in updates (engine.vllm.sleep)", "host"),
@@ -146,8 +150,10 @@ def _passes(shape: Shape, config: RunConfig, size: int, trl_tokens: int) -> list
     why = f"{tokens:,} tokens (train.local.microbatch_tokens, rollout.context_tokens) x {each:,} "
     why += f"bytes (train.local.gradient_checkpointing = {local.gradient_checkpointing})"
     words = f"{rows:,} tokens x {shape.vocabulary:,} words x {logit} bytes"
-    logits = Item("logits", rows * shape.vocabulary * logit, words, "update")
-    return [Item("activations", tokens * each, why, "update"), logits]
+    return [
+        Item("activations", tokens * each, why, "update"),
+        Item("logits", rows * shape.vocabulary * logit, words, "update"),
+    ]
 
 
 def layer_bytes(shape: Shape, size: int) -> int:
@@ -173,3 +179,72 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
     rows = [(i.name + apart.get(i.place, ""), i.bytes, i.why) for i in plan.items]
     rows += [("cache", cache, held), ("needed at least", plan.needed, f"of {least}: {fits}")]
     return [f"{size / GIB:8.2f} GiB  {name}: {why}" for name, size, why in rows]
+
+
+def changes(config: RunConfig) -> list[tuple[str, str]]:
+    """What may be changed, as overrides with their price; what costs least comes first."""
+    local, vllm = config.train.local, config.engine.vllm
+    served = config.engine.name == "vllm" and not updates_beside(config)
+    shorter = max(64, config.rollout.context_tokens // 2)
+    again = "train.local.gradient_checkpointing=true"
+    found = [
+        (not local.gradient_checkpointing, again, "a third more arithmetic in updates"),
+        (local.microbatch_tokens > 2048, "train.local.microbatch_tokens=2048", "smaller products"),
+        (local.optimizer_memory != "8bit", f'{MODE}="8bit"', "moments rounded"),
+        (local.optimizer_memory != "offload", f'{MODE}="offload"', "the host's memory and bus"),
+        (served and not vllm.sleep, "engine.vllm.sleep=true", "the server wakes for every step"),
+        (not config.model.lora_rank, "model.lora_rank=32", "adapters in place of all weights"),
+        (shorter < config.rollout.context_tokens, f"rollout.context_tokens={shorter}",
+         "longer trajectories are cut"),
+    ]  # fmt: skip
+    return [(text, price) for possible, text, price in found if possible]
+
+
+def ways(
+    config: RunConfig, device: Device, planned: Callable[[RunConfig], MemoryPlan], *without: str
+) -> list[str]:
+    """Lines of settings with which a run fits: each alone, or all that it takes together."""
+
+    def line(overrides: list[str], price: str) -> list[str]:
+        plan = planned(with_overrides(config, overrides))
+        if plan.lacks(device):
+            return []
+        words = " ".join(f"--{text.replace('=', ' ', 1)}" for text in overrides)
+        return [f"{words} ({price}): {plan.needed / GIB:.1f} GiB"]
+
+    possible = [change for change in changes(config) if not change[0].startswith(without)]
+    alone = [found for text, price in possible for found in line([text], price)]
+    together: dict[str, str] = {}
+    for text, _ in possible if not alone else []:
+        together[text.partition("=")[0]] = text
+        if found := line([*together.values()], "together"):
+            return found
+    return alone
+
+
+def require_fit(shape: Shape, config: RunConfig, device: Device) -> MemoryPlan:
+    """The plan; raises `ConfigError`, with settings that would fit, where memory or disk lack."""
+    require_context(config, shape.positions)
+    plan = plan_of(shape, config, device.on_gpu)
+    place = plan.lacks(device)
+    if not place:
+        return plan
+    found = ways(config, device, lambda changed: plan_of(shape, changed, device.on_gpu))
+    way = "No setting here makes it fit: take a smaller model, or more GPUs by a host trainer"
+    way = f"These settings would: {'; '.join(found)}" if found else way
+    places = ("always", "update") if place == "device" else (place,)
+    items = sorted((i for i in plan.items if i.place in places), key=lambda item: -item.bytes)
+    large = ", ".join(f"{item.name} {item.bytes / GIB:.1f}" for item in items[:4])
+    needed, free, other = {
+        "device": (
+            plan.needed,
+            plan.room(device.memory),
+            "If there is more, say so: --memory N.",
+        ),
+        "host": (plan.total("host"), device.host, "That is the host's memory."),
+        "disk": (plan.total("disk"), device.disk, "That is the disk; another one: --out FOLDER."),
+    }[place]
+    raise ConfigError(
+        f"model {config.model.name!r} needs at least {needed / GIB:.1f} GiB and there are "
+        f"{free / GIB:.1f} ({large}; all of it: rods train --dry-run). {way}. {other}"
+    )
