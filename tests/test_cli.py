@@ -96,7 +96,7 @@ def test_a_dry_run_says_what_is_held_and_refuses_what_cannot_fit(
     assert rods(*asked, monkeypatch=monkeypatch) == status
     printed = capsys.readouterr()
     assert json.loads(printed.out)["train"]["local"]["memory_gib"] == 80
-    for name in ("weights", "gradients", "optimiser", "cache", "activations", "logits", "(disk)"):
+    for name in ("weights", "gradients", "optimizer", "cache", "activations", "logits", "(disk)"):
         assert f" {name}" in printed.err, name
     assert said in printed.err
 

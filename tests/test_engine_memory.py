@@ -76,7 +76,7 @@ def test_the_plan_of_the_cache_is_what_is_allocated(half: bool, dtype: torch.dty
         on_gpu=half,
     )  # fmt: skip
     cache._kept.reserve(3, 512)
-    assert cache._kept.bytes == plan.wanted_cache == 3 * plan.row
+    assert cache._kept.bytes == plan.rows * plan.row == 3 * plan.row
 
 
 # -- fewer rows than sessions want -----------------------------------------------------------------

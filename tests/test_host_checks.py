@@ -14,10 +14,10 @@ from rods.errors import ConfigError, StoreError
 from rods.trainers.hosts import require_gpus, require_unfinished
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import hosts
-from rods.trainers.memory.advice import require_fit
 from rods.trainers.memory.context import positions_of
-from rods.trainers.memory.hosts import plan_of_trl, trl_memory
+from rods.trainers.memory.hosts import trl_memory
 from rods.trainers.memory.machine import GIB, Device
+from rods.trainers.memory.plan import plan_of, require_fit
 from rods.trainers.memory.shape import shape_of
 from rods.trainers.verl.start import _require_more, pools_of  # pyright: ignore[reportPrivateUsage]
 from verbs import rods
@@ -101,7 +101,7 @@ def test_an_evaluation_and_an_sft_are_refused_likewise(
 def test_the_memory_plan_refuses_it_too(small: str) -> None:
     config = load_config("rods", "full", [f"model.name={small}"])
     with pytest.raises(ConfigError, match=r"8,192 tokens, and rollout\.context_tokens is 18,192"):
-        require_fit(shape_of(load_architecture(config.model)), config, False, 1 << 50)
+        require_fit(shape_of(load_architecture(config.model)), config, Device(False, 1 << 50, True))
 
 
 # -- TRL -----------------------------------------------------------------------------------------
@@ -110,13 +110,14 @@ def test_the_memory_plan_refuses_it_too(small: str) -> None:
 def test_trl_s_passes_are_planned_as_trl_makes_them(small: str) -> None:
     config = load_config("rods", "quick", [f"model.name={small}"])
     shape = shape_of(load_architecture(config.model))
-    one, eight = (plan_of_trl(shape, config, n, False) for n in (1, 8))
+    one, eight = (plan_of(shape, config, False, n) for n in (1, 8))
     assert eight.total("update") - one.total("update") == pytest.approx(
         7 / 8 * eight.total("update"), rel=0.01
     ), "a micro-batch is computed at once"
     held = {item.name: item.bytes for item in eight.items}
     assert held["logits"] == 8 * config.rollout.context_tokens * 49152 * 20
-    assert held["engine"] == held["weights"] == 4 * shape.parameters
+    assert held["weights"] == 2 * 4 * shape.parameters + 4 * 8 * shape.sides
+    assert "policy, engine" in eight.items[0].why
 
 
 @pytest.mark.parametrize(

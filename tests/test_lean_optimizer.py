@@ -1,7 +1,8 @@
-"""The optimiser for large models: exact masters, small and remote moments, resumed runs."""
+"""The optimizer for large models: exact masters, small and remote moments, resumed runs."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -9,15 +10,22 @@ import torch
 from torch import nn
 
 from rods.config import ModelSettings
-from rods.errors import StoreError
-from rods.trainers.memory import adamw
-from rods.trainers.memory.adamw import BLOCK, LeanAdamW, decode, encode, joined, parted
+from rods.errors import PrerequisiteError, StoreError
+from rods.trainers import adamw
+from rods.trainers.adamw import BLOCK, LeanAdamW, joined, parted
 from sweeps import slow
 from trainer_cases import make_groups, make_model, make_scores, make_trainer, same, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 HALF = ModelSettings(device="cpu", dtype="bfloat16")
 MODES = ["full", "8bit", "offload"]
+
+
+@pytest.fixture
+def eight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have 8 bits for the tiny model's parameters too."""
+    pytest.importorskip("bitsandbytes", reason="8 bits: the extra 8bit")
+    monkeypatch.setattr(adamw, "SMALL", 1)
 
 
 def test_masters_are_exact() -> None:
@@ -32,32 +40,6 @@ def test_masters_are_exact() -> None:
     ties = (exact.view(torch.int32) & 0xFFFF) == 0x8000
     assert torch.equal(high[~ties], exact.bfloat16()[~ties]) and int(ties.sum()) >= 3
     assert torch.equal(parted(high.float())[0], high) and not parted(high.float())[1].any()
-
-
-def noise() -> torch.Generator:
-    return torch.Generator().manual_seed(5)
-
-
-@pytest.mark.parametrize("signed", [True, False])
-def test_codes_are_close_and_right_in_the_mean(signed: bool) -> None:
-    rows = torch.randn(8, BLOCK, generator=noise()) * torch.logspace(-9, 3, 8)[:, None]
-    rows = rows if signed else rows.square()
-    generator, total, turns = noise(), torch.zeros_like(rows), 400
-    for _ in range(turns):
-        codes, scales = encode(rows, signed, generator)
-        got = decode(codes, scales)
-        assert float(((got - rows).abs() / scales[:, None]).max()) < 0.016
-        total += got
-    drift = ((total / turns - rows).abs() / scales[:, None]).max()
-    assert float(drift) < 0.004
-
-
-def test_a_second_moment_is_never_zero_beside_others() -> None:
-    rows = torch.zeros(2, BLOCK)
-    rows[0, 0] = 1.0
-    codes, scales = encode(rows, False, noise())
-    got = decode(codes, scales)
-    assert float(got[0].min()) > 0 and not got[1].any()
 
 
 def regression(moments: Any, dtype: torch.dtype, steps: int = 300) -> tuple[float, torch.Tensor]:
@@ -98,10 +80,61 @@ def test_small_steps_add_up_in_bfloat16_weights() -> None:
 
 
 @pytest.mark.slow
-def test_eight_bits_learn_as_well() -> None:
-    small, full = regression("8bit", torch.float32), regression("float32", torch.float32)
+@pytest.mark.usefixtures("eight")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_eight_bits_learn_as_well(dtype: torch.dtype) -> None:
+    small, full = regression("8bit", dtype), regression("float32", dtype)
     assert small[0] < 1.5 * full[0] + 1e-3
     assert float((small[1] - full[1]).abs().max()) < 0.1
+
+
+@pytest.mark.usefixtures("eight")
+@pytest.mark.parametrize("settings", [HALF, ModelSettings(device="cpu", dtype="float32")])
+def test_an_update_with_eight_bits_is_close_to_the_full_one(settings: ModelSettings) -> None:
+    """Each weight moves by about the rate; 8 bits turn no step round and shorten none by much."""
+    start = weights(make_model())
+    for updates in (1, 3):
+        small, full = (weights(updated(m, settings, updates)[0]) for m in ("8bit", "full"))
+        moved = torch.cat([(full[n].float() - start[n]).flatten() for n in start])
+        apart = torch.cat([(small[n].float() - full[n].float()).flatten() for n in start])
+        assert float(moved.norm()) > 0
+        assert float(apart.norm()) < 0.1 * float(moved.norm()), updates
+
+
+@pytest.mark.usefixtures("eight")
+def test_eight_bits_update_as_bitsandbytes_own_optimizer() -> None:
+    """Float32 weights, three updates: the very same numbers, also where a scale's block is cut."""
+    theirs_of: Any = pytest.importorskip("bitsandbytes").optim.AdamW8bit
+
+    def after(make: Any) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(3)
+        weight = nn.Parameter(torch.randn(37, 61, generator=generator))
+        optimizer = make([{"params": [weight], "weight_decay": 0.1}])
+        for _ in range(3):
+            weight.grad = torch.randn(37, 61, generator=generator)
+            optimizer.step()
+        return weight.detach()
+
+    ours = after(lambda groups: LeanAdamW(groups, 1e-2, "8bit"))
+    assert torch.equal(ours, after(lambda groups: theirs_of(groups, lr=1e-2, min_8bit_size=1)))
+
+
+def test_small_parameters_keep_float32_moments() -> None:
+    pytest.importorskip("bitsandbytes", reason="8 bits: the extra 8bit")
+    parameters = [nn.Parameter(torch.ones(n)) for n in (adamw.SMALL - 1, adamw.SMALL)]
+    optimizer = LeanAdamW([{"params": parameters, "weight_decay": 0.0}], 1e-3, "8bit")
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    assert [optimizer.state[p]["first"].dtype for p in parameters] == [torch.float32, torch.uint8]
+
+
+def test_missing_eight_bits_name_the_line_that_installs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    with pytest.raises(PrerequisiteError, match=r"needs bitsandbytes: .*pip install -e .*8bit"):
+        updated("8bit", HALF, 0)
 
 
 def updated(mode: str, settings: ModelSettings, updates: int) -> tuple[Any, Any]:
@@ -125,10 +158,12 @@ def test_states_in_the_hosts_memory_change_nothing() -> None:
                 assert torch.allclose(value, weights(b)[name], atol=1e-6), name
 
 
-def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = updated("full", HALF, 2)[0]
+@pytest.mark.usefixtures("eight")
+@pytest.mark.parametrize("mode", ["full", "8bit"])
+def test_slices_change_nothing(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = updated(mode, HALF, 2)[0]
     monkeypatch.setattr(adamw, "SLICE", BLOCK)
-    assert same(weights(whole), weights(updated("full", HALF, 2)[0]))
+    assert same(weights(whole), weights(updated(mode, HALF, 2)[0]))
 
 
 def test_gradients_are_summed_in_float32_over_micro_batches() -> None:
@@ -143,6 +178,7 @@ def test_gradients_are_summed_in_float32_over_micro_batches() -> None:
     assert optimizer.held[0].grad is None
 
 
+@pytest.mark.usefixtures("eight")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("rank", [0, *slow(2)])
 @pytest.mark.slow
@@ -169,6 +205,7 @@ def test_a_resumed_run_equals_one_that_was_not_killed(tmp_path: Any, mode: str, 
     assert not same(weights(killed.model), weights(through.model))
 
 
+@pytest.mark.usefixtures("eight")
 def test_a_checkpoint_holds_bfloat16_weights_and_one_optimiser_state(tmp_path: Any) -> None:
     model, trainer = updated("8bit", HALF, 1)
     trainer.save(tmp_path / "checkpoint")
@@ -185,6 +222,7 @@ def test_a_checkpoint_holds_bfloat16_weights_and_one_optimiser_state(tmp_path: A
     assert held <= 4 * count + 8 * -(-count // BLOCK) + padding + 8 * len(state)
 
 
+@pytest.mark.usefixtures("eight")
 def test_another_kind_of_state_is_refused(tmp_path: Any) -> None:
     updated("8bit", HALF, 1)[1].save(tmp_path / "checkpoint")
     with pytest.raises(StoreError, match=r"train\.local\.optimizer_memory"):

@@ -1,4 +1,4 @@
-"""Memory planned before a run: exact where it can be, measured where it follows from layers."""
+"""Memory estimated before a run: exact where it can be, measured where it follows from layers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ import pytest
 import torch
 from transformers import Qwen3Config
 
+from rods.assemble import settled
+from rods.assemble.choice import with_engine
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory import machine, settled
-from rods.trainers.memory.advice import Room, advice, require_fit, require_room
-from rods.trainers.memory.engine import with_engine
+from rods.trainers.memory import machine
 from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
-from rods.trainers.memory.plan import RESERVE, MemoryPlan, layer_bytes, plan_of, table
+from rods.trainers.memory.plan import (
+    RESERVE,
+    MemoryPlan,
+    layer_bytes,
+    plan_of,
+    require_fit,
+    table,
+    ways,
+)
 from rods.trainers.memory.shape import Shape, shape_of
 from rods.trainers.prepare import prepare_checkpointing, with_lora
 from sweeps import slow
@@ -46,6 +54,15 @@ def planned(*overrides: str, gpu: bool = True) -> MemoryPlan:
     return plan_of(large(), paper(*overrides), on_gpu=gpu)
 
 
+def device(memory: int, host: int = 1 << 20, disk: int = 1 << 20) -> Device:
+    """A GPU with so many GiB."""
+    return Device(True, memory * GIB, True, host * GIB, disk * GIB)
+
+
+def advice(memory: int, *overrides: str) -> list[str]:
+    return ways(paper(*overrides), device(memory), lambda c: plan_of(large(), c, on_gpu=True))
+
+
 def gib(plan: MemoryPlan) -> dict[str, float]:
     return {item.name: item.bytes / GIB for item in plan.items}
 
@@ -56,21 +73,22 @@ def test_parameters_are_counted(kind: str) -> None:
     shape = shape_of(model.config)
     assert shape.parameters == sum(p.numel() for p in model.parameters())
     adapted = with_lora(model, 4, seed=0)
-    assert shape.adapters(4) == sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+    assert 4 * shape.sides == sum(p.numel() for p in adapted.parameters() if p.requires_grad)
 
 
 def test_the_papers_model_on_80_gib_is_refused_before_it_starts() -> None:
     plan = planned()
-    assert plan.parameters == 4_022_468_096
-    assert plan.wanted_cache / GIB == pytest.approx(640, abs=1)
+    assert large().parameters == 4_022_468_096
+    assert plan.rows * plan.row / GIB == pytest.approx(640, abs=1)
     held = gib(plan)
-    assert held["weights"] == pytest.approx(7.49, abs=0.01)
-    assert held["optimiser"] == pytest.approx(29.97, abs=0.01)
+    assert held["weights"] == pytest.approx(2 * 7.49, abs=0.01), "policy and reference"
+    assert held["gradients"] == pytest.approx(14.98, abs=0.01)
+    assert held["optimizer"] == pytest.approx(29.97 + 7.49, abs=0.01), "moments and masters"
     assert held["checkpoints"] == pytest.approx(3 * 45, abs=0.5)
     with pytest.raises(
         ConfigError, match=r"needs at least 82\.\d GiB and there are 80\.0"
     ) as refused:
-        require_fit(large(), paper(), True, 80 * GIB)
+        require_fit(large(), paper(), device(80))
     assert "--train.local.optimizer_memory" in str(refused.value)
     assert "--model.lora_rank 32" in str(refused.value)
 
@@ -78,9 +96,8 @@ def test_the_papers_model_on_80_gib_is_refused_before_it_starts() -> None:
 def test_weights_in_float32_need_what_the_issue_said() -> None:
     """16 bytes a weight for training, 4 for the frozen start."""
     plan = planned("model.dtype=float32")
-    states = sum(gib(plan)[name] for name in ("weights", "gradients", "optimiser"))
-    assert states == pytest.approx(16 * 4_022_468_096 / GIB)
-    assert "masters" not in gib(plan)
+    states = sum(gib(plan)[name] for name in ("weights", "gradients", "optimizer"))
+    assert states == pytest.approx(20 * 4_022_468_096 / GIB)
 
 
 @pytest.mark.parametrize(
@@ -92,67 +109,61 @@ def test_weights_in_float32_need_what_the_issue_said() -> None:
     ],
 )
 def test_what_the_advice_names_fits(overrides: list[str]) -> None:
-    shape, memory = large(), 80 * GIB
-    plan = require_fit(shape, paper(*overrides), True, memory)
+    memory = 80 * GIB
+    plan = require_fit(large(), paper(*overrides), device(80))
     assert plan.needed <= memory
     assert plan.total("always") + plan.cache(memory) <= memory
-    assert any(
-        f"--{overrides[0].partition('=')[0]} " in line
-        for line in advice(shape, paper(), True, memory)
-    )
+    assert any(f"--{overrides[0].partition('=')[0]} " in line for line in advice(80))
 
 
 def test_several_changes_are_named_where_one_is_not_enough() -> None:
-    lines = advice(large(), paper(), True, 20 * GIB)
+    lines = advice(20)
     assert len(lines) == 1 and "(together)" in lines[0] and "model.lora_rank 32" in lines[0]
-    assert advice(large(), paper(), True, 2 * GIB) == []
+    assert advice(2) == []
     with pytest.raises(ConfigError, match="take a smaller model"):
-        require_fit(large(), paper(), True, 2 * GIB)
+        require_fit(large(), paper(), device(2))
 
 
 def test_offloaded_states_are_counted_with_the_host() -> None:
     here, away = planned(), planned('train.local.optimizer_memory="offload"')
     assert away.total("host") == here.total("always") - away.total("always")
-    assert any("(host)" in line for line in table(away, 80 * GIB, True))
+    assert any("(host)" in line for line in table(away, device(80)))
 
 
 def test_weights_of_a_server_that_sleeps_are_counted_with_the_host() -> None:
     vllm = ("model.lora_rank=32", "engine.name=vllm")
     awake, asleep = planned(*vllm), planned(*vllm, "engine.vllm.sleep=true")
-    assert (awake.total("host"), asleep.total("host")) == (0, 2 * asleep.parameters)
-    assert any("sleeps (host)" in line for line in table(asleep, 80 * GIB, True))
+    assert (awake.total("host"), asleep.total("host")) == (0, 2 * large().parameters)
+    assert any("sleeping server (host)" in line for line in table(asleep, device(80)))
     assert planned(*vllm, "engine.vllm.sleep=true", gpu=False).total("host") == 0
     both = ('train.local.optimizer_memory="offload"', "engine.name=vllm")
-    with pytest.raises(ConfigError, match=r"optimiser, masters, weights of the server that sleeps"):
-        config = paper(*both, "engine.vllm.sleep=true")
-        require_room(large(), config, Device(True, 80 * GIB, True), Room(40 * GIB, 200 * GIB))
+    with pytest.raises(ConfigError, match=r"optimizer 37\.\d, sleeping server 7\.\d"):
+        require_fit(large(), paper(*both, "engine.vllm.sleep=true"), device(80, 40, 200))
 
 
 def test_on_a_cpu_the_hosts_memory_is_the_devices() -> None:
     plan = planned('train.local.optimizer_memory="offload"', gpu=False)
-    assert plan.total("host") == 0 and "optimiser" in gib(plan)
+    assert plan.total("host") == 0 and plan.items[2].place == "always"
 
 
 def test_checkpoints_and_offloaded_states_need_room_too() -> None:
-    config, gpu = paper('train.local.optimizer_memory="offload"'), Device(True, 80 * GIB, True)
+    config = paper('train.local.optimizer_memory="offload"')
 
-    def require(host: int, disk: int, device: Device = gpu) -> None:
-        require_room(large(), config, device, Room(host * GIB, disk * GIB))
+    def require(host: int, disk: int, memory: int = 80) -> None:
+        require_fit(large(), config, device(memory, host, disk))
 
     require(38, 135)
-    with pytest.raises(
-        ConfigError, match=r"optimiser, masters: 37\.\d GiB in the host's memory"
-    ) as host:
+    with pytest.raises(ConfigError, match=r"needs at least 37\.\d GiB and there are 30\.0") as host:
         require(30, 135)
-    assert '--train.local.optimizer_memory "8bit" (moments rounded): 0.0 GiB' in str(host.value)
-    with pytest.raises(
-        ConfigError, match=r"checkpoints: 134\.\d GiB on disk, where 100\.0"
-    ) as disk:
+    assert "optimizer 37" in str(host.value) and "host's memory" in str(host.value)
+    assert '--train.local.optimizer_memory "8bit" (moments rounded)' in str(host.value)
+    with pytest.raises(ConfigError, match=r"needs at least 134\.\d GiB and there are 100") as disk:
         require(38, 100)
+    assert "checkpoints 134" in str(disk.value) and "the disk" in str(disk.value)
     assert "--out FOLDER" in str(disk.value) and "--model.lora_rank 32" in str(disk.value)
     assert "microbatch" not in str(disk.value), "it takes nothing off the disk"
     with pytest.raises(ConfigError, match="take a smaller model"):
-        require(0, 135, Device(True, GIB, True))
+        require(0, 135, 1)
 
 
 def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
@@ -162,29 +173,37 @@ def test_a_dry_run_refuses_what_disk_or_host_cannot_hold(
     asked = ("train", "--dry-run", "--model", str(tmp_path / "model"), "--memory", "80")
     asked = (*asked, "--train.local.optimizer_memory", "8bit", "--out", str(tmp_path / "a" / "b"))
     monkeypatch.setattr(machine, "is_here", lambda _: True)
-    monkeypatch.setattr(machine, "free_disk", lambda folder: 50 * GIB)
+    monkeypatch.setattr(settled, "free_disk", lambda folder: 50 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
-    assert "on disk, where 50.0 are free" in said and "--out FOLDER" in said
-    monkeypatch.setattr(machine, "free_disk", lambda folder: 200 * GIB)
+    assert "there are 50.0 (checkpoints 67" in said and "--out FOLDER" in said
+    monkeypatch.setattr(settled, "free_disk", lambda folder: 200 * GIB)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "200.00 GiB  free on disk" in capsys.readouterr().err
     monkeypatch.setattr(machine, "is_here", lambda _: False)
-    monkeypatch.setattr(machine, "free_disk", lambda folder: 0)
+    monkeypatch.setattr(settled, "free_disk", lambda folder: 0)
     assert rods(*asked, monkeypatch=monkeypatch) == 0
     assert "its host's memory and disk were not looked at" in capsys.readouterr().err
 
 
 def test_room_on_disk_is_that_of_the_nearest_folder_that_is_there(tmp_path: Path) -> None:
-    free = machine.free_disk(tmp_path / "not" / "yet")
-    assert abs(free - machine.free_disk(tmp_path)) < GIB and free > 0
+    free = settled.free_disk(tmp_path / "not" / "yet")
+    assert abs(free - settled.free_disk(tmp_path)) < GIB and free > 0
+
+
+def test_what_a_run_holds_on_disk_counts_as_free_for_it(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "weights").write_bytes(b"0" * 5000)
+    held = settled.with_room(device(80), tmp_path).disk
+    new = settled.with_room(device(80), tmp_path / "new").disk
+    assert held - new == pytest.approx(5000, abs=GIB) and held > 5000
 
 
 def test_updates_beside_rollouts_need_both_at_once() -> None:
     eight = 'train.local.optimizer_memory="8bit"'
     alone, beside = planned(eight), planned(eight, "rollout.schedule=pipelined")
-    assert gib(beside)["engine"] == gib(beside)["weights"] and "engine" not in gib(alone)
-    assert beside.needed == alone.needed + 2 * alone.parameters + alone.row
+    assert "engine" in beside.items[0].why and "engine" not in alone.items[0].why
+    assert beside.needed == alone.needed + 2 * large().parameters + alone.row
     exact = planned(eight, "rollout.schedule=pipelined", "rollout.pipeline.staleness=0")
     assert exact == alone
 
@@ -243,8 +262,8 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
     def settle(name: str, free: int, *overrides: str) -> tuple[str, int | None]:
         path, wanted = tmp_path / name, with_overrides(config, overrides)
         memory, stated = wanted.train.local.memory_gib, bool(wanted.train.local.memory_gib)
-        device = Device(True, int(memory or free) * GIB, stated)
-        monkeypatch.setattr(settled, "device_of", lambda _: device)
+        found_here = Device(True, int(memory or free) * GIB, stated)
+        monkeypatch.setattr(settled, "device_of", lambda _: found_here)
         if not path.exists():
             path.mkdir()
             RunDirectory.create(path, wanted)
@@ -267,28 +286,31 @@ def test_what_a_run_settled_at_its_start_holds_when_it_goes_on(
     assert settle("first", 80, "train.local.memory_gib=60") == asked
 
 
+def fits(plan: MemoryPlan, memory: int) -> bool:
+    return not plan.lacks(device(memory))
+
+
 def test_a_server_has_its_own_share_of_the_device() -> None:
     alone = planned("model.lora_rank=32")
     beside = planned("model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6")
     assert beside.needed == alone.needed, "updates decide, in both"
     assert beside.room(80 * GIB) == 32 * GIB and beside.cache(80 * GIB) == 0
-    assert alone.fits(30 * GIB) and not beside.fits(50 * GIB) and beside.fits(60 * GIB)
+    assert fits(alone, 30) and not fits(beside, 50) and fits(beside, 60)
     asleep = planned(
         "model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6", "engine.vllm.sleep=true"
     )
-    assert asleep.fits(50 * GIB)
-    assert any("of 50.00 GiB stated: it fits" in line for line in table(asleep, 50 * GIB, True))
-    lines = table(beside, 80 * GIB, True)
+    assert fits(asleep, 50)
+    assert any("needed at least: of 50.00 GiB stated" in line for line in table(asleep, device(50)))
+    assert any("it fits" in line for line in table(asleep, device(50)))
+    lines = table(beside, device(80))
     assert any("engine.vllm.memory" in line for line in lines)
     assert any("it is the server's" in line for line in lines)
-    tight = paper("model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6")
-    assert any(
-        "--engine.vllm.sleep true" in line for line in advice(large(), tight, True, 50 * GIB)
-    )
+    tight = ("model.lora_rank=32", "engine.name=vllm", "engine.vllm.memory=0.6")
+    assert any("--engine.vllm.sleep true" in line for line in advice(50, *tight))
 
 
 def test_every_line_says_what_it_follows_from() -> None:
-    lines = table(planned(), 80 * GIB, True)
+    lines = table(planned(), device(80))
     for word in ("model.dtype", "model.lora_rank", "train.kl", "rollout.context_tokens",
                  "train.local.gradient_checkpointing", "needed at least", "(disk)"):  # fmt: skip
         assert any(word in line for line in lines), word
@@ -369,9 +391,9 @@ def test_memory_of_the_host_is_within_its_group(tmp_path: Path) -> None:
 
 def test_a_plan_may_be_for_a_gpu_that_is_elsewhere() -> None:
     config = paper("train.local.memory_gib=80")
-    assert device_of(config, here=False) == (True, 80 * GIB, True)
+    assert device_of(config, here=False) == Device(True, 80 * GIB, True)
     if not torch.cuda.is_available():
-        assert device_of(config) == (False, 80 * GIB, True)
+        assert device_of(config) == Device(False, 80 * GIB, True)
         with pytest.raises(PolicyError, match="no CUDA device"):
             device_of(paper("model.device=cuda"), here=False)
     free = device_of(

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rods.assemble.engines import engine_within, template_of
 from rods.assemble.refusals import grows, require_known_tools, require_named, require_tasks
+from rods.assemble.settled import settle
 from rods.assemble.tasks import Sides, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start
@@ -44,7 +45,6 @@ from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.trainers.loading import load_model, load_tokenizer
 from rods.trainers.local import LocalTrainer
-from rods.trainers.memory.settled import settle
 from rods.types import Json
 
 

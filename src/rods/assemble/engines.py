@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rods.assemble.choice import with_engine
 from rods.config import RunConfig
 from rods.engines import make_engine
 from rods.engines.hf import generation_stops
@@ -16,7 +17,6 @@ from rods.engines.options import EngineOptions
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import pick_device, uses_bfloat16
-from rods.trainers.memory.engine import with_engine
 from rods.trainers.memory.machine import at_hand
 from rods.trainers.memory.plan import updates_beside
 

@@ -105,13 +105,12 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
         ConfigError: that cannot fit.
         PolicyError: it was asked for, and the model's sizes are not known.
     """
+    from rods.assemble.choice import with_engine
+    from rods.assemble.settled import with_room
     from rods.trainers.loading import load_architecture
-    from rods.trainers.memory.advice import Room, require_fit, require_room
     from rods.trainers.memory.context import require_context
-    from rods.trainers.memory.engine import with_engine
-    from rods.trainers.memory.machine import GIB, device_of, free_disk, host_memory, is_here
-    from rods.trainers.memory.plan import plan_of, table
-    from rods.trainers.memory.settled import held
+    from rods.trainers.memory.machine import GIB, device_of, is_here
+    from rods.trainers.memory.plan import plan_of, require_fit, table
     from rods.trainers.memory.shape import shape_of
 
     try:
@@ -128,16 +127,16 @@ def _plan(config: RunConfig, folder: str, resume: Path | None, asked_for: bool) 
     config, said = with_engine(config, shape.parameters, device.on_gpu)
     if said:
         say(said)
-    for line in table(plan_of(shape, config, device.on_gpu), device.memory, device.stated):
+    for line in table(plan_of(shape, config, device.on_gpu), device):
         say(line)
-    require_fit(shape, config, device.on_gpu, device.memory)
     if not is_here(device):
+        require_fit(shape, config, device)
         say("the GPU is not in this machine: its host's memory and disk were not looked at")
         return
-    where = resume or Path(folder or "runs")
-    room = Room(host_memory(), free_disk(where) + (held(where) if resume else 0))
-    say(f"{room.disk / GIB:8.2f} GiB  free on disk; {room.host / GIB:.2f} in the host's memory")
-    require_room(shape, config, device, room)
+    new = Path(folder or "runs") / "new"  # other runs beside it are not its own
+    device = with_room(device, resume or new)
+    say(f"{device.disk / GIB:8.2f} GiB  free on disk; {device.host / GIB:.2f} in the host's memory")
+    require_fit(shape, config, device)
 
 
 def _own_settings(

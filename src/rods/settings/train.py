@@ -61,8 +61,8 @@ class LocalSettings(Settings):
     """Compute activations again in the backward pass instead of keeping them: a third more
     arithmetic, much less memory."""
     optimizer_memory: Literal["full", "8bit", "offload"] = "full"
-    """Adam's moments: float32; 8 bits a number (a quarter); or float32 in the host's memory, with
-    the same results as `full`, slower."""
+    """Adam's moments: float32; 8 bits a number (a quarter; needs the extra `8bit`); or
+    float32 in the host's memory, with the same results as `full`, slower."""
     memory_gib: float = Field(default=0.0, ge=0)
     """What the run may hold on its device; 0: what is free there when it starts. Where that bounds
     the engine's cache, runs that are to repeat each other bit by bit set it."""

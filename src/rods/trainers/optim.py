@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rods.config import TrainSettings
-from rods.trainers.memory.adamw import LeanAdamW
+from rods.trainers.adamw import LeanAdamW
 
 
 def make_optimizer(

@@ -11,16 +11,16 @@ a resumed run must not look again.
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from rods.assemble.choice import with_engine
 from rods.config import RunConfig
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.advice import Room, require_fit, require_room
-from rods.trainers.memory.engine import with_engine
-from rods.trainers.memory.machine import GIB, Device, device_of, free_disk, host_memory
-from rods.trainers.memory.plan import MemoryPlan
+from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
+from rods.trainers.memory.plan import MemoryPlan, require_fit
 from rods.trainers.memory.shape import shape_of
 
 _LOG = logging.getLogger("rods.engines")
@@ -61,9 +61,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     config, said = with_engine(config, shape.parameters, device.on_gpu)
     if said:
         _LOG.warning(said)
-    plan = require_fit(shape, config, device.on_gpu, device.memory)
-    disk = free_disk(run.path) + held(run.path)
-    require_room(shape, config, device, Room(host_memory(), disk))
+    plan = require_fit(shape, config, with_room(device, run.path))
     now = Settled(config.engine.name, _cache(plan, device), config.train.local.memory_gib)
     if before is None or before.memory_gib != now.memory_gib:
         run.update_manifest(**{SETTLED: dict(now._asdict())})
@@ -85,13 +83,25 @@ def _read(run: RunDirectory) -> Settled | None:
 
 def _cache(plan: MemoryPlan, device: Device) -> int | None:
     cache = plan.cache(device.memory)
-    return cache if cache < plan.wanted_cache else None
+    return cache if cache < plan.rows * plan.row else None
 
 
 def _bound(settled: Settled, plan: MemoryPlan) -> int:
-    return plan.wanted_cache if settled.cache_bytes is None else settled.cache_bytes
+    return plan.rows * plan.row if settled.cache_bytes is None else settled.cache_bytes
 
 
-def held(folder: Path) -> int:
-    """Bytes of what the run has on disk already."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+def with_room(device: Device, run: Path) -> Device:
+    """The device with what is free in the host's memory, and on disk for a run there.
+
+    Args:
+        device: one that is in this machine.
+        run: folder of the run, which need not exist; what it holds already counts as free.
+    """
+    held = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    return device._replace(host=host_memory(), disk=free_disk(run) + held)
+
+
+def free_disk(folder: Path) -> int:
+    """Bytes that are free where a folder is, or would be made."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    return shutil.disk_usage(there).free

@@ -2,10 +2,9 @@
 
 A float32 master is kept as the bfloat16 weight that the model computes with and the 16 bits that
 this one lacks: four bytes together, not six. Gradients of bfloat16 weights are summed in float32
-over micro-batches. Moments are float32, or 8 bits a number with a scale a block (as arXiv
-2110.02861, with companded codes and stochastic rounding, so that a slow average neither sticks nor
-drifts); they, and the 16 bits, may live in the host's memory and visit the device slice by slice.
-Rounding noise is a function of parameter and step, so a resumed run equals one that was not killed.
+over micro-batches. Moments are float32, or 8 bits a number, which bitsandbytes keeps (arXiv
+2110.02861). Float32 moments and the 16 bits may lie in the host's memory and visit the device slice
+by slice. An update has no random number, so a resumed run equals one that was not killed.
 
     optimizer = LeanAdamW([{"params": matrices}], lr=1e-6, moments="8bit", offload=False)
 """
@@ -18,8 +17,13 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor
 
+from rods.errors import PrerequisiteError
+from rods.infra.install import install_line
+
 BLOCK = 256
-"""Numbers that share a scale."""
+"""Numbers of 8 bits that share a scale; fixed in bitsandbytes."""
+SMALL = 4096
+"""Parameters with fewer numbers keep float32 moments, as in bitsandbytes' own optimizers."""
 SLICE = 1 << 24
 """Numbers that are computed at once; bounds what a step holds beside its state."""
 
@@ -55,9 +59,13 @@ class LeanAdamW(torch.optim.Optimizer):
             lr: learning rate.
             moments: how they are kept.
             offload: keep all state in the host's memory. Results are the same bit for bit.
+
+        Raises:
+            PrerequisiteError: 8 bits are asked for and bitsandbytes is not installed.
         """
         super().__init__(params, {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8})
-        self._small, self._offload = moments == "8bit", offload
+        self._small = EightBits() if moments == "8bit" else None
+        self._offload = offload
         self._all = [p for group in self.param_groups for p in group["params"]]
         self.held: list[Any] = [Held(p) if p.dtype is torch.bfloat16 else p for p in self._all]
         """What has each parameter's gradient as `grad`: itself, or its float32 sum."""
@@ -89,9 +97,7 @@ class LeanAdamW(torch.optim.Optimizer):
         flat, slope = parameter.detach().view(-1), gradient.reshape(-1)
         for begin in range(0, len(flat), SLICE):
             part = slice(begin, min(begin + SLICE, len(flat)))
-            noise = torch.Generator(flat.device)
-            noise.manual_seed((state["step"] << 24) + (number << 8) + begin // SLICE)
-            self._update_slice(flat[part], slope[part].float(), state, part, group, noise)
+            self._update_slice(flat[part], slope[part].float(), state, part, group)
 
     def _update_slice(
         self,
@@ -100,14 +106,29 @@ class LeanAdamW(torch.optim.Optimizer):
         state: dict[str, Any],
         part: slice,
         group: Mapping[str, Any],
-        noise: torch.Generator,
     ) -> None:
-        fast, slow = group["betas"]
         exact = weights
         if "low" in state:
             exact = joined(weights, state["low"][part].to(weights.device))
-        first = self._read(state, "first", part, weights.device)
-        second = self._read(state, "second", part, weights.device)
+        if self._small and "first_scale" in state:
+            self._small.update(exact, gradient, state, part, group)
+        else:
+            self._update_in_float32(exact, gradient, state, part, group)
+        if "low" in state:
+            high, low = parted(exact)
+            weights.copy_(high)
+            state["low"][part].copy_(low)
+
+    def _update_in_float32(
+        self,
+        exact: Tensor,
+        gradient: Tensor,
+        state: dict[str, Any],
+        part: slice,
+        group: Mapping[str, Any],
+    ) -> None:
+        fast, slow = group["betas"]
+        first, second = (state[name][part].to(exact.device) for name in ("first", "second"))
         first.lerp_(gradient, 1 - fast)
         second.mul_(slow).addcmul_(gradient, gradient, value=1 - slow)
         step = state["step"]
@@ -118,24 +139,19 @@ class LeanAdamW(torch.optim.Optimizer):
             second.sqrt().div_(scale).add_(group["eps"]),
             value=-group["lr"] / (1 - fast**step),
         )
-        self._write(state, "first", part, first, noise)
-        self._write(state, "second", part, second, noise)
-        if "low" in state:
-            high, low = parted(exact)
-            weights.copy_(high)
-            state["low"][part].copy_(low)
+        if self._offload:
+            state["first"][part].copy_(first)
+            state["second"][part].copy_(second)
 
     def _fresh(self, parameter: Tensor) -> dict[str, Any]:
-        count, blocks = parameter.numel(), -(-parameter.numel() // BLOCK)
-        state: dict[str, Any] = {"step": 0}
+        count, state = parameter.numel(), cast("dict[str, Any]", {"step": 0})
         if parameter.dtype is torch.bfloat16:
             state["low"] = self._zeros(count, torch.int16, parameter)
-        for name, dtype in (("first", torch.int8), ("second", torch.uint8)):
-            if self._small:
-                state[name] = self._zeros(blocks * BLOCK, dtype, parameter)
-                state[f"{name}_scale"] = self._zeros(blocks, torch.float32, parameter)
-            else:
-                state[name] = self._zeros(count, torch.float32, parameter)
+        small = self._small is not None and count >= SMALL
+        for name in ("first", "second"):
+            state[name] = self._zeros(count, torch.uint8 if small else torch.float32, parameter)
+            if small:
+                state[f"{name}_scale"] = self._zeros(-(-count // BLOCK), torch.float32, parameter)
         return state
 
     def _zeros(self, count: int, dtype: torch.dtype, parameter: Tensor) -> Tensor:
@@ -143,36 +159,6 @@ class LeanAdamW(torch.optim.Optimizer):
             return torch.zeros(count, dtype=dtype, device=parameter.device)
         # Pages that the device can read directly, where there is one.
         return torch.zeros(count, dtype=dtype, pin_memory=parameter.is_cuda)
-
-    def _read(
-        self, state: Mapping[str, Any], name: str, part: slice, device: torch.device
-    ) -> Tensor:
-        if not self._small:
-            kept = cast("Tensor", state[name])[part]
-            return kept.to(device) if self._offload else kept
-        blocks = slice(part.start // BLOCK, -(-part.stop // BLOCK))
-        codes = cast("Tensor", state[name]).view(-1, BLOCK)[blocks].to(device)
-        scales = cast("Tensor", state[f"{name}_scale"])[blocks].to(device)
-        return decode(codes, scales).view(-1)[: part.stop - part.start]
-
-    def _write(
-        self,
-        state: Mapping[str, Any],
-        name: str,
-        part: slice,
-        values: Tensor,
-        noise: torch.Generator,
-    ) -> None:
-        if not self._small:
-            if self._offload:
-                cast("Tensor", state[name])[part].copy_(values)
-            return
-        blocks = slice(part.start // BLOCK, -(-part.stop // BLOCK))
-        missing = -len(values) % BLOCK
-        rows = torch.nn.functional.pad(values, (0, missing)).view(-1, BLOCK)
-        codes, scales = encode(rows, signed=name == "first", noise=noise)
-        cast("Tensor", state[name]).view(-1, BLOCK)[blocks].copy_(codes)
-        cast("Tensor", state[f"{name}_scale"])[blocks].copy_(scales)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state; torch's own would turn every number into the parameter's type.
@@ -202,6 +188,39 @@ class LeanAdamW(torch.optim.Optimizer):
             self.state[parameter] = fresh
 
 
+class EightBits:
+    """bitsandbytes' AdamW of 8-bit moments, on any device that it knows, CPUs among them."""
+
+    def __init__(self) -> None:
+        """Find it; raises `PrerequisiteError` where it is not installed."""
+        try:
+            from bitsandbytes import functional  # pyright: ignore[reportMissingTypeStubs]
+        except ImportError as error:
+            raise PrerequisiteError(
+                f'train.local.optimizer_memory = "8bit" needs bitsandbytes: {install_line("8bit")}.'
+            ) from error
+        self._library: Any = functional
+        self._codes = tuple(self._library.create_dynamic_map(signed=s) for s in (True, False))
+
+    def update(
+        self,
+        exact: Tensor,
+        gradient: Tensor,
+        state: Mapping[str, Any],
+        part: slice,
+        group: Mapping[str, Any],
+    ) -> None:
+        """Update float32 weights, and the moments of this part of their parameter, in place."""
+        blocks = slice(part.start // BLOCK, -(-part.stop // BLOCK))
+        self._codes = tuple(codes.to(exact.device) for codes in self._codes)
+        first, second = state["first"][part], state["second"][part]
+        scales = (state["first_scale"][blocks], state["second_scale"][blocks])
+        self._library.optimizer_update_8bit_blockwise(
+            "adam", gradient, exact, first, second, *group["betas"], 0.0, 0.0, group["eps"],
+            state["step"], group["lr"], *self._codes, *scales, group["weight_decay"],
+        )  # fmt: skip
+
+
 def _like(value: object) -> object:
     return (value.dtype, value.shape) if isinstance(value, Tensor) else type(value)
 
@@ -224,38 +243,3 @@ def joined(high: Tensor, low: Tensor) -> Tensor:
     """The float32 numbers that `parted` took apart."""
     bits = high.view(torch.int16).to(torch.int32) << 16
     return (bits + low).view(torch.float32)
-
-
-# -- 8 bits a number -------------------------------------------------------------------------------
-
-
-def encode(rows: Tensor, signed: bool, noise: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Blocks of numbers as 8-bit codes and one scale each; rounding is right in the mean.
-
-    Args:
-        rows: float32, shape (blocks, `BLOCK`).
-        signed: square-root codes, int8; else numbers are at least 0, have fourth-root codes, uint8,
-            and stay above 0 where their block is: the root of a second moment divides.
-        noise: decides which of the two nearest codes is taken.
-    """
-    scales = rows.abs().amax(-1)
-    shares = (
-        (rows / scales.clamp_min(torch.finfo(torch.float32).tiny)[:, None]).abs_().clamp_(max=1)
-    )
-    power, most = (2, 127) if signed else (4, 255)
-    below = (shares.pow(1 / power) * most).floor_().clamp_(max=most - 1)
-    lower, upper = (below / most).pow_(power), ((below + 1) / most).pow_(power)
-    chance = (shares - lower) / (upper - lower)
-    uniform = torch.rand(rows.shape, generator=noise, device=rows.device)
-    codes = below + (uniform < chance)
-    if signed:
-        return codes.copysign_(rows).to(torch.int8), scales
-    return codes.clamp_(min=1).to(torch.uint8), scales
-
-
-def decode(codes: Tensor, scales: Tensor) -> Tensor:
-    """The numbers that codes stand for; float32, shaped like `codes`."""
-    if codes.dtype is torch.int8:
-        shares = codes.float() / 127
-        return shares * shares.abs() * scales[:, None]
-    return (codes.float() / 255).pow_(4) * scales[:, None]
