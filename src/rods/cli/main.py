@@ -26,7 +26,6 @@ from rods.cli.hosts.trl import trl
 from rods.cli.hosts.verl import verl
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
-from rods.cli.pretrain import pretrain
 from rods.cli.profile import profile
 from rods.cli.report import report
 from rods.cli.serve_env import serve_env
@@ -76,7 +75,6 @@ _VERBS = {
     "convert": convert,
     "demonstrate": demonstrate,
     "sft": sft,
-    "pretrain": pretrain,
     "serve-env": serve_env,
     "serve-policy": serve_policy,
     "doctor": doctor,
