@@ -29,7 +29,6 @@ from rods.cli.observe import observe
 from rods.cli.profile import profile
 from rods.cli.report import report
 from rods.cli.serve_env import serve_env
-from rods.cli.serve_policy import serve_policy
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
@@ -76,7 +75,6 @@ _VERBS = {
     "demonstrate": demonstrate,
     "sft": sft,
     "serve-env": serve_env,
-    "serve-policy": serve_policy,
     "doctor": doctor,
 }
 

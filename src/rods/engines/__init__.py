@@ -1,8 +1,8 @@
 """Inference engines: policies that sample from real weights, by name.
 
 `hf.py` runs a causal language model of transformers in this process; its neighbours are the parts
-it is made of. `openai.py` asks a server, `vllm.py` starts one, `serve.py` is one. Nothing of them
-is imported before it is asked for, so that the core never loads torch by accident.
+it is made of. `openai.py` asks a server, `vllm.py` starts one. Nothing of them is
+imported before it is asked for, so that the core never loads torch by accident.
 
     engine = make_engine(EngineOptions(config, template, model, "cpu", half, cache, share))
 """

@@ -56,7 +56,7 @@ class Handover(Protocol):
 class Folder:
     """All weights as a file; the server freezes what is in flight, reads it and goes on.
 
-    The routes are SGLang's; `rods serve-policy` has them too. What is in flight is computed again
+    The routes are SGLang's. What is in flight is computed again
     under the new weights (`retract`), so that no context mixes the caches of two policies.
     """
 

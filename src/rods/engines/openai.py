@@ -1,7 +1,7 @@
 """A server as an engine: token ids in, token ids and log-probabilities out, over HTTP.
 
 Any server does that completes ids at `/v1/completions` and returns the ids that it sampled
-(`return_token_ids`) with their log-probabilities: vLLM, SGLang, `rods serve-policy`. What it can do
+(`return_token_ids`) with their log-probabilities: vLLM, SGLang. What it can do
 is looked at once, at the start, and refused in words. Never decodes and encodes a token again.
 
     engine = OpenAIEngine(EngineSettings(name="openai", url="http://localhost:8000/v1"), template,
@@ -198,9 +198,8 @@ class OpenAIEngine(Engine):
             missing.append("log-probabilities (logprobs)")
         if missing:
             raise PolicyError(
-                f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM, "
-                "SGLang and `rods serve-policy` have them; a server of chats alone cannot be an "
-                "engine."
+                f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM "
+                "and SGLang have them; a server of chats alone cannot be an engine."
             )
         read = choice.get("prompt_token_ids")
         if read is not None and list(read) != prompt:
