@@ -87,7 +87,6 @@ class Scripted:
             **choice,
         }
         self.model: dict[str, Any] = {"id": "tiny"}
-        self.workers: Any = 2
         self.asked: list[tuple[str, Any]] = []
         self.refused: dict[str, tuple[int, str]] = {}
         """State and words by route."""
@@ -98,10 +97,6 @@ class Scripted:
         @app.get("/v1/models")
         async def models() -> dict[str, Any]:
             return {"data": [self.model]}
-
-        @app.get("/get_world_size")
-        async def workers() -> dict[str, Any]:
-            return {"world_size": self.workers}
 
         @app.post("/{route:path}")
         async def post(route: str, request: Request) -> Any:

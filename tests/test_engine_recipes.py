@@ -17,7 +17,7 @@ from rods.trajectory_codec import read_parquet
 from served_policy import served
 
 SMALL = (
-    *("updates=2", "curriculum=static", "model.threads=1", "model.device=cpu"),
+    *("updates=2", "curriculum=static", "model.threads=1", "model.device=cpu", "model.lora_rank=4"),
     *("evaluation.variants=0", "evaluation.samples=0"),
     *("rollout.k=4", "rollout.tasks_per_step=2", "train.filter=none"),
 )
@@ -52,7 +52,7 @@ def test_a_recipe_trains_through_a_server_to_the_same_samples(tmp_path: Path, re
     mine, greedy, records = played(train(config, str(tmp_path / "mine")))
     rows = config.rollout.k * config.rollout.tasks_per_step
     with serving(served(config.model, rows, config.rollout.context_tokens, KEY)) as url:
-        engine = {"name": "openai", "url": url, "weights": "folder", "folder": tmp_path / "w"}
+        engine = {"name": "openai", "url": url, "weights": "lora", "folder": tmp_path / "w"}
         words = [f'engine.{key}="{value}"' for key, value in engine.items()]
         through = load_config(recipe, RECIPES[recipe], [*small, *words])
         theirs, their_greedy, their_records = played(train(through, str(tmp_path / "theirs")))

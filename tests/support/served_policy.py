@@ -1,15 +1,17 @@
 """A test double of an inference server (vLLM, SGLang): token completions of the embedded engine.
 
-It has SGLang's routes for new weights in a folder. Sampling noise is a function of the session's
+It has SGLang's routes for all weights in a folder and vLLM's for LoRA adapters, of which it knows
+the last ones alone. Sampling noise is a function of the session's
 number and the position, as in process, so both give the same samples.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI, HTTPException
+from peft import set_peft_model_state_dict
 from pydantic import BaseModel
 from safetensors.torch import load_file
 from torch import nn
@@ -21,6 +23,7 @@ from rods.errors import PolicyError
 from rods.infra.guard import LOCAL, Guard
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import load_model
+from rods.trainers.prepare import with_lora
 from rods.types import FinishReason
 
 BODY = 16 << 20
@@ -51,7 +54,7 @@ def policy_app(
         key: what clients must show.
         requests: generations in work at once; above, HTTP 429.
     """
-    app, running = FastAPI(), set[int]()
+    app, running, names = FastAPI(), set[int](), {name}
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
@@ -59,7 +62,7 @@ def policy_app(
 
     @app.post("/v1/completions")
     async def completions(asked: Asked) -> dict[str, Any]:
-        if asked.model != name:
+        if asked.model not in names:
             raise HTTPException(404, f"the model is {name!r}, not {asked.model!r}")
         if len(running) >= requests:
             raise HTTPException(429, "too many requests at once", {"Retry-After": "1"})
@@ -101,6 +104,19 @@ def policy_app(
         engine.reload(int(body["weight_version"]))
         return {"success": True}
 
+    @app.post("/v1/load_lora_adapter")
+    async def load(body: dict[str, Any]) -> dict[str, bool]:
+        tensors = load_file(Path(body["lora_path"]) / "adapter_model.safetensors")
+        set_peft_model_state_dict(cast("Any", model), tensors)
+        names.add(body["lora_name"])
+        engine.reload(engine.version + 1)
+        return {"success": True}
+
+    @app.post("/v1/unload_lora_adapter")
+    async def unload(body: dict[str, Any]) -> dict[str, bool]:
+        names.discard(body["lora_name"])
+        return {"success": True}
+
     return Guard(app, key, LOCAL, BODY)
 
 
@@ -108,8 +124,9 @@ def served(
     settings: ModelSettings, rows: int, context: int, key: str, name: str = "start"
 ) -> Guard:
     """The server of a model that the settings name."""
-    model, tokenizer = load_model(settings)
-    template = ChatTemplate(tokenizer, generation_stops(model))
+    base, tokenizer = load_model(settings)
+    template = ChatTemplate(tokenizer, generation_stops(base))
+    model: Any = with_lora(base, settings.lora_rank, 0).eval() if settings.lora_rank else base
     engine = HFPolicy(
         model, template.stop_ids, rows, context, share=True, decode=template.raw_decode
     )
