@@ -1,9 +1,9 @@
 """The copying circuit that a bundled policy starts from, against plain random weights.
 
-    python benchmarks/copying_circuit.py [--tokens 300000] [--seeds 0 1] [--threads 0]
+    PYTHONPATH=tools python benchmarks/copying_circuit.py [--tokens 300000] [--seeds 0 1]
 
 Both arms see the same conversations in the same order with the same rates; only the start differs
-(`policies/start.py`). Prints loss and share of the oracle's tokens predicted, given the true
+(`tools/pretrain/start.py`). Prints loss and share of the oracle's tokens predicted, given the true
 history, on variants of held-out scenarios.
 """
 
@@ -16,12 +16,12 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
+from pretrain.conversations import Conversation, VariantGenerator, make_conversations
+from pretrain.teacher import PretrainSettings, build_model, measure, teach
 from rods.config import load_config
 from rods.engines.threads import set_threads
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.policies.conversations import Conversation, VariantGenerator, make_conversations
-from rods.policies.pretrain import PretrainSettings, build_model, measure, teach
 from rods.rollout.template import ChatTemplate
 from rods.split import split
 from rods.trainers.loading import load_tokenizer

@@ -1,12 +1,12 @@
 """What a schooled policy predicts on scenarios that its schooling knew and on others.
 
-    python benchmarks/generalisation.py [--policy FOLDER] [--number 50] [--seed 77]
+    PYTHONPATH=tools python benchmarks/generalisation.py [--policy FOLDER] [--number 50] [--seed 77]
 
 The oracle's conversations on fresh variants of the schooling's scenarios and of the tuning side's,
 by writer: different tools that are called, the share of generations with calls that are predicted
 whole, given the true history, and of those whose first function is right. Greedy play multiplies
 the first share over a conversation. The bundled policy also shows what it leaves open, so ask a
-ceiling (`rods pretrain --ceiling`).
+ceiling (`python -m pretrain --ceiling`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from itertools import groupby
 
 import torch
 
+from pretrain import conversations as schooling
 from rods.config import ModelSettings, load_config
 from rods.engines.threads import set_threads
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.policies import conversations as schooling
 from rods.rollout.template import ChatTemplate
 from rods.split import split
 from rods.trainers.loading import load_model

@@ -1,4 +1,4 @@
-"""`rods serve-policy` on loopback in a thread, and a server of scripted answers beside it."""
+"""A served policy on loopback in a thread, and a server of scripted answers beside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 from rods.config import EngineSettings, RolloutSettings
 from rods.engines.hf import HFPolicy
 from rods.engines.openai import OpenAIEngine
-from rods.engines.serve import Limits, policy_app
+from served_policy import policy_app
 
 LETTERS = "abcdefghij"
 KEY = "key-of-the-tests"
@@ -59,10 +59,12 @@ def local(model: Any, rows: int = 4) -> HFPolicy:
 
 
 @contextmanager
-def policy_server(model: Any, key: str = KEY, **limits: int) -> Iterator[tuple[str, HFPolicy]]:
+def policy_server(
+    model: Any, key: str = KEY, requests: int = 1024
+) -> Iterator[tuple[str, HFPolicy]]:
     """A served copy of a model: the URL, and the engine behind it."""
     engine = local(model)
-    with serving(policy_app(engine, model, "tiny", Limits(**limits), key)) as url:
+    with serving(policy_app(engine, model, "tiny", key, requests)) as url:
         yield url, engine
 
 
@@ -85,7 +87,6 @@ class Scripted:
             **choice,
         }
         self.model: dict[str, Any] = {"id": "tiny"}
-        self.workers: Any = 2
         self.asked: list[tuple[str, Any]] = []
         self.refused: dict[str, tuple[int, str]] = {}
         """State and words by route."""
@@ -96,10 +97,6 @@ class Scripted:
         @app.get("/v1/models")
         async def models() -> dict[str, Any]:
             return {"data": [self.model]}
-
-        @app.get("/get_world_size")
-        async def workers() -> dict[str, Any]:
-            return {"world_size": self.workers}
 
         @app.post("/{route:path}")
         async def post(route: str, request: Request) -> Any:

@@ -123,9 +123,6 @@ def test_a_run_that_cannot_fit_does_not_start(
         (["train", "--model", "no/such/folder", "--out", "x"], "no/such/folder"),
         (["check", "--tasks", "absent.jsonl"], "absent.jsonl"),
         (["check", "--env.bfcl.wheel", "absent.whl"], "absent.whl"),
-        (["pretrain", "--out", "x", "--hidden", "100", "--layers", "2"], "a multiple of 128"),
-        (["pretrain", "--out", "x", "--hidden", "128"], "at least 2 layers"),
-        (["pretrain", "--out", "x", "--wheel", "absent.whl"], "absent.whl"),
         (["train", "--track", "wandbb", "--out", "x"], "Did you mean 'wandb'"),
     ],
 )

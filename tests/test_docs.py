@@ -20,7 +20,7 @@ from test_shape import RANK, ROWS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "rods"
-PLACES = ("src", "tests", "docs", "benchmarks", "examples")
+PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
 SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]
 EXAMPLES = {"a.py", "desk.py", "./desk.py"}

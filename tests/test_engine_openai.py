@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import torch
 
 from policy_server import TEMPLATE, Scripted, letters, local, policy_server, remote, serving
-from rods.cli.serve_policy import serve_policy
 from rods.config import parse_config
 from rods.engines import require_trainable
 from rods.engines.connection import Connection
-from rods.engines.hf import HFPolicy
 from rods.engines.openai import OpenAIEngine
 from rods.errors import ConfigError, PolicyError
 from rods.policy import Completion, Engine
@@ -63,13 +60,6 @@ def test_samples_are_those_of_the_engine_in_process(server: str, temperature: fl
     assert [p.ids for p in theirs] == [p.ids for p in mine]
     for a, b in zip(mine, theirs, strict=True):
         torch.testing.assert_close(torch.tensor(a.logprobs), torch.tensor(b.logprobs))
-
-
-def test_the_cache_is_kept_over_turns_and_shared_by_a_group() -> None:
-    with policy_server(build("qwen3")) as (url, engine):
-        run(remote(url), lambda e: many(e, 1.0))
-        assert engine.stats.forked_tokens >= 6 * 29
-        assert engine.stats.prefill_tokens < 8 * 30 + 8 * 2 * 20
 
 
 def test_stop_strings_and_top_p_reach_the_server(server: str) -> None:
@@ -124,7 +114,7 @@ def test_new_weights_come_as_a_file_while_sessions_stay_open(tmp_path: Path) -> 
         assert list(tmp_path.iterdir()) == []  # nothing is left behind
 
         other = build("llama")
-        with pytest.raises(PolicyError, match=r"weights of another model.*set engine|differ"):
+        with pytest.raises(PolicyError, match="weights of another model"):
             run(theirs, lambda e: e.sync(ModelWeights(other), 5))
 
 
@@ -145,53 +135,57 @@ def test_a_generation_in_flight_goes_on_under_the_new_weights(tmp_path: Path) ->
         assert done.ids == free.ids  # the weights were equal
 
 
-@pytest.mark.slow
-def test_a_server_that_breaks_off_is_gone_on_with() -> None:
-    model, seed = build("qwen3"), 0
-    while True:  # a sample that is long enough
-        seed += 1
-        free = asyncio.run(local(model).open(seed).generate(text(0, 20), 60, 1.0))
-        if len(free.ids) == 60:
-            break
-    stop = letters(free.ids[50:59])
-    with policy_server(model) as (url, engine):
+def test_a_server_that_breaks_off_is_asked_for_the_rest() -> None:
+    ids = list(range(10, 40))
+    stop, parts = letters(ids[18:25]), [(ids[:20], "abort"), (ids[20:], "length")]
 
-        async def go(client: Any) -> list[Completion]:
-            session = client.open(seed)
-            running = asyncio.create_task(session.generate(text(0, 20), 60, 1.0, [stop]))
-            while engine.stats.decode_steps < 3:
-                await asyncio.sleep(0)
-            await client.connection.control("pause", {"mode": "abort"})
-            first = await running
-            await client.connection.control("resume")
-            return [first, await session.generate([], 60 - len(first.ids), 1.0, [stop])]
+    def part(body: dict[str, Any]) -> dict[str, Any]:
+        some, why = parts[len(body["prompt"]) > 2]
+        told = {"token_logprobs": [-0.5] * len(some)}
+        return {"token_ids": some, "logprobs": told, "finish_reason": why}
 
+    async def go(client: Engine) -> list[Completion]:
+        session = client.open(1)
+        first = await session.generate([3, 4], 30, 1.0, [stop])
+        return [first, await session.generate([], 10, 1.0, [stop])]
+
+    script = Scripted()
+    script.choice = part  # type: ignore[assignment]
+    with serving(script.app()) as url:
         first, second = run(remote(url), go)
-    assert first.finish is FinishReason.ABORT and 0 < len(first.ids) < 59
-    ids = first.ids + second.ids
-    assert ids == free.ids[: len(ids)] and second.finish is FinishReason.STOP_STRING
-    assert stop in letters(ids) and stop not in letters(ids[:-1])
+    assert (list(first.ids), first.finish) == (ids[:20], FinishReason.ABORT)
+    # The stop string began in the part before, which the server no longer looks at.
+    assert (list(second.ids), second.finish) == (ids[20:25], FinishReason.STOP_STRING)
+    assert script.asked[-1][1]["prompt"] == [3, 4, *ids[:20]]
 
 
-def test_a_client_that_goes_away_frees_its_row() -> None:
-    with policy_server(build("qwen3")) as (url, engine):
+def test_a_session_that_is_closed_ends_its_request() -> None:
+    arrived, gone = asyncio.Event(), asyncio.Event()
 
-        async def contexts(count: int) -> None:
-            while len(engine._scheduler._contexts) != count:
-                await asyncio.sleep(0.01)
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        arrived.set()
+        await reader.read()  # until the client goes away
+        gone.set()
+        writer.close()
 
-        async def go(client: Engine) -> None:
-            engine.pause()  # so that the generation cannot end by itself
-            session = client.open(1)
-            running = asyncio.create_task(session.generate(text(0, 20), 100, 1.0))
-            await asyncio.wait_for(contexts(1), 30)
-            session.close()
-            await asyncio.gather(running, return_exceptions=True)
-            await asyncio.wait_for(contexts(0), 30)
-            with pytest.raises(PolicyError, match="open=False"):
-                await session.generate([1], 5, 1.0)
+    async def go() -> None:
+        server = await asyncio.start_server(hang, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        engine: Any = remote(f"http://127.0.0.1:{port}/v1", model="tiny")
+        engine._connection = Connection(engine.settings.url, 30)
+        session = engine.open(1)
+        running = asyncio.create_task(session.generate(text(0, 20), 100, 1.0))
+        await asyncio.wait_for(arrived.wait(), 30)
+        session.close()
+        await asyncio.gather(running, return_exceptions=True)
+        await asyncio.wait_for(gone.wait(), 30)
+        with pytest.raises(PolicyError, match="open=False"):
+            await session.generate([1], 5, 1.0)
+        await engine.close()
+        server.close()
 
-        run(remote(url), go)
+    asyncio.run(go())
 
 
 @pytest.mark.parametrize(
@@ -322,33 +316,17 @@ def test_every_request_says_what_servers_would_take_from_the_model() -> None:
     assert [body["session_id"] for body in bodies] == ["1", "1", "1", "1", "2", "2"]
 
 
-def test_the_served_policy_wants_its_key_and_keeps_its_limits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_server_s_key_is_shown_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go(engine: Engine) -> Completion:
         return await engine.open(1).generate([1, 2], 2, 1.0)
 
-    with policy_server(build("qwen3"), key="secret-of-the-server", body=2000) as (url, _):
-        monkeypatch.delenv("RODS_ENGINE_KEY", raising=False)
+    with policy_server(build("qwen3"), key="secret-of-the-server") as (url, _):
+        monkeypatch.setenv("RODS_ENGINE_KEY", "another-secret")
         with pytest.raises(PolicyError, match=r"HTTP 401.*RODS_ENGINE_KEY") as refused:
             run(remote(url), go)
         monkeypatch.setenv("RODS_ENGINE_KEY", "secret-of-the-server")
         assert len(run(remote(url), go).ids) > 0
         assert "secret" not in str(refused.value)
-        root = url.removesuffix("/v1")
-        assert httpx.get(f"{root}/health").status_code == 200
-        headers = {"Authorization": "Bearer secret-of-the-server"}
-        body = {"model": "tiny", "prompt": [1], "max_tokens": 1}
-
-        def state(**changes: Any) -> int:
-            made = httpx.post(f"{url}/completions", json={**body, **changes}, headers=headers)
-            return made.status_code
-
-        assert state() == 200
-        assert state(prompt=[1] * 2000) == 413
-        assert state(top_k=5) == state(prompt=[]) == state(n=2) == 422
-        assert state(stop_token_ids=[6]) == state(prompt=[1000]) == 400
-        assert state(model="other") == 404
 
 
 @pytest.mark.slow
@@ -361,24 +339,6 @@ def test_too_many_requests_are_repeated_later() -> None:
             )
 
         assert all(done.ids for done in run(remote(url), go))
-
-
-def test_without_a_key_it_listens_on_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RODS_ENGINE_KEY", raising=False)
-    with pytest.raises(ConfigError, match=r"RODS_ENGINE_KEY, or listen at 127\.0\.0\.1"):
-        serve_policy(host="0.0.0.0")
-
-
-def test_a_paused_engine_waits_and_goes_on() -> None:
-    async def go(engine: HFPolicy) -> Completion:
-        engine.pause()
-        running = asyncio.create_task(engine.open(1).generate(text(0, 9), 5, 0.0))
-        await asyncio.sleep(0.05)
-        assert engine.paused and not running.done() and engine.stats.prefill_passes == 0
-        engine.resume()
-        return await running
-
-    assert len(asyncio.run(go(local(build("qwen3")))).ids) > 0
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +10,14 @@ import torch
 
 from policy_server import KEY, serving
 from rods.assemble import train
-from rods.config import RunConfig, load_config
-from rods.engines.hf import HFPolicy, generation_stops
-from rods.engines.serve import Limits, policy_app
-from rods.rollout.template import ChatTemplate
+from rods.config import load_config
 from rods.store import RunDirectory
-from rods.trainers.loading import load_model
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import read_parquet
+from served_policy import served
 
 SMALL = (
-    *("updates=2", "curriculum=static", "model.threads=1", "model.device=cpu"),
+    *("updates=2", "curriculum=static", "model.threads=1", "model.device=cpu", "model.lora_rank=4"),
     *("evaluation.variants=0", "evaluation.samples=0"),
     *("rollout.k=4", "rollout.tasks_per_step=2", "train.filter=none"),
 )
@@ -31,23 +26,6 @@ HELD_OUT = {"rods": 4, "torl": 16, "otc_grpo": 16}
 """Tasks that are evaluated before and after; conversations take long."""
 SAME = 0.8
 """Share of an update's trajectories that must be the same after the first update."""
-
-
-@contextmanager
-def served(config: RunConfig) -> Iterator[str]:
-    """The start of a run, on loopback."""
-    model, tokenizer = load_model(config.model)
-    template = ChatTemplate(tokenizer, generation_stops(model))
-    engine = HFPolicy(
-        model,
-        template.stop_ids,
-        config.rollout.k * config.rollout.tasks_per_step,
-        config.rollout.context_tokens,
-        share=True,
-        decode=template.raw_decode,
-    )
-    with serving(policy_app(engine, model, "start", Limits(), KEY)) as url:
-        yield url
 
 
 def played(run: RunDirectory) -> tuple[list[list[Trajectory]], list[Any], list[Any]]:
@@ -72,8 +50,9 @@ def test_a_recipe_trains_through_a_server_to_the_same_samples(tmp_path: Path, re
     small = [*SMALL, f"evaluation.tasks={HELD_OUT[recipe]}"]
     config = load_config(recipe, RECIPES[recipe], small)
     mine, greedy, records = played(train(config, str(tmp_path / "mine")))
-    with served(config) as url:
-        engine = {"name": "openai", "url": url, "weights": "folder", "folder": tmp_path / "w"}
+    rows = config.rollout.k * config.rollout.tasks_per_step
+    with serving(served(config.model, rows, config.rollout.context_tokens, KEY)) as url:
+        engine = {"name": "openai", "url": url, "weights": "lora", "folder": tmp_path / "w"}
         words = [f'engine.{key}="{value}"' for key, value in engine.items()]
         through = load_config(recipe, RECIPES[recipe], [*small, *words])
         theirs, their_greedy, their_records = played(train(through, str(tmp_path / "theirs")))

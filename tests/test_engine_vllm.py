@@ -7,25 +7,21 @@ import gc
 import json
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 import fake_vllm
-from policy_server import TEMPLATE, Scripted, remote, serving
+from policy_server import TEMPLATE
+from rods.assemble import train
 from rods.config import parse_config
-from rods.engines import handover as ways
-from rods.engines.connection import Connection
-from rods.engines.handover import Transfer
-from rods.engines.openai import make_openai
+from rods.engines import require_adapters
 from rods.engines.options import EngineOptions
-from rods.engines.vllm import HOST, LORA, ROUTES, TRANSFER, VllmEngine, make_vllm
+from rods.engines.vllm import HOST, LORA, ROUTES, VllmEngine, make_vllm
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
-from rods.trainers.checkpoint import ModelWeights
 from test_engine_openai import SomeAdapters
-from tiny_models import build
 
 
 @pytest.fixture
@@ -147,9 +143,7 @@ def test_a_server_that_does_not_start_says_its_last_words(command: str, tmp_path
         asyncio.run(go())
 
 
-@pytest.mark.parametrize(
-    ("way", "allowed"), [("lora", LORA), ("transfer", TRANSFER), ("fixed", {})]
-)
+@pytest.mark.parametrize(("way", "allowed"), [("lora", LORA), ("fixed", {})])
 def test_a_server_is_allowed_what_its_way_needs(
     command: str, way: str, allowed: dict[str, str]
 ) -> None:
@@ -157,94 +151,39 @@ def test_a_server_is_allowed_what_its_way_needs(
     assert engine(command, way=way, sleep=True)._allowed == allowed | ROUTES
 
 
-def test_what_cannot_be_handed_over_is_said_before_anything_starts(command: str) -> None:
-    with pytest.raises(ConfigError, match=r"the trainer has none\. Set model\.lora_rank"):
-        engine(command, rank=0, device="cpu")
+def test_without_adapters_its_weights_are_fixed(command: str) -> None:
+    made = engine(command, rank=0, device="cpu")
+    assert made.capabilities.weights == "fixed" and "--enable-lora" not in made._command
+    assert engine(command).capabilities.weights == "handed"
+
+
+def test_adapters_that_are_too_large_are_refused_before_anything_starts(command: str) -> None:
     with pytest.raises(ConfigError, match="adapters of rank 1 to 512"):
         engine(command, rank=600)
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_whole_weights_go_by_vllms_own_interface(
-    monkeypatch: pytest.MonkeyPatch, apart: bool
+@pytest.mark.parametrize(
+    ("settings", "rank"),
+    [
+        ({"name": "vllm"}, 0),
+        ({"name": "vllm", "weights": "lora"}, 0),
+        ({"name": "openai", "url": "http://x/v1", "weights": "lora", "folder": "w"}, 0),
+        ({"name": "openai", "url": "http://x/v1", "weights": "folder", "folder": "w"}, 0),
+        ({"name": "openai", "url": "http://x/v1", "weights": "folder", "folder": "w"}, 4),
+    ],
+)
+def test_the_local_trainer_gives_a_server_adapters_alone(
+    settings: dict[str, str], rank: int, tmp_path: Path
 ) -> None:
-    sent, made = list[dict[str, torch.Tensor]](), list[Any]()
-    script = Scripted()
-
-    class Sender:
-        def __init__(self, source: Any) -> None:
-            self.source = source
-
-        def send_weights(self) -> None:
-            assert [route for route, _ in script.asked][-1] == "pause"
-            named = dict(self.source)
-            described = [(p.name, p.dtype, p.shape) for p in self.source.metadata()]
-            assert described == [(n, t.dtype, tuple(t.shape)) for n, t in named.items()]
-            sent.append(named)
-
-    def trainer_init(init_info: Any, client: str, source: Any) -> Sender:
-        assert init_info.rank == 0 and client == "http://somewhere:1"
-        made.append(init_info)
-        return Sender(source)
-
-    name = "vllm.distributed.weight_transfer"
-    way = f"{name}.{'nccl' if apart else 'ipc'}_engine"
-    package, base, engine = ModuleType(name), ModuleType(f"{name}.base"), ModuleType(way)
-    package.WeightTransferTrainerFactory = SimpleNamespace(trainer_init=trainer_init)  # type: ignore[attr-defined]
-    package.HTTPVLLMWeightSyncClient = str  # type: ignore[attr-defined]
-    base.WeightSource = object  # type: ignore[attr-defined]
-    base.ParamMeta = lambda name, dtype, shape: SimpleNamespace(  # type: ignore[attr-defined]
-        name=name, dtype=dtype, shape=shape
-    )
-    setattr(engine, f"{'NCCL' if apart else 'IPC'}TrainerInitInfo", SimpleNamespace)
-    monkeypatch.setattr(ways, "_address_towards", lambda url: HOST)
-    model = build("qwen3")
-
-    async def go(url: str) -> None:
-        connection = Connection(url, 30)
-        handover = Transfer(connection, "http://somewhere:1/v1", half=True, apart=apart)
-        with pytest.raises(PrerequisiteError, match="needs vLLM 0"):
-            await handover.send(ModelWeights(model), 1)
-        assert [route for route, _ in script.asked] == ["pause", "resume"]
-        script.asked.clear()
-        for path, module in ((name, package), (f"{name}.base", base), (way, engine)):
-            monkeypatch.setitem(sys.modules, path, module)
-        for version in (1, 2):
-            await handover.send(ModelWeights(model), version)
-        await connection.close()
-
-    with serving(script.app()) as url:
-        asyncio.run(go(url))
-    assert script.asked == 2 * [
-        ("pause", {"mode": "keep"}),
-        ("reset_prefix_cache", {"reset_running_requests": "true"}),
-        ("resume", {}),
-    ]
-    assert sent[0].keys() == dict(ModelWeights(model).tensors()).keys()
-    assert {t.dtype for t in sent[0].values()} == {torch.bfloat16}
-    (info,) = made
-    if apart:  # the trainer and two workers meet where the trainer is
-        assert (info.world_size, info.master_address) == (3, HOST) and info.master_port > 0
+    values = {"engine": settings, "model": {"lora_rank": rank}}
+    with pytest.raises(ConfigError, match=r"LoRA adapters alone.*`rods trl` or `rods verl`"):
+        train(parse_config(values, "test"), str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+    if settings.get("weights") != "folder":
+        require_adapters(parse_config({**values, "model": {"lora_rank": 4}}, "test"))
 
 
-def test_a_server_on_other_gpus_is_asked_for_its_workers() -> None:
-    script = Scripted()
-
-    async def go(url: str) -> str:
-        engine = remote(url, weights="nccl")
-        await engine.start()
-        assert script.asked[0][0] == "resume", "a run that was killed may have left a pause"
-        found = await engine.connection.workers()
-        script.workers = None
-        with pytest.raises(PolicyError, match="/get_world_size names no number"):
-            await engine.sync(ModelWeights(build("qwen3")), 0)
-        await engine.close()
-        assert found == 2 and engine.capabilities.weights == "handed"
-        return ways._address_towards(url)
-
-    with serving(script.app()) as url:
-        assert asyncio.run(go(url)) == HOST
-    settings = {"engine": {"name": "openai", "url": "http://x/v1", "weights": "nccl"}}
-    options = EngineOptions(parse_config(settings, "test"), TEMPLATE, None, "cpu", True, None, True)
-    with pytest.raises(ConfigError, match="the trainer has none"):
-        make_openai(options)
+@pytest.mark.parametrize("way", ["transfer", "nccl"])
+def test_all_weights_by_a_way_of_vllm_s_own_are_refused(way: str) -> None:
+    with pytest.raises(ConfigError, match=r"engine\.weights"):
+        parse_config({"engine": {"name": "vllm", "weights": way}}, "test")

@@ -194,12 +194,11 @@ async def play_small(policy: Engine) -> list[Played]:
     return await asyncio.gather(*(one(i) for i in range(8)))
 
 
-@pytest.mark.parametrize("rank", [0, 4])
-def test_vllm_samples_from_what_it_was_handed(device: torch.device, rank: int) -> None:
-    """All weights by `transfer`, adapters by `lora`; it sleeps while they change."""
+def test_vllm_samples_from_what_it_was_handed(device: torch.device) -> None:
+    """Adapters; it sleeps while they change."""
     if device.type != "cuda" or find_spec("vllm") is None:
         pytest.skip("vLLM is not installed here, or there is no GPU to hand weights over on")
-    gaps = asyncio.run(vllm_gaps(device, rank))
+    gaps = asyncio.run(vllm_gaps(device, rank=4))
     assert max(gaps.start, gaps.updated) < 0.6 < gaps.stale, gaps
 
 

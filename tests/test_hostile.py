@@ -184,13 +184,6 @@ def test_a_damaged_mark_of_a_checkpoint_says_how_to_go_on(content: str, here: Pa
         RunDirectory.resume(path)
 
 
-def test_pretrain_says_that_a_file_is_no_folder(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert rods("pretrain", "--out", POOL, monkeypatch=monkeypatch) == 2
-    assert f"{POOL}: making it failed: File exists" in capsys.readouterr().err
-
-
 def test_a_reward_of_ones_own_takes_a_task_and_a_trajectory() -> None:
     with pytest.raises(ConfigError, match="is not called with a task and a trajectory"):
         get_reward("json:dumps")

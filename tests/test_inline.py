@@ -16,13 +16,13 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
+from pretrain.tokenizer import train_tokenizer
 from rods.config import RolloutSettings, TrainSettings
 from rods.dialects import get_dialect, structured
 from rods.dialects.fences import ReTool, Torl, ZeroTir
 from rods.dialects.programs import printed
 from rods.env import Environment, TurnVerdict
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
-from rods.policies.tokenizer import train_tokenizer
 from rods.policy import Completion, ScriptedPolicy, Session
 from rods.rewards.reading import ending
 from rods.rollout.groups import run_episode

@@ -439,11 +439,6 @@ def test_a_finished_run_says_so_and_stays_as_it_is(
         with pytest.raises(StoreError, match=f"is finished.*nothing was changed.*{ways}"):
             RunDirectory.resume(path, asked)
     assert files(path) == before
-    manifest = json.loads((path / "manifest.json").read_text())
-    del manifest["stages_done"]  # a run of an older version
-    (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match=ways):
-        RunDirectory.resume(path, config)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pretrain.math import math_conversations, math_tokenizer
 from rods.config import ModelSettings, load_config
 from rods.dialects import DIALECTS as KNOWN
 from rods.dialects import InlineDialect, get_dialect
@@ -27,7 +28,6 @@ from rods.policies.demonstrations import (
     demonstrations,
     execute,
 )
-from rods.policies.math import math_conversations, math_tokenizer
 from rods.recipes.artist_math.reward import math_form
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate

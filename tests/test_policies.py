@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from pretrain import command
+from pretrain.conversations import Conversation, VariantGenerator, play, results_of
+from pretrain.habits import ORACLE, Habits, agent_texts
+from pretrain.muon import Muon, orthogonalise
+from pretrain.teacher import PretrainSettings, batches, build_model, collate, measure, teach
+from pretrain.tokenizer import common_words, train_tokenizer
 from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.policies.conversations import Conversation, VariantGenerator, play, results_of
-from rods.policies.habits import ORACLE, Habits, agent_texts
-from rods.policies.muon import Muon, orthogonalise
-from rods.policies.pretrain import PretrainSettings, batches, build_model, collate, measure, teach
-from rods.policies.tokenizer import common_words, train_tokenizer
 from rods.rollout.template import ChatTemplate
 from rods.split import split
 from rods.synthesis.structure.oracle import steps
@@ -237,3 +240,27 @@ def test_the_teacher_teaches_and_repeats_itself(tokenizer) -> None:
     assert results[0] == results[1]
     before, after, _ = results[0]
     assert after["loss"] < 0.8 * before["loss"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--hidden", "100", "--layers", "2"], "a multiple of 128"),
+        (["--hidden", "128"], "at least 2 layers"),
+        (["--wheel", "absent.whl"], "absent.whl"),
+        (["--kind", "math", "--out", "file"], "file: making it failed: File exists"),
+    ],
+)
+def test_a_mistake_of_the_command_is_one_message_and_status_2(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["pretrain", "--out", "x", *words])
+    assert command.main() == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

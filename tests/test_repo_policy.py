@@ -9,16 +9,9 @@ import statistics
 
 import pytest
 
-from rods.assemble.engines import engine_of
-from rods.config import load_config
-from rods.dialects import get_dialect, structured
-from rods.envs import make_environment
-from rods.envs.repo.environment import RepoEnvironment
-from rods.envs.repo.mutations import WIDE, mutations
-from rods.envs.repo.plant import REPOSITORIES, plant, repository
-from rods.policies import repo
-from rods.policies.conversations import DIALECT, rehearse
-from rods.policies.repairs import (
+from pretrain import repo
+from pretrain.conversations import DIALECT, rehearse
+from pretrain.repairs import (
     DIFFICULTIES,
     Rehearsals,
     bug_of,
@@ -27,7 +20,14 @@ from rods.policies.repairs import (
     tasks_apart,
     texts_of,
 )
-from rods.policies.tokenizer import train_tokenizer
+from pretrain.tokenizer import train_tokenizer
+from rods.assemble.engines import engine_of
+from rods.config import load_config
+from rods.dialects import get_dialect, structured
+from rods.envs import make_environment
+from rods.envs.repo.environment import RepoEnvironment
+from rods.envs.repo.mutations import WIDE, mutations
+from rods.envs.repo.plant import REPOSITORIES, plant, repository
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task

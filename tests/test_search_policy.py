@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pretrain.search import RESULTS, search_conversations, search_tokenizer
 from rods.assemble.engines import engine_of
 from rods.config import load_config
 from rods.dialects import get_dialect
@@ -18,7 +19,6 @@ from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question_task
 from rods.policies.demonstrations import Mixture
-from rods.policies.search import RESULTS, search_conversations, search_tokenizer
 from rods.policies.searches import (
     DIALECT,
     BundledWorld,

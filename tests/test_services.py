@@ -16,13 +16,11 @@ from typing import Any
 import httpx
 import pytest
 
-from policy_server import local
-from rods.engines.serve import Limits, policy_app
 from rods.envs.elsewhere.server import ServerLimits, environment_app
 from rods.errors import ConfigError
 from rods.infra.guard import DEEPEST, LOCAL, Guard
 from rods.infra.listen import address, bound, protocol, server
-from tiny_models import build
+from verbs import rods
 from worlds import NotesEnvironment, notes_task
 
 TOKEN = "secret-of-the-service"
@@ -32,11 +30,6 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 def environment() -> Guard:
     return environment_app(NotesEnvironment(), ServerLimits(body=20_000), TOKEN)
-
-
-def policy() -> Guard:
-    model = build("qwen3")
-    return policy_app(local(model), model, "tiny", Limits(body=20_000), TOKEN)
 
 
 async def plain(scope: Any, receive: Any, send: Any) -> None:
@@ -58,11 +51,6 @@ def openenv() -> Guard:
 
 APPS: dict[str, tuple[Callable[[], Guard], str, dict[str, Any]]] = {
     "serve-env": (environment, "/reset", {"task": TASK}),
-    "serve-policy": (
-        policy,
-        "/v1/completions",
-        {"model": "tiny", "prompt": [1], "max_tokens": 1},
-    ),
     "serve-env --openenv": (openenv, "/reset", {}),
 }
 
@@ -165,7 +153,7 @@ BODIES: dict[str, bytes] = {
     "infinity": b'{"held_out": -Infinity}',
     "too large a number": b'{"held_out": 1e999}',
     "too long a number": b'{"held_out": ' + b"9" * 5000 + b"}",
-    "a text for a number": b'{"held_out": "x", "number": "x", "max_tokens": "x"}',
+    "a text for a number": b'{"held_out": "x", "number": "x"}',
     "a list for a number": b'{"held_out": [1], "number": [], "prompt": [[]]}',
     "a truth for a number": b'{"held_out": true, "number": true, "action": {}}',
     "half a character": b'{"task": "\\ud800", "model": "\\ud800", "prompt": ["\\ud800"]}',
@@ -176,10 +164,6 @@ BODIES: dict[str, bytes] = {
 }
 ROUTES = {
     "serve-env": ("/reset", "/step", "/close", "/tasks"),
-    "serve-policy": (
-        *("/v1/completions", "/pause_generation", "/update_weights_from_disk"),
-        *("/pause?mode=x", "/resume?x=[["),
-    ),
 }
 
 
@@ -293,10 +277,7 @@ def _place(url: str) -> tuple[str, int]:
     return host, int(port)
 
 
-VERBS = {
-    "serve-env": ("serve-env", "--env.name", "python_tool"),
-    "serve-policy": ("serve-policy", "--device", "cpu"),
-}
+VERB = ("serve-env", "--env.name", "python_tool")
 
 
 def command(*words: str) -> list[str]:
@@ -304,12 +285,11 @@ def command(*words: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_port_in_use_is_said_before_any_address(verb: str) -> None:
+def test_a_port_in_use_is_said_before_any_address() -> None:
     with bound("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
         done = subprocess.run(
-            command(*VERBS[verb], "--port", port), capture_output=True, text=True, timeout=120
+            command(*VERB, "--port", port), capture_output=True, text=True, timeout=120
         )
     assert done.returncode == 2
     assert "in use" in done.stderr and "http://" not in done.stderr
@@ -317,18 +297,17 @@ def test_a_port_in_use_is_said_before_any_address(verb: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_address_that_is_printed_answers_with_the_token_that_is_printed(verb: str) -> None:
-    words = command(*VERBS[verb], "--port", "0")
+def test_the_address_that_is_printed_answers_with_the_token_that_is_printed() -> None:
+    words = command(*VERB, "--port", "0")
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             said = process.stderr.readline() + process.stderr.readline()
             url = re.findall(r"http://127\.0\.0\.1:\d+", said)[0]
             token = re.findall(r"=(\S+)", said)[0]
-            path = {"serve-env": "/state?episode_id=x", "serve-policy": "/is_paused"}[verb]
+            path = "/state?episode_id=x"
             known = httpx.get(f"{url}{path}", headers={"Authorization": f"Bearer {token}"})
-            assert known.status_code == {"serve-env": 404, "serve-policy": 200}[verb]
+            assert known.status_code == 404
             assert httpx.get(f"{url}{path}").status_code == 401
         finally:
             process.terminate()
@@ -338,3 +317,11 @@ def test_the_address_that_is_printed_answers_with_the_token_that_is_printed(verb
 def test_an_address_that_is_not_ours_is_a_plain_error(host: str, port: int) -> None:
     with pytest.raises(ConfigError, match="nothing can listen there"):
         bound(host, port)
+
+
+def test_without_a_token_it_listens_on_this_machine_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("RODS_ENV_TOKEN", raising=False)
+    assert rods(*VERB, "--host", "0.0.0.0", monkeypatch=monkeypatch) == 2
+    assert "RODS_ENV_TOKEN, or listen at 127.0.0.1" in capsys.readouterr().err

@@ -12,11 +12,11 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
+from pretrain.tokenizer import train_tokenizer
 from rods.cli import sft
 from rods.config import ModelSettings, RunConfig
 from rods.env import TurnVerdict
 from rods.errors import StoreError
-from rods.policies.tokenizer import train_tokenizer
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory, new_run_dir
 from rods.tokens import Span

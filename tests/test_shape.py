@@ -22,6 +22,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "rods"
 FILES = sorted(SOURCE.rglob("*.py"))
 FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, LOOP_LINES, MODULES = 460, 150, 80, 290, 20
 ADAPTER_LINES = 300
+TOOL_LINES = 2_000
 
 ROWS: list[set[str]] = [
     {"errors", "types", "infra", "config", "settings", "registry"},
@@ -220,11 +221,7 @@ def test_synthesis_knows_no_benchmark() -> None:
 
 
 def test_only_the_registry_knows_the_benchmark() -> None:
-    """Verbs, reports and the bundled policy go through `Environment`, as for anybody's own tools.
-
-    `rods pretrain` names the benchmark, as a setting would; its demonstrations are played by the
-    environment's public pieces.
-    """
+    """Verbs and reports go through `Environment`, as for anybody's own tools."""
     for path in FILES:
         mine, folder = module_of(path), "rods.envs.bfcl"
         if mine not in ("rods.envs",) and not f"{mine}.".startswith(f"{folder}."):
@@ -273,3 +270,11 @@ def test_adapters_are_under_300_lines_a_file(host: str) -> None:
         for path in (SOURCE / "trainers" / host).glob("*.py")
     }
     assert lines and {name: n for name, n in lines.items() if n >= ADAPTER_LINES} == {}
+
+
+def test_what_makes_the_bundled_policies_is_small_and_outside_of_the_package() -> None:
+    files = sorted((SOURCE.parents[1] / "tools" / "pretrain").glob("*.py"))
+    assert files and sum(len(facts(path).text.splitlines()) for path in files) <= TOOL_LINES
+    for path in files:
+        assert facts(path).docstring, path
+        assert all(lines <= FUNCTION_LINES for _, lines in facts(path).functions), path

@@ -12,9 +12,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pretrain.tokenizer import train_tokenizer
 from rods.engines.hf import HFPolicy
 from rods.errors import PolicyError
-from rods.policies.tokenizer import train_tokenizer
 from rods.policy import Completion, ScriptedPolicy
 from rods.rollout.template import ChatTemplate
 from rods.stops import Stops, StopStrings

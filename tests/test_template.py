@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fake_tokenizer import CHATML, SPECIAL, FakeTokenizer
+from pretrain.tokenizer import train_tokenizer
 from rods.errors import PolicyError
 from rods.evaluation.template_check import check_template, compare
-from rods.policies.tokenizer import train_tokenizer
 from rods.rollout.template import ChatTemplate
 from rods.tokens import Ledger
 from rods.types import Message, ToolCall, ToolSpec

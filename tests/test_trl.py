@@ -20,17 +20,15 @@ import torch
 import rods
 from policy_server import KEY, serving
 from pool_cases import FakeQueue
-from rods.cli.serve_policy import _app as served
-from rods.config import RunConfig
+from rods.config import ModelSettings, RunConfig
 from rods.curriculum.online import OnlineCurriculum
-from rods.engines.serve import Limits
 from rods.errors import ConfigError, StoreError
-from rods.infra.guard import LOCAL
 from rods.reward import Score
 from rods.store import RunDirectory
 from rods.trainers.hosted import Dealt
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
+from served_policy import served
 from trl_cases import REFUSED, SMALL, STEPS, environment, small, visits, wait_for
 from worker_cases import ThreadProcess
 
@@ -249,9 +247,8 @@ def test_a_synthesis_worker_that_is_killed_is_replaced(trained: Trained, tmp_pat
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[list[str]]:
     """Settings of an engine behind HTTP, which gets its weights as files."""
-    how = {"device": "cpu", "dtype": "float32"}
-    app = served("tiny", rows=4, context=2048, how=how, limits=Limits(), key=KEY, hosts=LOCAL)
-    with serving(app) as url:
+    settings = ModelSettings(device="cpu", dtype="float32")
+    with serving(served(settings, rows=4, context=2048, key=KEY)) as url:
         yield [
             *("engine.name=openai", f"engine.url={url}"),
             *("engine.weights=folder", f"engine.folder={tmp_path}"),

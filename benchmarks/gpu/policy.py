@@ -1,6 +1,6 @@
 """A policy of 70 million parameters from nothing, kept as a folder that a later command reads.
 
-`rods pretrain --kind math` on generated questions: no download is needed. Its folder goes to
+`tools/pretrain --kind math` on generated questions: no download is needed. Its folder goes to
 `--out`; `against.py` trains it.
 
     python benchmarks/gpu/policy.py --out policy-70m
@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 
 def main() -> int:
-    """Run `rods pretrain`."""
+    """Run `python -m pretrain`."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", required=True)
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
@@ -26,11 +28,13 @@ def main() -> int:
     found = parser.parse_args()
     hidden, layers, tokens = ("128", "2", "60000") if found.tiny else ("768", "10", found.tokens)
     command = [
-        sys.executable, "-m", "rods.cli.main", "pretrain", "--out", found.out, "--kind", found.kind,
+        sys.executable, "-m", "pretrain", "--out", found.out, "--kind", found.kind,
         "--hidden", hidden, "--layers", layers, "--tokens", str(tokens), "--device", found.device,
         "--wheel", found.wheel,
     ]  # fmt: skip
-    return subprocess.run(command, check=False).returncode
+    tools = str(Path(__file__).parents[2] / "tools")
+    environment = {**os.environ, "PYTHONPATH": tools}
+    return subprocess.run(command, check=False, env=environment).returncode
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 MANIFEST, METRICS, LOCK = "manifest.json", "metrics.jsonl", ".lock"
 FORMAT = 2
-"""Of run folders; raised when what a run has written would be misread. 1: those that name none."""
+"""Of run folders; raised when what a run has written would be misread."""
 TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""
 BEFORE_MANIFEST = {LOCK, f"{MANIFEST}.part"}
@@ -260,8 +260,7 @@ class RunDirectory:
         """Refuse a finished run to which these settings add nothing; raises `StoreError`."""
         checkpoint, sampled = self.latest_checkpoint(), self.sampled()
         step = checkpoint.step if checkpoint else 0
-        # Runs of older versions do not say what ended them.
-        stages_done = self.manifest.get("stages_done", not self.config.spent(step, sampled))
+        stages_done = self.manifest.get("stages_done")
         if not (stages_done or asked.spent(step, sampled)):
             return
         limit, number = "updates", 2 * step
@@ -279,7 +278,7 @@ class RunDirectory:
     def require_version(self) -> None:
         """Refuse to go on with a run of another version or format; raises `StoreError`."""
         theirs, ours = str(self.manifest["rods"]), VERSION
-        form = self.manifest.get("format", 1)
+        form = self.manifest.get("format")
         if theirs.split(".")[:2] == ours.split(".")[:2] and form == FORMAT:
             return
         raise StoreError(
@@ -399,7 +398,7 @@ class RunDirectory:
 
     def checkpoint(self, step: int) -> AbstractContextManager[Path]:
         """Write a checkpoint, as `Checkpoints.write` does; it remembers how long the log is."""
-        return self.checkpoints.write(step, lambda: {"format": FORMAT, "metrics": self._log.sync()})
+        return self.checkpoints.write(step, lambda: {"metrics": self._log.sync()})
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """The checkpoint to resume from; None before the first."""
@@ -408,14 +407,7 @@ class RunDirectory:
 
 def _logged(checkpoint: Checkpoint) -> int:
     """Bytes that the log had when a checkpoint was made."""
-    mark = checkpoint.mark()
-    size = mark.get("metrics")
+    size = checkpoint.mark().get("metrics")
     if not isinstance(size, int):
         raise checkpoint.damaged("it does not say how long the log was")
-    if mark.get("format", 1) != FORMAT:
-        raise StoreError(
-            f"{checkpoint.path}: this checkpoint has format {mark.get('format', 1)}, this is rods "
-            f"{VERSION}, which reads format {FORMAT}. Go on with the rods that made it, or remove "
-            "this folder to go on from the checkpoint before it."
-        )
     return size

@@ -23,7 +23,7 @@ from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
-from rods.engines import require_trainable
+from rods.engines import require_adapters, require_trainable
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
@@ -69,6 +69,7 @@ def train(
         Interrupted: Ctrl-C; the message says how to go on.
     """
     require_named(config)
+    require_adapters(config)
     if resume:
         run = RunDirectory.resume(resume, config, start, drift=drift)
     else:

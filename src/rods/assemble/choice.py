@@ -8,7 +8,6 @@ Owns the choice alone, by the model's size and what is installed; it starts noth
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 
 from rods.config import RunConfig
@@ -37,8 +36,9 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         said = f'vLLM samples, because the model has {size} (engine.name = "hf": in this process)'
         return _named(config, "vllm"), said
     return _named(config, "hf"), (
-        f"the model has {size}, for which vLLM is meant, but it is not installed here: the engine "
-        "in this process samples instead (engine.name, engine.vllm.command; docs/engines.md)"
+        f"the model has {size}, for which vLLM is meant, but it is not installed here or gets no "
+        "LoRA adapters: the engine in this process samples instead (engine.name, "
+        "engine.vllm.command, model.lora_rank; docs/engines.md)"
     )
 
 
@@ -54,7 +54,5 @@ def _named(config: RunConfig, name: str) -> RunConfig:
 
 
 def _has_vllm(config: RunConfig) -> bool:
-    """Whether its program is here, and for all weights, which are transferred, its package, too."""
-    if shutil.which(config.engine.vllm.command) is None:
-        return False
-    return bool(config.model.lora_rank) or importlib.util.find_spec("vllm") is not None
+    """Whether its program is here, and LoRA adapters are trained, which it takes alone."""
+    return bool(config.model.lora_rank) and shutil.which(config.engine.vllm.command) is not None

@@ -119,11 +119,13 @@ def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
             f"engine.url {engine.url}: the server's weights are fixed, so it cannot play those of "
             f'{run}. Set engine.weights, or engine.name = "hf".'
         )
-    fixed = (engine.name, engine.weights) == ("vllm", "fixed")
+    way = engine.weights or ("lora" if settings.lora_rank else "fixed")
+    fixed = (engine.name, way) == ("vllm", "fixed")
     if fixed and run is not None and _has_adapters(run):  # it serves a checkpoint of all weights
         raise ConfigError(
-            f'engine.weights = "fixed": {run} learned adapters, and vLLM would play the model '
-            'without them. Leave engine.weights out, or set it to "lora".'
+            f'engine.weights = "{engine.weights}", model.lora_rank = {settings.lora_rank}: {run} '
+            "learned adapters, and vLLM would play the model without them. Set model.lora_rank to "
+            'theirs and engine.weights = "lora".'
         )
     require_whole(config)
     if run is None:

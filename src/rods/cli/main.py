@@ -26,10 +26,8 @@ from rods.cli.hosts.trl import trl
 from rods.cli.hosts.verl import verl
 from rods.cli.inspect import inspect
 from rods.cli.observe import observe
-from rods.cli.pretrain import pretrain
 from rods.cli.report import report
 from rods.cli.serve_env import serve_env
-from rods.cli.serve_policy import serve_policy
 from rods.cli.sft import sft
 from rods.cli.synth import synth
 from rods.cli.train import train
@@ -74,9 +72,7 @@ _VERBS = {
     "convert": convert,
     "demonstrate": demonstrate,
     "sft": sft,
-    "pretrain": pretrain,
     "serve-env": serve_env,
-    "serve-policy": serve_policy,
     "doctor": doctor,
 }
 

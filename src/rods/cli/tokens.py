@@ -1,6 +1,6 @@
 """The token of a service that a verb starts: where it comes from, and how clients learn it.
 
-Owns both for `serve-env` and `serve-policy`. Never checks a request (`rods.infra.guard`).
+Owns both for `serve-env`. Never checks a request (`rods.infra.guard`).
 
     token, made = token_of("RODS_ENV_TOKEN", "127.0.0.1", "run tools")
     say(token_line("RODS_ENV_TOKEN", made))

@@ -84,8 +84,10 @@ def train(
         config = load_config(*start)
     if dry_run:
         from rods.assemble.refusals import require_named
+        from rods.engines import require_adapters
 
         require_named(config)
+        require_adapters(config)
         out().print_json(config.model_dump_json())
         _plan(config, folder, resume, asked_for=bool(model) or memory is not None)
         return

@@ -1,8 +1,8 @@
 """Inference engines: policies that sample from real weights, by name.
 
 `hf.py` runs a causal language model of transformers in this process; its neighbours are the parts
-it is made of. `openai.py` asks a server, `vllm.py` starts one, `serve.py` is one. Nothing of them
-is imported before it is asked for, so that the core never loads torch by accident.
+it is made of. `openai.py` asks a server, `vllm.py` starts one. Nothing of them is
+imported before it is asked for, so that the core never loads torch by accident.
 
     engine = make_engine(EngineOptions(config, template, model, "cpu", half, cache, share))
 """
@@ -27,6 +27,8 @@ ENGINES = Registry(
         "vllm": "rods.engines.vllm:make_vllm",
     },
 )
+SERVERS = ("openai", "vllm")
+"""Engines that are servers."""
 
 
 def engine_factory(name: str) -> Any:
@@ -46,13 +48,27 @@ def make_engine(options: EngineOptions) -> Engine:
     return cast("Engine", engine)
 
 
+def require_adapters(config: RunConfig) -> None:
+    """Raises `ConfigError` where the local trainer would hand all weights to a server."""
+    engine, rank = config.engine, config.model.lora_rank
+    fixed = engine.weights == "fixed" or (engine.name == "openai" and not engine.weights)
+    if engine.name not in SERVERS or fixed or (rank and engine.weights != "folder"):
+        return
+    raise ConfigError(
+        f'engine.name = "{engine.name}": `rods train` gives a server LoRA adapters alone, and '
+        f'model.lora_rank = {rank} with engine.weights = "{engine.weights}" asks for all weights. '
+        'Set model.lora_rank and engine.weights = "lora"; or train all weights with engine.name = '
+        '"hf", `rods trl` or `rods verl`.'
+    )
+
+
 def require_trainable(config: RunConfig, engine: Engine) -> None:
     """Raises `ConfigError` for an engine from which nothing can be learned."""
     if engine.capabilities.weights == "fixed":
         raise ConfigError(
             f'engine.name = "{config.engine.name}": its weights never change, so it can only be '
-            "evaluated (rods eval). To train, set engine.weights to a way that its server has: "
-            "docs/engines.md."
+            'evaluated (rods eval). To train, set model.lora_rank and engine.weights = "lora", or '
+            "take another engine: docs/engines.md."
         )
     if config.rollout.top_p < 1 and not engine.capabilities.top_p:
         raise ConfigError(

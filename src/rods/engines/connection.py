@@ -6,7 +6,7 @@ the words for everything that can go wrong. It knows no sessions and no weights.
     connection = Connection("http://localhost:8000/v1", seconds=600)
     await connection.models()
     await connection.complete({"model": "m", "prompt": [5, 6, 7], "max_tokens": 8}, "session-7")
-    await connection.control("pause", {"mode": "keep"})
+    await connection.control("sleep", {"level": 1})
 """
 
 from __future__ import annotations
@@ -93,19 +93,6 @@ class Connection:
                 "where the API begins (/v1)?"
             )
         return rows
-
-    async def workers(self) -> int:
-        """How many processes of a vLLM hold its model.
-
-        Raises:
-            PolicyError: it does not say.
-        """
-        route = "get_world_size"
-        answer = await self._told(self._api.get(f"{self._root}/{route}", cast_to=object), route)
-        found = cast("dict[str, Any]", answer).get("world_size") if isinstance(answer, dict) else 0
-        if not isinstance(found, int) or found < 1:
-            raise PolicyError(f"engine {self.url}: /{route} names no number: {_short(answer)}.")
-        return found
 
     async def complete(self, body: Mapping[str, Any], session: str) -> Mapping[str, Any]:
         """The first choice of a completion, with the server's own fields.

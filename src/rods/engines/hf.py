@@ -148,19 +148,6 @@ class HFPolicy(Engine):
         if self._device.type == "cuda" or self._backend.limit() < rows:
             self._scheduler.sleep()
 
-    @property
-    def paused(self) -> bool:
-        """Whether it waits for `resume`."""
-        return self._scheduler.paused
-
-    def pause(self, abort: bool = False) -> None:
-        """Sample nothing until `resume`; with `abort`, what is in flight ends with `ABORT`."""
-        self._scheduler.pause(abort)
-
-    def resume(self) -> None:
-        """Go on sampling."""
-        self._scheduler.resume()
-
 
 class HFSession:
     """One trajectory's context."""
@@ -218,7 +205,7 @@ class HFSession:
                 self._state = "broken by a cancelled or failed generation"
             raise
         self._state = "open"
-        self.goes_on = completion.finish in (FinishReason.STOP_STRING, FinishReason.ABORT)
+        self.goes_on = completion.finish is FinishReason.STOP_STRING
         return completion
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """A server as an engine: token ids in, token ids and log-probabilities out, over HTTP.
 
 Any server does that completes ids at `/v1/completions` and returns the ids that it sampled
-(`return_token_ids`) with their log-probabilities: vLLM, SGLang, `rods serve-policy`. What it can do
+(`return_token_ids`) with their log-probabilities: vLLM, SGLang. What it can do
 is looked at once, at the start, and refused in words. Never decodes and encodes a token again.
 
     engine = OpenAIEngine(EngineSettings(name="openai", url="http://localhost:8000/v1"), template,
@@ -20,9 +20,9 @@ from typing import Any, cast
 
 from rods.config import EngineSettings, RolloutSettings
 from rods.engines.connection import Connection, names_of
-from rods.engines.handover import Adapters, Folder, Handover, Transfer
+from rods.engines.handover import Adapters, Folder, Handover
 from rods.engines.options import EngineOptions
-from rods.errors import ConfigError, PolicyError
+from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
 from rods.rollout.template import ChatTemplate
 from rods.stops import Stops
@@ -108,8 +108,8 @@ class OpenAIEngine(Engine):
         settings = self.settings
         self._connection = Connection(settings.url, settings.timeout)
         owner = await self._choose_model()
-        self._handover = self.make_handover(self._connection, owner)
-        if isinstance(self._handover, Folder | Transfer):
+        self._handover = self._make_handover(self._connection, owner)
+        if isinstance(self._handover, Folder):
             await self._handover.go_on()
         await self._probe()
 
@@ -127,13 +127,11 @@ class OpenAIEngine(Engine):
             await self._handover.send(weights, version)
         self._version = self._sent = version
 
-    def make_handover(self, connection: Connection, owner: str) -> Handover | None:
+    def _make_handover(self, connection: Connection, owner: str) -> Handover | None:
         """The way that the settings name, by the routes of `owner`; None: there is none."""
         folder = Path(self.settings.folder)
         if self.settings.weights == "folder":
             return Folder(connection, folder, self.half)
-        if self.settings.weights == "nccl":
-            return Transfer(connection, connection.url, self.half, apart=True)
         if self.settings.weights != "lora":
             return None
         if owner == "sglang":
@@ -198,9 +196,8 @@ class OpenAIEngine(Engine):
             missing.append("log-probabilities (logprobs)")
         if missing:
             raise PolicyError(
-                f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM, "
-                "SGLang and `rods serve-policy` have them; a server of chats alone cannot be an "
-                "engine."
+                f"engine {self.settings.url}: its completions lack {' and '.join(missing)}. vLLM "
+                "and SGLang have them; a server of chats alone cannot be an engine."
             )
         read = choice.get("prompt_token_ids")
         if read is not None and list(read) != prompt:
@@ -304,22 +301,8 @@ class OpenAISession:
 
 
 def make_openai(options: EngineOptions) -> OpenAIEngine:
-    """The engine of `engine.name = "openai"`.
-
-    Raises:
-        ConfigError: its weights cannot be handed over in this way.
-    """
+    """The engine of `engine.name = "openai"`."""
     settings = options.config.engine
-    if settings.weights == "transfer":
-        raise ConfigError(
-            'engine.weights = "transfer" needs engine.name = "vllm", which starts its server so '
-            "that it takes them; here fixed, folder, lora and nccl are possible."
-        )
-    if settings.weights == "nccl" and not options.device.startswith("cuda"):
-        raise ConfigError(
-            'engine.weights = "nccl" hands weights over from GPU to GPU, and the trainer has none. '
-            'Set model.lora_rank and engine.weights = "lora", or "folder".'
-        )
     return OpenAIEngine(settings, options.template, options.config.rollout, options.half)
 
 

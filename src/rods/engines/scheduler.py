@@ -80,8 +80,6 @@ class Scheduler:
         self._waiting: list[Request] = []
         self._running: list[Request] = []
         self._driver: asyncio.Task[None] | None = None
-        self._going = asyncio.Event()
-        self._going.set()
         self._pass = 0
 
     def open(self, noise: Noise, shared: Sequence[int]) -> Context:
@@ -123,23 +121,6 @@ class Scheduler:
         request.future.cancel()
         self._prune()
 
-    @property
-    def paused(self) -> bool:
-        """Whether it waits for `resume`."""
-        return not self._going.is_set()
-
-    def pause(self, abort: bool) -> None:
-        """Sample nothing until `resume`; with `abort`, what is in flight ends with `ABORT`."""
-        self._going.clear()
-        for request in [*self._waiting, *self._running] if abort else []:
-            if not request.future.done():
-                request.future.set_result(self._completion(request, FinishReason.ABORT))
-        self._prune()
-
-    def resume(self) -> None:
-        """Go on sampling."""
-        self._going.set()
-
     def sync(self, version: int) -> None:
         """Read the weights again; contexts of open sessions are computed again when next used."""
         self.version = version
@@ -180,7 +161,6 @@ class Scheduler:
     async def _drive(self) -> None:
         while self._waiting or self._running:
             await self._gather()
-            await self._going.wait()
             use_threads(DECODE)
             self._prune()
             self._pass += 1

@@ -1,7 +1,7 @@
 """vLLM in a process of its own, started and ended by the run.
 
-Owns the command line and the process. Everything else is `openai.py`. vLLM is imported where
-weights are transferred (`handover.py`) and nowhere else, so for LoRA it may live in another
+Owns the command line and the process. Everything else is `openai.py`. It takes LoRA adapters,
+or keeps the weights that it was started with. vLLM is never imported, so it may live in another
 environment (`engine.vllm.command`).
 
     engine = make_vllm(options)                  # engine.name = "vllm"
@@ -15,6 +15,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import weakref
 from contextlib import suppress
@@ -22,8 +23,6 @@ from pathlib import Path
 
 import torch
 
-from rods.engines.connection import Connection
-from rods.engines.handover import VERSIONS, Handover, Transfer, free_port
 from rods.engines.openai import OpenAIEngine
 from rods.engines.options import EngineOptions
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
@@ -31,6 +30,8 @@ from rods.infra.leash import leashed
 
 _LOG = logging.getLogger(__name__)
 
+VERSIONS = "0.29 to 0.33"
+"""Of vLLM whose options and routes these are."""
 HOST, NAME = "127.0.0.1", "policy"
 """Where it listens, and what it calls the model."""
 PATIENCE = 1800.0
@@ -40,9 +41,7 @@ RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 LOG = "vllm.log"
 LORA = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
 ROUTES = {"VLLM_SERVER_DEV_MODE": "1"}
-"""Pausing, sleeping, handing over."""
-TRANSFER = {**ROUTES, "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}
-"""Handles of GPU memory, between these two processes."""
+"""Sleeping and waking."""
 
 
 class VllmEngine(OpenAIEngine):
@@ -52,21 +51,16 @@ class VllmEngine(OpenAIEngine):
         """Work out the command; nothing is started before `start`.
 
         Raises:
-            ConfigError: weights cannot be handed over in the way that the settings name.
+            ConfigError: vLLM takes no adapters of this rank.
         """
         config, settings = options.config, options.config.engine
         rank = config.model.lora_rank
-        way = settings.weights or ("lora" if rank else "transfer")
-        if way == "transfer" and not options.device.startswith("cuda"):
-            raise ConfigError(
-                'engine.name = "vllm": all weights are trained, which are handed over from GPU to '
-                "GPU, and the trainer has none. Set model.lora_rank, or engine.name."
-            )
+        way = settings.weights or ("lora" if rank else "fixed")
         if way == "lora" and not 0 < rank <= RANKS[-1]:
             raise ConfigError(
                 f"model.lora_rank = {rank}: vLLM takes adapters of rank 1 to {RANKS[-1]}."
             )
-        self._port = free_port(HOST)
+        self._port = _free_port()
         self._folder = Path(tempfile.mkdtemp(prefix="rods-vllm-"))
         # Whatever ends first: the run (`close`), this object, or the program.
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
@@ -80,7 +74,7 @@ class VllmEngine(OpenAIEngine):
             settings.model_copy(update=update), options.template, config.rollout, options.half
         )
         self._command = _command(options, way, self._port)
-        self._allowed = {"lora": LORA, "transfer": TRANSFER}.get(way, {}).copy()
+        self._allowed = LORA.copy() if way == "lora" else {}
         self._allowed |= ROUTES if settings.vllm.sleep else {}
         self._process: asyncio.subprocess.Process | None = None
 
@@ -133,12 +127,6 @@ class VllmEngine(OpenAIEngine):
                 await process.wait()
         self._remove()
 
-    def make_handover(self, connection: Connection, owner: str) -> Handover | None:
-        """vLLM's own transfer, or a way that every server has."""
-        if self.settings.weights == "transfer":
-            return Transfer(connection, self.settings.url, self.half)
-        return super().make_handover(connection, owner)
-
     async def _answering(self, log: Path) -> None:
         """Wait until somebody listens at the port."""
         assert self._process is not None
@@ -158,6 +146,13 @@ class VllmEngine(OpenAIEngine):
                     f"vLLM {how}. Its command: {' '.join(self._command)}\n"
                     f"Its last words:\n{_last_words(log)}"
                 )
+
+
+def _free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
 
 
 def _last_words(log: Path) -> str:
@@ -184,8 +179,6 @@ def _command(options: EngineOptions, way: str, port: int) -> list[str]:
     }
     if options.device.startswith("cuda"):
         values["gpu-memory-utilization"] = str(settings.memory)
-    if way == "transfer":
-        values["weight-transfer-config"] = '{"backend": "ipc"}'
     flags = ["--enable-prefix-caching"]
     if way == "lora":
         rank = next(rank for rank in RANKS if rank >= config.model.lora_rank)

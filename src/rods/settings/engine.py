@@ -36,20 +36,19 @@ class EngineSettings(Settings):
     `processes` for models of up to 50 million on a CPU where `model.threads` is left out; else
     `hf`. `hf`: in this process, by the trainer's own model. `processes`: the same in a process a
     core, each on one thread; which last digits come out depends on the clock. `openai`:
-    a server that completes token ids and tells log-probabilities (vLLM, SGLang, `rods
-    serve-policy`). `vllm`: such a server, started by the run. Or `module:attribute` of your own."""
+    a server that completes token ids and returns log-probabilities (vLLM, SGLang). `vllm`: such a
+    server, started by the run. Or `module:attribute` of your own."""
     url: str = ""
     """`openai`: base URL of the server, up to and with /v1."""
     model: str = ""
     """`openai`: what the server calls the model; empty: the first one that it lists."""
     timeout: float = Field(default=600.0, gt=0)
     """Seconds that the server may take for one generation, or to take over weights."""
-    weights: Literal["", "fixed", "folder", "lora", "transfer", "nccl"] = ""
+    weights: Literal["", "fixed", "folder", "lora"] = ""
     """How a server gets new weights. `fixed`: not at all, so that it evaluates but does not train
-    (what `openai` means by none). `folder`: as a file (SGLang, `rods serve-policy`). `lora`:
-    adapters as files (vLLM, SGLang; needs `model.lora_rank`). `transfer`: vLLM's own interface,
-    on one GPU. `nccl`: the same to a vLLM of `openai` on other GPUs, here or on another machine.
-    Left out, `vllm` takes `lora` under LoRA and `transfer` otherwise."""
+    (what `openai` means by none). `lora`: adapters as files (vLLM, SGLang; needs
+    `model.lora_rank`). `folder`: all weights as a file (SGLang, inside TRL alone). Left out,
+    `vllm` takes `lora` under LoRA and `fixed` otherwise."""
     folder: str = ""
     """Where weights are put for a server; it must see the same folder. Needed by `folder` and
     `lora`, but not with `vllm`, which runs on this machine."""
@@ -73,6 +72,6 @@ class EngineSettings(Settings):
                 f'weights and folder are of servers; name = "{self.name}" samples from the '
                 "trainer's weights"
             )
-        if self.name == "vllm" and self.weights not in ("", "fixed", "lora", "transfer"):
+        if self.name == "vllm" and self.weights not in ("", "fixed", "lora"):
             raise ValueError(f'vllm does not take weights = "{self.weights}"; leave it out')
         return self

@@ -204,8 +204,7 @@ def _source(name: str) -> tuple[str, bool]:
         if not looks_local:
             return name, False
         hint = (
-            "the bundled policy is missing from this installation; reinstall rods or make it with "
-            "`rods pretrain`."
+            "the bundled policy is missing from this installation; reinstall rods."
             if name in BUNDLED
             else "give a folder with config.json, weights and tokenizer, or a Hugging Face name."
         )

@@ -174,6 +174,8 @@ def refuse(config: RunConfig, trainer: str, missing: Mapping[str, bool]) -> None
         "train.filtering.redraw": train.filtering.redraw > 0,
         'engine.name = "openai" with fixed weights': config.engine.name == "openai"
         and config.engine.weights in ("", "fixed"),
+        'engine.name = "vllm" without model.lora_rank': config.engine.name == "vllm"
+        and not config.model.lora_rank,
         "trajectories": config.trajectories > 0,
         "evaluation.every": config.evaluation.every > 0,
     }

@@ -13,10 +13,10 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from pretrain.habits import ORACLE, Habits, agent_texts
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, structured
 from rods.env import Environment
-from rods.policies.habits import ORACLE, Habits, agent_texts
 from rods.policy import ScriptedPolicy
 from rods.rollout.groups import run_episode
 from rods.rollout.template import ChatTemplate

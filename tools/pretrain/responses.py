@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rods.policies.conversations import Conversation
+from pretrain.conversations import Conversation
+from pretrain.teacher import PretrainSettings
+from pretrain.tokenizer import common_words, train_tokenizer
 from rods.policies.demonstrations import Demonstration
-from rods.policies.pretrain import PretrainSettings
-from rods.policies.tokenizer import common_words, train_tokenizer
 from rods.rollout.template import ChatTemplate
 from rods.trainers.examples import encode_row
 

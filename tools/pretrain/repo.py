@@ -15,11 +15,11 @@ from dataclasses import replace
 
 from transformers import PreTrainedTokenizerFast
 
+from pretrain.repairs import tasks_apart, texts_of
+from pretrain.teacher import SMALL
+from pretrain.tokenizer import common_words, train_tokenizer
 from rods.config import load_config
 from rods.envs.repo.plant import plant
-from rods.policies.pretrain import SMALL
-from rods.policies.repairs import tasks_apart, texts_of
-from rods.policies.tokenizer import common_words, train_tokenizer
 from rods.task import Task
 
 SETTINGS = replace(SMALL, tokens=6_000_000, habit_tokens=160_000)

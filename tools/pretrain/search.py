@@ -15,10 +15,10 @@ from dataclasses import replace
 
 from transformers import PreTrainedTokenizerFast
 
-from rods.policies.conversations import Conversation
+from pretrain.conversations import Conversation
+from pretrain.responses import encoded, tokenizer_of
+from pretrain.teacher import SMALL
 from rods.policies.demonstrations import Demonstration
-from rods.policies.pretrain import SMALL
-from rods.policies.responses import encoded, tokenizer_of
 from rods.policies.searches import OtherWorld, SearchPlan, World, search_demonstrations
 from rods.rollout.template import ChatTemplate
 

@@ -1,4 +1,4 @@
-"""`rods pretrain`: make a bundled policy again, from nothing."""
+"""The command: make a bundled policy again, from random weights."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
-from rods.cli.common import progress, say
+from pretrain.habits import ORACLE, Habits
+from rods.cli.common import HELP, progress, say
 from rods.config import ModelSettings, RolloutSettings, load_config
-from rods.errors import ConfigError, StoreError
+from rods.errors import ConfigError, RodsError, StoreError
 from rods.infra.files import disk
-from rods.policies.habits import ORACLE, Habits
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from rods.policies.conversations import Conversation
-    from rods.policies.pretrain import PretrainSettings
+    from pretrain.conversations import Conversation
+    from pretrain.teacher import PretrainSettings
     from rods.types import ToolSpec
 
 TOOLS, MATH, SEARCH, REPO = KINDS = "tools", "math", "search", "repo"
@@ -92,8 +92,8 @@ def pretrain(
     ] = False,
 ) -> None:
     """Train a bundled policy from scratch, on questions or tasks of the training side only."""
+    from pretrain.teacher import build_model, measure, save_policy
     from rods.engines.threads import set_threads
-    from rods.policies.pretrain import build_model, measure, save_policy
     from rods.rollout.template import ChatTemplate
     from rods.trainers.loading import pick_device
 
@@ -136,7 +136,9 @@ def pretrain(
     which = f" --kind {kind}" if kind != TOOLS else ""
     which += " --ceiling" if ceiling else ""
     which += f" --hidden {hidden} --layers {layers}" if hidden else ""
-    card["command"] = f"rods pretrain{which} --tokens {pretraining.settings.tokens} --seed {seed}"
+    card["command"] = (
+        f"python -m pretrain{which} --tokens {pretraining.settings.tokens} --seed {seed}"
+    )
     save_policy(folder, model, pretraining.tokenizer, card, pretraining.settings)
     say(f"held out: {card['held_out']}; saved in {folder}")
 
@@ -145,7 +147,7 @@ def _teach(
     model: Any, conversations: Sequence[Conversation], settings: PretrainSettings, seed: int
 ) -> dict[str, Any]:
     """Train behind a progress bar; figures for the card."""
-    from rods.policies.pretrain import teach
+    from pretrain.teacher import teach
 
     with progress("tokens", settings.tokens) as show:
 
@@ -158,7 +160,7 @@ def _teach(
 
 
 def _math(seed: int, tokens: int) -> Pretraining:
-    from rods.policies import math
+    from pretrain import math
 
     settings = replace(math.SETTINGS, tokens=tokens) if tokens else math.SETTINGS
     number = settings.tokens // math.TYPICAL
@@ -171,7 +173,7 @@ def _math(seed: int, tokens: int) -> Pretraining:
 
 
 def _search(seed: int, tokens: int) -> Pretraining:
-    from rods.policies import search
+    from pretrain import search
     from rods.policies.searches import BundledWorld
 
     settings = replace(search.SETTINGS, tokens=tokens) if tokens else search.SETTINGS
@@ -188,8 +190,8 @@ def _search(seed: int, tokens: int) -> Pretraining:
 
 
 def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
-    from rods.policies import repo
-    from rods.policies.repairs import bug_of, repair_conversations
+    from pretrain import repo
+    from pretrain.repairs import bug_of, repair_conversations
     from rods.rollout.template import ChatTemplate
 
     settings = replace(repo.SETTINGS, tokens=tokens) if tokens else repo.SETTINGS
@@ -221,9 +223,9 @@ def _repo(ceiling: bool, seed: int, tokens: int) -> Pretraining:
 def _tools(
     folder: Path, seed: int, tokens: int, wheel: str, specs: list[ToolSpec], habits: Habits
 ) -> Pretraining:
+    from pretrain.teacher import PretrainSettings
+    from pretrain.tokenizer import common_words, train_tokenizer
     from rods.dialects import structured
-    from rods.policies.pretrain import PretrainSettings
-    from rods.policies.tokenizer import common_words, train_tokenizer
 
     settings = PretrainSettings(habits=habits)
     settings = replace(settings, tokens=tokens) if tokens else settings
@@ -267,8 +269,8 @@ _generators: dict[str, Any] = {}
 
 
 def _start(wheel: str, seed: int) -> None:
+    from pretrain.conversations import VariantGenerator
     from rods.envs import make_environment
-    from rods.policies.conversations import VariantGenerator
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     for side, split, rng_seed in (("train", "tuning", seed), ("held_out", "grouped", seed + 1)):
@@ -284,7 +286,7 @@ def _texts(numbers: range) -> list[str]:
 def _conversations(job: tuple[Path, RolloutSettings, str, range, Habits]) -> list[Any]:
     from transformers import PreTrainedTokenizerFast
 
-    from rods.policies.conversations import make_conversations
+    from pretrain.conversations import make_conversations
     from rods.rollout.template import ChatTemplate
 
     folder, rollout, side, numbers, habits = job
@@ -302,3 +304,20 @@ def _tool_specs(wheel: str) -> list[ToolSpec]:
     names = sorted({str(n) for t in tasks for n in cast("list[str]", t.world["classes"])})
     whole = replace(tasks[0], world={"classes": names, "initial_config": {}})
     return list(all_tools(environment, whole).values())
+
+
+def main() -> int:
+    """Run the command; exit status 2 is a user's error, as in `rods`."""
+    app = typer.Typer(
+        add_completion=False,
+        context_settings=HELP,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.command()(pretrain)
+    try:
+        app()
+    except RodsError as error:
+        say(f"pretrain: {error}")
+        return 2
+    return 0

@@ -1,6 +1,6 @@
 """What the bundled policy `tiny-math` is made from: its tokenizer and its supervised responses.
 
-Owns the sizes of that model and what its card says. It trains nothing (`pretrain.py` does) and
+Owns the sizes of that model and what its card says. It trains nothing (`teacher.py` does) and
 makes no question (`demonstrations.py` does).
 
     tokenizer = math_tokenizer(seed=0)
@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from transformers import PreTrainedTokenizerFast
 
-from rods.policies.conversations import Conversation
+from pretrain.conversations import Conversation
+from pretrain.responses import encoded, tokenizer_of
+from pretrain.teacher import SMALL
 from rods.policies.demonstrations import ProgramPlan, demonstrations
-from rods.policies.pretrain import SMALL
-from rods.policies.responses import encoded, tokenizer_of
 from rods.rollout.template import ChatTemplate
 
 SETTINGS = replace(SMALL, vocab=512, tokens=4_200_000, context_weight=0.0)

@@ -1,10 +1,10 @@
-"""`rods pretrain`: make the bundled policy from nothing, on variants of training scenarios only.
+"""The teacher: make the bundled policy from nothing, on variants of training scenarios only.
 
 A Qwen3-architecture model with random weights learns to speak like the oracle: next-token loss on
 the oracle's tokens, and with a small weight on the rest of the conversation. In a second, short
 part it learns from an agent of worse habits, so that decisions stay open for reinforcement.
 
-    card = pretrain(folder, PretrainSettings(tokens=9_000_000), seed=0)
+    card = teach(model, conversations, PretrainSettings(tokens=9_000_000), seed=0, report)
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import torch
 from torch.nn.functional import cross_entropy, log_softmax
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from rods.policies.conversations import Conversation
-from rods.policies.habits import ORACLE, Habits
-from rods.policies.muon import Muon
-from rods.policies.start import plant_induction
-from rods.policies.tokenizer import END, PAD
+from pretrain.conversations import Conversation
+from pretrain.habits import ORACLE, Habits
+from pretrain.muon import Muon
+from pretrain.start import plant_induction
+from pretrain.tokenizer import END, PAD
 
 Report = Callable[[dict[str, float]], None]
 
