@@ -349,7 +349,6 @@ def test_no_more_processes_start_at_once_than_may() -> None:
     [
         (("serve-env", "--train.lr", "1"), "env.*"),
         (("check", "--rollout.k=2"), "env.*"),
-        (("profile", "base_0", "--seed", "1"), "env.*"),
         (("convert", "--out", "x.jsonl", "--model.name", "tiny"), "env.*"),
         (("observe", "log.jsonl", "--env.name", "bfcl"), "boundary.*"),
     ],

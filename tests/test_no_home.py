@@ -31,7 +31,11 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         ("doctor", 0, "bfcl: ~/.cache/rods: this user has no home folder.*Set RODS_CACHE"),
         ("check", 2, "~/.cache/rods: this user has no home folder.*Set RODS_CACHE"),
-        ("profile multi_turn_base_3", 2, "this user has no home folder.*Set RODS_CACHE"),
+        (
+            "inspect --structure --task multi_turn_base_3",
+            2,
+            "this user has no home folder.*Set RODS_CACHE",
+        ),
         ("check --env.bfcl.wheel ~/w.whl", 2, "there is no file ~/w.whl"),
         ("check --template ~/model", 2, "there is no folder ~/model"),
         ("check --template ~anybody/model", 2, "there is no folder ~anybody/model"),

@@ -24,8 +24,8 @@ from typing import NamedTuple, cast
 
 from rods.dialects import InlineDialect, get_dialect
 from rods.envs.python_tool import shown
-from rods.envs.questions.families import FAMILIES, HELD_OUT, make_question
-from rods.envs.questions.question import Question
+from rods.envs.questions.families import FAMILIES, make_question
+from rods.envs.questions.question import HELD_OUT, Question
 from rods.sandbox.execution import Execution
 from rods.types import ToolResult
 

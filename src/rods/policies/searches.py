@@ -19,12 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rods.dialects.searching import SearchR1
-from rods.envs.questions.question import Question
+from rods.envs.questions.question import HELD_OUT, Question
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.environment import RESULTS, SearchEnvironment
 from rods.envs.search.hops import (
     FAMILY,
-    HELD_OUT,
     MOST_HOPS,
     HopQuestion,
     chain_question,

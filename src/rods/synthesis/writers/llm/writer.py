@@ -18,7 +18,8 @@ from typing import cast
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
 from rods.settings.synthesis import LlmWriterSettings
-from rods.synthesis.chat.client import ChatClient, Usage
+from rods.synthesis.chat.client import ChatClient
+from rods.synthesis.chat.settings import Usage
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer, WriterOptions
 from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts, assemble, gap_of, with_gap
