@@ -70,6 +70,9 @@ class Acted:
         self.asked.append(n)
         return [DrawnTask(TASKS[i], 0) for i in itertools.islice(self._left, n)]
 
+    async def start(self, n: int) -> None:
+        self.schedule.roll_out(await self.draw(n))
+
     def score(self, rollout: Rollout) -> ScoredGroup:
         number = NUMBER[rollout.drawn.task.id]
         self.scored.append(number)
@@ -83,13 +86,13 @@ class Acted:
 
     async def batch(self) -> RolloutBatch | None:
         self.schedule.ask()
-        await keep_rolling(self.schedule, self.draw, self.score, lambda: self.schedule.ready)
+        await keep_rolling(self.schedule, self.start, self.score, lambda: self.schedule.ready)
         return self.schedule.take()
 
     async def train(self) -> None:
         with self.schedule.updating():
             if self.schedule.beside:
-                await while_rolling(self.schedule, self.draw, self.score, self.work)
+                await while_rolling(self.schedule, self.start, self.score, self.work)
             else:
                 self.work()
             self.version += 1

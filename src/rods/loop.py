@@ -8,8 +8,6 @@ Owns the order of these verbs and what is written when. It knows no model, envir
 screen: those come in as `Components`. Each verb lives in one place: `curriculum/` draws, judges,
 requests, ingests and retires, `rollout/` rolls out, `rewards/` score, `trainers/` update.
 
-    train(components, run, display)
-
 A step ends with a checkpoint. A kill anywhere repeats at most the steps since then, with the same
 draws and, except for bounded staleness, the same samples.
 """
@@ -46,7 +44,7 @@ from rods.store import RunDirectory
 from rods.types import Json
 
 R = TypeVar("R")
-Draw: TypeAlias = Callable[[int], Awaitable[Sequence[DrawnTask]]]
+Start: TypeAlias = Callable[[int], Awaitable[None]]
 Grade: TypeAlias = Callable[[Rollout], ScoredGroup]
 
 
@@ -137,32 +135,10 @@ class _Loop:
 
     # -- draw, roll out, score --------------------------------------------------------------
 
-    @asynccontextmanager
-    async def rolling(self) -> AsyncGenerator[None]:
-        """Groups may be in flight within; at the end they are cancelled and counted."""
-        self.schedule.begin()
-        try:
-            yield
-        finally:
-            unused = await self.schedule.close()
-            if any(unused):
-                # After the last checkpoint: a resume, which draws them again, cuts this line.
-                self.run.log(unused_record(unused, self.trainer.step))
-                self.display.message(unused_words(*unused))
-
-    def _player(self) -> Player:
-        c, rollout, seed = self.components, self.run.config.rollout, self.run.config.seed
-        context = RolloutContext(
-            c.environment, c.policy, c.dialect, c.template, rollout, seed, rollout.temperature,
-            lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
-        )  # fmt: skip
-        total = rollout.k * rollout.tasks_per_step
-        return Player(context, rollout.k, total, in_rounds(self.display.rollout, total))
-
     async def _batch(self) -> RolloutBatch | None:
         """The scored groups of the next update; None: no task is left."""
         self.schedule.ask()
-        await keep_rolling(self.schedule, self._draw, self._score, lambda: self.schedule.ready)
+        await keep_rolling(self.schedule, self._roll_out, self._score, lambda: self.schedule.ready)
         return self.schedule.take()
 
     async def _draw(self, n: int) -> list[DrawnTask]:
@@ -175,6 +151,10 @@ class _Loop:
             DrawnTask(task, epoch, hints if self.curriculum.hints(epoch) else None)
             for task, epoch in self.curriculum.lease(n)
         ]
+
+    async def _roll_out(self, n: int) -> None:
+        """Start the rollouts of the next `n` tasks."""
+        self.schedule.roll_out(await self._draw(n))
 
     def _score(self, rollout: Rollout) -> ScoredGroup:
         """Score a group by the reward of the stage that drew its task."""
@@ -190,7 +170,7 @@ class _Loop:
         with self.schedule.updating():
             work = partial(self.trainer.update, batch.groups, batch.scores)
             if self.schedule.beside:
-                report = await while_rolling(self.schedule, self._draw, self._score, work)
+                report = await while_rolling(self.schedule, self._roll_out, self._score, work)
             else:
                 await self.policy.sleep()
                 report = work()
@@ -238,28 +218,52 @@ class _Loop:
             saving.save(self.curriculum, folder)
             (folder / "rewards.json").write_text(json.dumps(rewards_state), encoding="utf-8")
 
+    # -- begin and end of rollouts ----------------------------------------------------------
+
+    @asynccontextmanager
+    async def rolling(self) -> AsyncGenerator[None]:
+        """Groups may be in flight within; at the end they are cancelled and counted."""
+        self.schedule.begin()
+        try:
+            yield
+        finally:
+            unused = await self.schedule.close()
+            if any(unused):
+                # After the last checkpoint: a resume, which draws them again, cuts this line.
+                self.run.log(unused_record(unused, self.trainer.step))
+                self.display.message(unused_words(*unused))
+
+    def _player(self) -> Player:
+        c, rollout, seed = self.components, self.run.config.rollout, self.run.config.seed
+        context = RolloutContext(
+            c.environment, c.policy, c.dialect, c.template, rollout, seed, rollout.temperature,
+            lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
+        )  # fmt: skip
+        total = rollout.k * rollout.tasks_per_step
+        return Player(context, rollout.k, total, in_rounds(self.display.rollout, total))
+
 
 async def keep_rolling(
-    schedule: Schedule, draw: Draw, score: Grade, until: Callable[[], bool]
+    schedule: Schedule, start: Start, score: Grade, until: Callable[[], bool]
 ) -> None:
     """Draw, roll out and score as a schedule wants it, until something is the case."""
     while True:
         while (rollout := schedule.finished()) is not None:
             schedule.add(score(rollout))
         if wanted := schedule.wanted:
-            schedule.roll_out(await draw(wanted))
+            await start(wanted)
         elif until():
             return
         else:
             await schedule.changed()
 
 
-async def while_rolling(schedule: Schedule, draw: Draw, score: Grade, work: Callable[[], R]) -> R:
+async def while_rolling(schedule: Schedule, start: Start, score: Grade, work: Callable[[], R]) -> R:
     """Do work, such as an update, in a thread, and keep rolling out meanwhile."""
     working = asyncio.ensure_future(asyncio.to_thread(work))
     working.add_done_callback(lambda _: schedule.wake())
     try:
-        await keep_rolling(schedule, draw, score, working.done)
+        await keep_rolling(schedule, start, score, working.done)
     finally:
         await asyncio.wait({working})  # a thread cannot be stopped half way
     return working.result()
