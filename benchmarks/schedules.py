@@ -333,13 +333,17 @@ def run(
         )  # fmt: skip
         player = Watched(context, K, episodes)
         schedule = Schedule(player, plan)
+
+        async def roll_out(n: int) -> None:
+            schedule.roll_out(await source.draw(n))
+
         marks: list[float] = []
         waits: list[float] = []
         passed = taken = 0
         for number in range(WARM + updates):
             asked = loop.time()
             schedule.ask()
-            await keep_rolling(schedule, source.draw, source.score, lambda: schedule.ready)
+            await keep_rolling(schedule, roll_out, source.score, lambda: schedule.ready)
             batch = schedule.take()
             assert batch is not None
             waits.append(loop.time() - asked)
@@ -349,7 +353,7 @@ def run(
             with schedule.updating():
                 if schedule.beside:
                     work = partial(loop.spend, update)
-                    await while_rolling(schedule, source.draw, source.score, work)
+                    await while_rolling(schedule, roll_out, source.score, work)
                 else:
                     loop.spend(update)
                 await engine.sync(None, number + 1)  # type: ignore[arg-type]

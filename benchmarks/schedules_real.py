@@ -138,19 +138,23 @@ async def run(config: RunConfig, updates: int, turns: int) -> list[dict[str, flo
         lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
     )  # fmt: skip
     schedule = Schedule(Player(context, K, 10**6), SchedulePlan.of(config))
+
+    async def roll_out(n: int) -> None:
+        schedule.roll_out(await source.draw(n))
+
     rows: list[dict[str, float]] = []
     for _ in range(updates):
         started, busy = time.perf_counter(), time.process_time()
         calls, slept = environment.calls, environment.slept
         schedule.ask()
-        await keep_rolling(schedule, source.draw, source.score, lambda: schedule.ready)
+        await keep_rolling(schedule, roll_out, source.score, lambda: schedule.ready)
         batch = schedule.take()
         assert batch is not None
         groups, scores = batch.groups, batch.scores
         with schedule.updating():
             if schedule.beside:
                 work = partial(trainer.update, groups, scores)
-                report = await while_rolling(schedule, source.draw, source.score, work)
+                report = await while_rolling(schedule, roll_out, source.score, work)
             else:
                 report = trainer.update(groups, scores)
             await engine.sync(trainer.weights(), trainer.version)
