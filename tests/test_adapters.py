@@ -168,7 +168,8 @@ def test_eval_takes_adapters_by_each_documented_way(
     assert rods("eval", *WAYS[way](adapter), "--json", monkeypatch=monkeypatch) == 0
     [(config, run)] = asked
     assert config.model.name == str(adapter) and run is None
-    found = config.model_copy(update={"model": settings(config.model.name)})
+    short = config.rollout.model_copy(update={"context_tokens": 256})  # its positions
+    found = config.model_copy(update={"model": settings(config.model.name), "rollout": short})
     model, _ = evaluated._evaluated(found, run)
     assert torch.allclose(logits(model), said(tmp_path), atol=1e-5)
 

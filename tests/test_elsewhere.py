@@ -70,7 +70,7 @@ def served(environment: Environment, token: str = "secret", **limits: Any) -> It
 def played(
     tasks: list[Task], environment: Environment, policy: Policy, **more: Any
 ) -> list[Trajectory]:
-    settings = RolloutSettings(**{"k": 2, "max_invalid": 1.0, **more})
+    settings = RolloutSettings(**{"k": 2, "max_invalid": 1.0, "context_tokens": 32_768, **more})
 
     async def collect() -> list[Trajectory]:
         groups = run_groups(

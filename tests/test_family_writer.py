@@ -209,16 +209,15 @@ def test_a_curriculum_with_the_worker_in_its_process(tmp_path: Path) -> None:
     grow = [{"name": "grow", "epochs": 3, "expand": True}]
     settings = config(stages=grow, synthesis={"drain_seconds": 120.0, "writer": "family"})
     with SynthesisWorker(tmp_path / "queue.sqlite", SETTINGS) as worker:
-        pool = OnlineCurriculum(settings, TRAIN, tmp_path / "pool.sqlite", worker)
+        pool = OnlineCurriculum(settings, TRAIN, worker)
         drawn: list[Task] = []
         while not pool.done:
             pool.start_epoch()
-            while tasks := [lease.task for lease in pool.leases(4)]:
+            while tasks := [lease.task for lease in pool.lease(4)]:
                 drawn += tasks
                 for task in tasks:
                     pool.observe(*group(task, [1.0, 1.0, 0.0, 0.0]))
         metrics = pool.metrics()
-        pool.close()
         assert worker.state()["alive"] and not worker.suspended
     variants = [task for task in drawn if not task.is_original]
     assert variants and metrics["active"] > 0
