@@ -366,6 +366,16 @@ def test_a_task_that_has_no_place_is_named(tasks: list[Any], said: str, tmp_path
 
 
 @pytest.mark.slow
+def test_a_process_is_asked_only_once_it_listens(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    (folder / "src" / "sitecustomize.py").write_text(
+        "import socket, time\n"
+        "listen = socket.socket.listen\n"
+        "socket.socket.listen = lambda self, *more: (time.sleep(0.3), listen(self, *more))[1]\n"
+    )
+    assert suite(folder).tasks()
+
+
 def test_the_checkouts_own_interpreter_runs_it_where_it_has_one(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     own = folder / ".venv" / "bin" / "python"

@@ -216,7 +216,9 @@ def _listen(listener: Listener) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
-    served = Listener(sys.argv[1], "AF_UNIX", backlog=256)
+    # A socket's file is there before it listens, and the program waits for the file.
+    served = Listener(f"{sys.argv[1]}.new", "AF_UNIX", backlog=256)
+    os.rename(f"{sys.argv[1]}.new", sys.argv[1])
     threading.Thread(target=_listen, args=(served,), daemon=True).start()
     sys.stdin.read()  # until the program has ended
     os._exit(0)
