@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rods.settings.synthesis import LlmWriterSettings
+from rods.config.synthesis import LlmWriterSettings
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES, TEXTUAL, Gatekeeper
 from rods.synthesis.pipeline import synthesize

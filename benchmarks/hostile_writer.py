@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 from rods.config import SynthesisSettings
+from rods.config.synthesis import LlmWriterSettings
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.settings.synthesis import LlmWriterSettings
 from rods.split import split
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Statistics, synthesize

@@ -32,7 +32,7 @@ from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
 from rods.dialects import get_dialect
 from rods.env import Environment, World
-from rods.envs.elsewhere.processes import STARTING, ProcessEnvironment, local
+from rods.envs.remote.processes import STARTING, ProcessEnvironment, local
 from rods.errors import EnvError
 from rods.policy import Completion
 from rods.rollout.episode import RolloutContext

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from rods.config import load_config
-from rods.envs import make_suite
 from rods.infra.pycall import CallSyntaxError, parse_python_calls
+from rods.suites import make_suite
 from rods.types import FinishReason, ParseVerdict, ToolCall
 
 API_BANK = """
@@ -138,7 +138,7 @@ def api_bank(folder: Path) -> tuple[list[bool], list[bool]]:
 
 
 def acebench(folder: Path) -> tuple[list[bool], list[bool]]:
-    from rods.envs.suites.ace_world import SAVED
+    from rods.suites.ace_world import SAVED
 
     rules = suite("acebench-agent", folder)
     ours: list[bool] = []

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from loopback import Loopback
 from rods.config import load_config
 from rods.dialects import get_dialect, structured
-from rods.envs import make_suite
 from rods.errors import PrerequisiteError
+from rods.suites import make_suite
 from rods.task import Task
 from rods.types import ToolCall
 from suite_cases import told

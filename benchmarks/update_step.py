@@ -33,9 +33,9 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rods.config import ModelSettings, TrainSettings
+from rods.config.train import LocalSettings
 from rods.engines.threads import set_threads
 from rods.reward import Score
-from rods.settings.train import LocalSettings
 from rods.task import Task, Turn
 from rods.tokens import Span
 from rods.trainers.collect import collect

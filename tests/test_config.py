@@ -18,9 +18,9 @@ from rods.config import (
     parse_config,
     with_overrides,
 )
+from rods.config.base import Settings
 from rods.errors import ConfigError
 from rods.registry import read_recipe, recipe_file, recipe_names
-from rods.settings.base import Settings
 
 
 def sections(section: Settings, prefix: str = "") -> Iterator[tuple[str, Settings]]:

@@ -23,10 +23,10 @@ from oracle import OraclePolicy
 from rods.config import RolloutSettings
 from rods.env import Environment
 from rods.envs import make_environment
-from rods.envs.elsewhere import processes
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
-from rods.envs.elsewhere.remote import RemoteEnvironment
-from rods.envs.elsewhere.server import ServerLimits, environment_app
+from rods.envs.remote import processes
+from rods.envs.remote.client import RemoteEnvironment
+from rods.envs.remote.processes import ProcessEnvironment, local
+from rods.envs.remote.server import ServerLimits, environment_app
 from rods.errors import ConfigError, EnvError
 from rods.infra.listen import server as listening
 from rods.policy import Policy

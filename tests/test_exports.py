@@ -11,7 +11,7 @@ import pytest
 from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.tasks import load_tasks
 from rods.errors import ConfigError, StoreError, TaskError
-from rods.synthesis.dataset.exports import export
+from rods.integrations.formats.exports import export
 from rods.task import Task, read_tasks
 from rods.types import Message, ToolCall
 from synthesis_cases import ENVIRONMENT, named, with_calls, with_turn

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rods.envs.bfcl import assets
-from rods.synthesis.dataset.exports import export
+from rods.integrations.formats.exports import export
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from synthesis_cases import ENVIRONMENT, accepted, sides

@@ -15,8 +15,8 @@ from rods.env import AnswerJudge, Ending, World
 from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
-from rods.envs.elsewhere.messages import Hosted, remote_world
 from rods.envs.hints import MARK, call_hint, hinted, value_hint
+from rods.envs.remote.messages import Hosted, remote_world
 from rods.envs.tool_classes.world import ToolClasses
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall, ToolResult, ToolSpec

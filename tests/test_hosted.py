@@ -18,10 +18,10 @@ from rods.config import RunConfig, load_config
 from rods.envs.hints import hinted
 from rods.envs.opening import environment_of
 from rods.errors import ConfigError, PolicyError, StoreError, TrainError
+from rods.integrations.verl.config import require_known
+from rods.integrations.verl.rows import dealt_of, row_of
 from rods.loop import train
 from rods.trainers.hosted import Dealt, HostedRun
-from rods.trainers.verl.config import require_known
-from rods.trainers.verl.rows import dealt_of, row_of
 from rods.trajectory import Group
 from test_loop import (
     TEMPLATE,
@@ -123,7 +123,7 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
 def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("rods.trainers.trl")]:
+    for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "trl", None)
     assert rods("trl", "--dry-run", monkeypatch=monkeypatch) == 2

@@ -15,8 +15,8 @@ from pool_cases import group, original
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
 from rods.errors import TaskError
+from rods.integrations.formats.logged import FOUND, Reading, read_rewards
 from rods.report.observe import Observed, observe
-from rods.synthesis.dataset.logged import FOUND, Reading, read_rewards
 from verbs import rods
 
 SETTINGS = BoundarySettings()

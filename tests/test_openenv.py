@@ -45,7 +45,7 @@ class OwnTasks(NotesEnvironment):
 def served(environment: Environment) -> Iterator[str]:
     import uvicorn
 
-    from rods.envs.elsewhere.openenv import openenv_app
+    from rods.integrations.openenv import openenv_app
 
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

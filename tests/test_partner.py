@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from rods.env import World
-from rods.envs.elsewhere.messages import Hosted
 from rods.envs.hints import hinted
+from rods.envs.remote.messages import Hosted
 from rods.errors import TaskError
 from rods.policy import ScriptedPolicy
 from rods.task import Task

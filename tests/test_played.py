@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from rods.dialects import structured
-from rods.envs.elsewhere.methods import TaskEnvironment, task_environments
-from rods.envs.elsewhere.played import Conversation
 from rods.errors import EnvError, TaskError
-from rods.synthesis.dataset.exports import export
+from rods.integrations.formats.exports import export
+from rods.integrations.played import Conversation
+from rods.integrations.trl.methods import TaskEnvironment, task_environments
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.types import ToolCall

@@ -16,28 +16,28 @@ from typing import Any, cast
 import pytest
 
 from loopback import Loopback
+from rods.config.rollout import ServerSettings
 from rods.dialects import get_dialect
 from rods.env import AnswerJudge, Environment
 from rods.envs import make_environment
-from rods.envs.elsewhere import messages
-from rods.envs.elsewhere.methods import task_environments
-from rods.envs.elsewhere.played import PlayedTask
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
-from rods.envs.elsewhere.remote import RemoteEnvironment
 from rods.envs.function_call.world import key_of
 from rods.envs.python_tool import PythonToolEnvironment
+from rods.envs.remote import messages
+from rods.envs.remote.client import RemoteEnvironment
+from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.envs.repo.world import RepoWorld
 from rods.envs.search.environment import SearchEnvironment
-from rods.envs.suites.chat import Conversation, Speaker
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import EnvError
 from rods.infra.lines import LineLog
 from rods.infra.text import json_text, whole
+from rods.integrations.played import PlayedTask
+from rods.integrations.trl.methods import task_environments
 from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox
 from rods.sandbox.shell import Done
-from rods.settings.rollout import ServerSettings
+from rods.suites.chat import Conversation, Speaker
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.task import Provenance, Task, Turn, call_from_json, call_to_json, read_tasks, write_tasks
 from rods.trajectory import Trajectory

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rods.config import EnvSettings, load_config
+from rods.config.env import PythonToolSettings, QuestionSettings
 from rods.dialects import get_dialect
 from rods.env import AnswerJudge, QuestionSource
 from rods.envs import make_environment
@@ -19,7 +20,6 @@ from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.rewards.answers import leniently
 from rods.sandbox.execution import Execution, SandboxLimits
-from rods.settings.env import PythonToolSettings, QuestionSettings
 from rods.task import Provenance, Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from test_sandbox_remote import answered, service

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rods.config import EnvSettings
+from rods.config.env import QuestionSettings
 from rods.envs.originals import original_tasks, parted_tasks
 from rods.envs.questions.families import (
     FAMILIES,
@@ -23,7 +24,6 @@ from rods.envs.questions.families import (
 from rods.envs.questions.question import HARDEST, Question
 from rods.errors import ConfigError, PrerequisiteError, TaskError
 from rods.evaluation.suite import stratified
-from rods.settings.env import QuestionSettings
 
 ALL = [(family, difficulty) for family in FAMILIES for difficulty in range(1, HARDEST + 1)]
 GYM = "reasoning_gym:chain_sum"

@@ -20,13 +20,13 @@ import pytest
 
 from oracle import OraclePolicy
 from rods.config import load_config
+from rods.config.ray import RaySettings
 from rods.envs import make_environment
-from rods.envs.elsewhere.actors import on
-from rods.envs.elsewhere.processes import ProcessEnvironment
 from rods.envs.opening import environment_of
+from rods.envs.remote.actors import on
+from rods.envs.remote.processes import ProcessEnvironment
 from rods.errors import ConfigError, EnvError, PrerequisiteError, WriterError
 from rods.infra.cluster import ActorLost, Cluster
-from rods.settings.ray import RaySettings
 from rods.synthesis.worker import actors
 from rods.synthesis.worker.actors import ActorPipeline
 from rods.synthesis.worker.client import SynthesisWorker

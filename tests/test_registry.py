@@ -13,7 +13,7 @@ from rods.assemble.refusals import require_named
 from rods.config import load_config
 from rods.dialects import DIALECTS, get_dialect
 from rods.envs import ENVIRONMENTS, make_environment
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
+from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.errors import ConfigError
 from rods.rewards import REWARDS, get_reward, rewards_of
 from rods.synthesis.rejection import Rejection

@@ -10,8 +10,8 @@ import pytest
 
 from repo_cases import bash, environment_as, repairs, tasks
 from rods.env import Ending
-from rods.envs.elsewhere.messages import Hosted, remote_world
 from rods.envs.hints import hinted
+from rods.envs.remote.messages import Hosted, remote_world
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.stuck import Did, stuck
 from rods.envs.repo.world import RepoWorld

@@ -24,8 +24,8 @@ from rods.envs.repo.swe import load_rows
 from rods.errors import RodsError, StoreError, TaskError
 from rods.infra.files import parquet_rows
 from rods.infra.rows import file_rows
+from rods.integrations.formats.logged import Reading, read_rewards
 from rods.report.observe import observe
-from rods.synthesis.dataset.logged import Reading, read_rewards
 from rods.task import Task, Turn, read_tasks
 from rods.trajectory_codec import from_json, read_parquet, to_json
 from rods.types import Message, ToolCall

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rods.config import EnvSettings, RunConfig
+from rods.config.env import BfclSettings, QuestionSettings, SearchSettings
 from rods.dialects import get_dialect
 from rods.dialects.searching import SearchR1
 from rods.envs import make_environment
@@ -26,7 +27,6 @@ from rods.envs.search.index import Bm25Index
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.policy import ScriptedPolicy
 from rods.rewards.answers import leniently
-from rods.settings.env import BfclSettings, QuestionSettings, SearchSettings
 from rods.task import Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
 from rollout_cases import TEMPLATE, play, read_by_policy, script

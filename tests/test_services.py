@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rods.envs.elsewhere.server import ServerLimits, environment_app
+from rods.envs.remote.server import ServerLimits, environment_app
 from rods.errors import ConfigError
 from rods.infra.guard import DEEPEST, LOCAL, Guard
 from rods.infra.listen import address, bound, protocol, server

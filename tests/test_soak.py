@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
+from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.rollout.owner import hanging
 from rods.types import StopReason
 

@@ -12,10 +12,10 @@ import pytest
 import rods
 from pool_cases import group, original
 from rods.config import RunConfig, Start, keys, load_config, with_overrides
+from rods.config.drift import MAY_CHANGE
 from rods.errors import StoreError
 from rods.infra.files import locked, released, write_atomic
 from rods.report.run_data import load_run
-from rods.settings.drift import MAY_CHANGE
 from rods.store import FORMAT, RunDirectory, new_run_dir
 
 

@@ -18,19 +18,19 @@ import pytest
 from oracle import OraclePolicy
 from rods.env import Environment, called
 from rods.envs import make_environment
-from rods.envs.elsewhere.messages import Hosted
-from rods.envs.elsewhere.played import PlayedTask
-from rods.envs.elsewhere.processes import ProcessEnvironment, local
-from rods.envs.elsewhere.remote import RemoteEnvironment
 from rods.envs.hints import hinted
+from rods.envs.remote.client import RemoteEnvironment
+from rods.envs.remote.messages import Hosted
+from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.envs.search.environment import SearchEnvironment
-from rods.envs.suites.host import Host, RaisedError
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.evaluation.check import check_tasks
 from rods.infra.interrupt import ctrl_c, unless_ctrl_c
+from rods.integrations.played import PlayedTask
 from rods.limits import Limits
 from rods.rollout.owner import Owner
+from rods.suites.host import Host, RaisedError
 from rods.task import Provenance, Task, Turn
 from rods.types import StopReason, ToolCall, ToolResult
 from rollout_cases import DIALECT, TEMPLATE
@@ -348,7 +348,7 @@ import sys, time
 sys.path.insert(0, {tests!r})
 from rods.env import called
 from rods.envs.search.environment import SearchEnvironment
-from rods.envs.suites.host import Host, RaisedError
+from rods.suites.host import Host, RaisedError
 from rods.envs.tool_classes import ToolClasses
 from rods.task import Task, Turn
 from rods.types import ToolCall

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from rods.config import load_config
-from rods.envs import make_suite
-from rods.envs.suites.ace_world import ALONE
-from rods.envs.suites.acebench import constants, progress_of, written
+from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, PrerequisiteError, TaskError, WriterError
 from rods.evaluation.rules import Outcome, SuiteRules
 from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows
-from rods.settings.rollout import SuiteSettings
+from rods.suites import make_suite
+from rods.suites.ace_world import ALONE
+from rods.suites.acebench import constants, progress_of, written
 from rods.trajectory import Group
 from rods.trajectory_codec import read_parquet, write_parquet
 from rods.types import ToolCall
@@ -140,7 +140,7 @@ class User:
 
 @pytest.fixture
 def user(monkeypatch: pytest.MonkeyPatch, rules: SuiteRules) -> Iterator[type[User]]:
-    monkeypatch.setattr("rods.envs.suites.chat.ChatClient", User)
+    monkeypatch.setattr("rods.suites.chat.ChatClient", User)
     yield User
     rules.environment._user.close()  # type: ignore[attr-defined]
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from rods.config import load_config
+from rods.config.rollout import SuiteSettings
 from rods.dialects import get_dialect, structured
-from rods.envs import make_suite
-from rods.envs.suites.host import Host, RaisedError
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import Outcome, SuiteRules
 from rods.evaluation.suites import chosen_tasks
-from rods.settings.rollout import SuiteSettings
+from rods.suites import make_suite
+from rods.suites.host import Host, RaisedError
 from rods.task import Task
 from rods.trajectory_codec import read_parquet, write_parquet
 from rods.types import ToolCall
@@ -208,7 +208,7 @@ def test_apis_that_cannot_be_imported_are_named_and_can_be_left_out(tmp_path: Pa
     ],
 )
 def test_a_broken_row_is_named(row: Any, said: str, rules: SuiteRules, tmp_path: Path) -> None:
-    from rods.envs.suites.api_bank import read_dialogue
+    from rods.suites.api_bank import read_dialogue
 
     path = tmp_path / "Book-1.jsonl"
     path.write_text("\n".join(json.dumps(one) for one in [*DIALOGUE, row]), encoding="utf-8")
@@ -230,7 +230,7 @@ def test_a_class_that_hangs_is_given_up_and_the_next_question_is_answered(
     host = Host(make_folder(tmp_path), "api-bank")
     try:
         host.catalog("apis", "API", [])
-        monkeypatch.setattr("rods.envs.suites.host.SECONDS", 0.5)
+        monkeypatch.setattr("rods.suites.host.SECONDS", 0.5)
         with pytest.raises(EnvError, match="took too long"):
             host.do(host.new("apis.book", "Hang"), "call", {})
         monkeypatch.undo()

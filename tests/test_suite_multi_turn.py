@@ -14,11 +14,11 @@ from bfcl_judges import official_verdicts
 from bfcl_mutants import KINDS, Calls, truth
 from rods.config import load_config
 from rods.dialects import get_dialect, structured
-from rods.envs import make_suite
 from rods.envs.bfcl.multi_turn import STEPS
 from rods.envs.bfcl.tasks import load_tasks
 from rods.evaluation.rules import Outcome
 from rods.evaluation.suites import saved_groups, suite_rows
+from rods.suites import make_suite
 from rods.task import Task
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import read_parquet, write_parquet

@@ -15,10 +15,10 @@ import pytest
 from bfcl_ast import CHANGES, Case, official_faults, wanted
 from rods.config import load_config
 from rods.dialects import get_dialect, structured
-from rods.envs import make_suite
 from rods.envs.bfcl.ast_match import fault
 from rods.errors import ConfigError, TaskError
 from rods.evaluation.rules import Outcome, SuiteRules
+from rods.suites import make_suite
 from rods.task import Task
 from rods.trajectory_codec import read_parquet, write_parquet
 from rods.types import ToolCall

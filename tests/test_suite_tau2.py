@@ -17,12 +17,12 @@ import pytest
 import tau2_stand_in
 from loopback import Loopback
 from rods.config import load_config
-from rods.envs import make_suite
-from rods.envs.suites.tau2.rules import Tau2Retail
+from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
 from rods.evaluation.rules import Outcome, SuiteRules
 from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows
-from rods.settings.rollout import SuiteSettings
+from rods.suites import make_suite
+from rods.suites.tau2.rules import Tau2Retail
 from rods.task import Task
 from rods.trajectory import Group
 from rods.trajectory_codec import read_parquet, write_parquet

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from rods.config import RunConfig, load_config
-from rods.envs import make_suite
+from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.kept import Kept
 from rods.evaluation.rules import Outcome, SuiteRules
@@ -28,7 +28,7 @@ from rods.evaluation.suites import (
 )
 from rods.policy import ScriptedPolicy
 from rods.report.suites import suite_table
-from rods.settings.rollout import SuiteSettings
+from rods.suites import make_suite
 from rods.task import Task
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet

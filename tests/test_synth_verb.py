@@ -20,15 +20,15 @@ import pytest
 from loopback import Loopback
 from pool_cases import group, original, trajectory
 from rods.config import BoundarySettings, EnvSettings, SynthesisSettings, load_config
+from rods.config.synthesis import LlmWriterSettings
 from rods.curriculum.online import OnlineCurriculum
 from rods.envs.originals import parted_tasks
 from rods.errors import TaskError
-from rods.settings.synthesis import LlmWriterSettings
+from rods.integrations.formats.logged import Reading, read_rewards
+from rods.integrations.formats.seeds import choose_seeds
 from rods.store import RunDirectory
 from rods.synthesis.chat.client import USELESS
-from rods.synthesis.dataset.collect import Collection
-from rods.synthesis.dataset.logged import Reading, read_rewards
-from rods.synthesis.dataset.seeds import choose_seeds
+from rods.synthesis.collect import Collection
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.synthesis.writer import WriterOptions
 from rods.synthesis.writers.llm.writer import make_llm_writer
@@ -48,7 +48,7 @@ def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rods.synthesis.worker.patience.PAUSE", 0.01)
     monkeypatch.setattr("rods.synthesis.worker.patience.LONGEST", 0.02)
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
-    monkeypatch.setattr("rods.synthesis.dataset.collect.LOOK", 0.01)
+    monkeypatch.setattr("rods.synthesis.collect.LOOK", 0.01)
 
 
 @pytest.mark.usefixtures("quick_pauses")

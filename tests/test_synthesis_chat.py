@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from loopback import MODES, Body, Loopback, broken
+from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, SynthesisError, WriterError
-from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import RETRIES, ChatClient, Usage, find_json
 from rods.synthesis.chat.failures import (
     RESEED,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
-from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by

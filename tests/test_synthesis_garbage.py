@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.infra.service import Service, ServiceFailure
-from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import GARBAGE, USELESS, ChatClient
 
 ASK = [{"role": "user", "content": "Say it."}]

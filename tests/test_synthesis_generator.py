@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rods.errors import SynthesisError, TaskError, WriterError
-from rods.synthesis.dataset.collect import LIMIT, SUSPENSIONS, Collection
+from rods.synthesis.collect import LIMIT, SUSPENSIONS, Collection
 from rods.synthesis.gates.keeper import GateVerdict
 from rods.synthesis.pipeline import Outcome, Pipeline
 from rods.synthesis.rejection import Rejection
@@ -213,7 +213,7 @@ class Failing(Scribe):
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "PAUSE", 0.01)
     monkeypatch.setattr(patience, "LONGEST", 0.02)
-    monkeypatch.setattr("rods.synthesis.dataset.collect.LOOK", 0.01)
+    monkeypatch.setattr("rods.synthesis.collect.LOOK", 0.01)
 
 
 @pytest.mark.usefixtures("quick_pauses")

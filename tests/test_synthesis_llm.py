@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rods.config import SynthesisSettings
+from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, WriterError
-from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.json_text import find_json
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection

@@ -12,8 +12,8 @@ import pytest
 
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, PrerequisiteError
-from rods.report import trackers
-from rods.report.trackers import TRACKERS, figures_of, packages_of, shown, tracking
+from rods.integrations import trackers
+from rods.integrations.trackers import TRACKERS, figures_of, packages_of, shown, tracking
 from rods.store import RunDirectory
 
 STEP: dict[str, Any] = {

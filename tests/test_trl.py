@@ -59,7 +59,7 @@ class Trained(NamedTuple):
 
 
 def train(folder: Path, config: RunConfig, **others: Any) -> Trained:
-    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
+    from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
 
     batches: list[Batch] = []
 
@@ -290,7 +290,7 @@ def test_two_processes_play_what_one_plays(
 
 
 def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: Path) -> None:
-    from rods.trainers.trl.shared import read_state
+    from rods.integrations.trl.shared import read_state
 
     with pytest.raises(StoreError, match="knows no curriculum"):
         read_state(tmp_path)
@@ -314,14 +314,14 @@ def test_a_checkpoint_without_our_state_is_refused(trained: Trained, tmp_path: P
     ],
 )
 def test_what_trl_has_not_is_refused(changes: Sequence[str], named: str, tmp_path: Path) -> None:
-    from rods.trainers.trl import grpo_args
+    from rods.integrations.trl import grpo_args
 
     with pytest.raises(ConfigError, match=named):
         grpo_args(small(*changes), str(tmp_path))
 
 
 def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> None:
-    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
+    from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
 
     with rods.hosted(small()) as run:
         args = grpo_args(run.config, str(tmp_path), temperature=0.5)
@@ -336,7 +336,7 @@ def test_arguments_that_contradict_the_recipe_are_refused(tmp_path: Path) -> Non
 
 
 def test_an_argument_that_trl_has_not_is_refused_with_the_nearest(tmp_path: Path) -> None:
-    from rods.trainers.trl import grpo_args
+    from rods.integrations.trl import grpo_args
 
     named = r"GRPOConfig has no argument 'loging_steps'\. Did you mean 'logging_steps'\?"
     with pytest.raises(ConfigError, match=named):
@@ -344,7 +344,7 @@ def test_an_argument_that_trl_has_not_is_refused_with_the_nearest(tmp_path: Path
 
 
 def test_trackers_and_their_project_are_trl_s(tmp_path: Path) -> None:
-    from rods.trainers.trl import grpo_args
+    from rods.integrations.trl import grpo_args
 
     args = grpo_args(small("track.names=tensorboard", "track.project=mine"), str(tmp_path))
     assert (args.report_to, args.project) == (["tensorboard"], "mine")

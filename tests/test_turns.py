@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from rods.config.synthesis import LlmWriterSettings
 from rods.infra.turns import Turns
 from rods.rewards import verifier
 from rods.sandbox.pool import SandboxPool
-from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient
 from sandbox_cases import LACKS
 

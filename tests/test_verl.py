@@ -29,10 +29,10 @@ from pool_cases import FakeQueue, judged_draws
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
+from rods.integrations.verl.start import WITH_VALUES, require_trl_of_verl
 from rods.registry import recipe_names
 from rods.trainers.loading import BUNDLED
 from rods.trainers.samples import host_row
-from rods.trainers.verl.start import WITH_VALUES, require_trl_of_verl
 
 pytestmark = [
     pytest.mark.slow,
@@ -476,7 +476,7 @@ def test_an_actor_in_verl_s_ray_makes_the_same_variants(
 
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_full_recipes_compose_to_what_verl_accepts(nodes: int, tmp_path: Path) -> None:
-    from rods.trainers.verl.config import compose
+    from rods.integrations.verl.config import compose
 
     config = rods.load_config("rods", "full")
     cfg = compose(config, str(tmp_path), ["trainer.logger=[console,wandb]"], nodes, 8)
@@ -493,7 +493,7 @@ def test_full_recipes_compose_to_what_verl_accepts(nodes: int, tmp_path: Path) -
 @pytest.mark.parametrize("nodes", [1, 4])
 @pytest.mark.parametrize("recipe", ["rods", "otc_ppo"])
 def test_megatron_s_names_are_found(recipe: str, nodes: int, tmp_path: Path) -> None:
-    from rods.trainers.verl.config import compose
+    from rods.integrations.verl.config import compose
 
     megatron = "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=4"
     config = rods.load_config(recipe, "full", [f"model.name={BUNDLED['tiny']}"])
@@ -511,7 +511,7 @@ REFUSED = {"toolrl": "train.kl_in", "zerotir": "train.filtering"}
 @pytest.mark.parametrize("nodes", [1, 4])
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_every_recipe_composes_or_says_why_not(recipe: str, nodes: int, tmp_path: Path) -> None:
-    from rods.trainers.verl.config import compose
+    from rods.integrations.verl.config import compose
 
     config = rods.load_config(recipe, "full")
     if recipe in REFUSED:
@@ -543,14 +543,14 @@ def test_every_recipe_composes_or_says_why_not(recipe: str, nodes: int, tmp_path
     ],
 )
 def test_overrides_that_contradict_are_refused(asked: str, named: str, tmp_path: Path) -> None:
-    from rods.trainers.verl.config import compose
+    from rods.integrations.verl.config import compose
 
     with pytest.raises(ConfigError, match=named):
         compose(small(), str(tmp_path), [asked])
 
 
 def test_an_estimator_of_verl_s_takes_no_credit_away(tmp_path: Path) -> None:
-    from rods.trainers.verl.config import compose
+    from rods.integrations.verl.config import compose
 
     with pytest.raises(ConfigError, match=r'knows no train\.credit = "turn"'):
         compose(small("train.credit=turn"), str(tmp_path), ["algorithm.adv_estimator=grpo"])

@@ -6,11 +6,11 @@ import pytest
 
 import rods
 from rods.errors import ConfigError, TrainError
-from rods.trainers.verl.checks import require_known
-from rods.trainers.verl.config import given_to
-from rods.trainers.verl.flight import ATTEMPTS, Flight
-from rods.trainers.verl.megatron import for_engine
-from rods.trainers.verl.modes import MODE, of_schedule
+from rods.integrations.verl.checks import require_known
+from rods.integrations.verl.config import given_to
+from rods.integrations.verl.flight import ATTEMPTS, Flight
+from rods.integrations.verl.megatron import for_engine
+from rods.integrations.verl.modes import MODE, of_schedule
 from verbs import rods as verb
 
 

@@ -137,7 +137,7 @@ class Adapter(BaseRollout):
 RolloutReplicaRegistry.register(NAME, lambda: Replica)
 base._ROLLOUT_REGISTRY[(NAME, "async")] = "verl_server.Adapter"
 
-if "RODS_WATCH" in os.environ and "rods.trainers.verl.trainer" in sys.modules:  # task runner
+if "RODS_WATCH" in os.environ and "rods.integrations.verl.trainer" in sys.modules:  # task runner
     watch(Path(os.environ["RODS_WATCH"]))
 
 if "RODS_FAIL_ONCE" in os.environ:

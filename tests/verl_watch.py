@@ -20,7 +20,7 @@ def watch(folder: Path) -> None:
     import ray
     import transfer_queue
 
-    from rods.trainers.verl.trainer import CurriculumTrainer
+    from rods.integrations.verl.trainer import CurriculumTrainer
 
     seen: dict[str, Any] = {}
     judge, update = HostedRun.judge, CurriculumTrainer._update_actor
@@ -53,7 +53,7 @@ def watch(folder: Path) -> None:
 
 def fail_once(marker: Path) -> None:
     """Let one trajectory die as a bug would, the first that is played; in agent workers."""
-    from rods.trainers.verl.agent import CurriculumAgentLoop
+    from rods.integrations.verl.agent import CurriculumAgentLoop
 
     run = CurriculumAgentLoop.run
 

@@ -25,9 +25,9 @@ from transformers import PreTrainedTokenizerFast
 from update_step import make_groups
 
 from rods.config import ModelSettings, TrainSettings
+from rods.config.train import LocalSettings
 from rods.engines.hf import HFPolicy
 from rods.reward import Score
-from rods.settings.train import LocalSettings
 from rods.trainers.local import LocalTrainer
 
 TURNS, OBSERVATION = 4, 64

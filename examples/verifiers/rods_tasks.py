@@ -5,6 +5,6 @@ With this folder on PYTHONPATH:
     --env.taskset.id rods_tasks --env.taskset.tasks tasks.jsonl --env.taskset.environment bfcl
 """
 
-from rods.envs.elsewhere.taskset import RodsEnv, RodsTaskset
+from rods.integrations.taskset import RodsEnv, RodsTaskset
 
 __all__ = ["RodsEnv", "RodsTaskset"]

@@ -32,13 +32,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rods.config import RunConfig, Start, parse_config
+from rods.config.drift import require_same
 from rods.errors import StoreError
 from rods.infra.checkpoints import Checkpoint, Checkpoints, step_of
 from rods.infra.files import disk, locked, released, text_of, write_atomic
 from rods.infra.install import VERSION
 from rods.infra.lines import LineLog
 from rods.infra.origin import now, origin
-from rods.settings.drift import require_same
 from rods.types import Json
 
 if TYPE_CHECKING:

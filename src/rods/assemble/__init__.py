@@ -31,11 +31,11 @@ from rods.envs.opening import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Suite
 from rods.evaluation.tool_metrics import meters
+from rods.integrations.trackers import tracking
 from rods.loop import train as play
 from rods.policy import Engine
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
-from rods.report.trackers import tracking
 from rods.rewards import rewards_of
 from rods.rewards.filters import group_fault, has_variance
 from rods.rollout.template import ChatTemplate

@@ -22,7 +22,7 @@ from rods.config import RunConfig
 from rods.envs import ENVIRONMENTS
 from rods.envs.opening import environment_of
 from rods.errors import TaskError
-from rods.synthesis.dataset.collect import Collection
+from rods.synthesis.collect import Collection
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings, ids
 from rods.task import Task

@@ -20,7 +20,7 @@ from rods.engines import engine_factory
 from rods.env import Environment, questions_of
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
-from rods.report.trackers import packages_of
+from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward
 from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address

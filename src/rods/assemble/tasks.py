@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rods.config import RunConfig, SynthesisSettings
+from rods.config.synthesis import ResampleSettings
 from rods.envs.originals import parted_tasks, tasks_of_files
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
-from rods.settings.synthesis import ResampleSettings
 from rods.synthesis.pipeline import Pipeline
 from rods.task import Task
 

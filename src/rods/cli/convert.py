@@ -45,7 +45,7 @@ def convert(
     from rods.dialects import structured
     from rods.envs import make_environment
     from rods.envs.originals import original_tasks, parted_tasks
-    from rods.synthesis.dataset.exports import export, formats
+    from rods.integrations.formats.exports import export, formats
 
     named = [f"env.tasks={[str(file) for file in files]}"] if files else []
     settings = load_config(overrides=[*overrides_of(context.args, "convert", "env"), *named]).env

@@ -118,9 +118,9 @@ def _suite(
     save: Path | None,
     as_json: bool,
 ) -> None:
-    from rods.envs import make_suite
     from rods.evaluation.suites import accuracies, chosen_tasks, rows_as_json, suite_rows
     from rods.report.suites import suite_table
+    from rods.suites import make_suite
 
     rules = make_suite(name, config)
     tasks = chosen_tasks(rules, config.evaluation.suite, plays=trajectories is None)

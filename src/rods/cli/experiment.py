@@ -86,7 +86,7 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
 
 def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
     """Whether a run is there to its end; one that was made with other settings is refused."""
-    from rods.settings.drift import FILES, LENGTH, MAY_CHANGE, deciding
+    from rods.config.drift import FILES, LENGTH, MAY_CHANGE, deciding
     from rods.store import MANIFEST, RunDirectory
 
     path = where / cell.name

@@ -33,9 +33,9 @@ def observe(
     Reads verl's rollout_data_dir, TRL's completions, our runs, or rows with task_id and reward.
     """
     from rods.config import load_config
+    from rods.integrations.formats.logged import Reading, read_rewards
     from rods.report.observe import observe as judged
     from rods.report.observe import write
-    from rods.synthesis.dataset.logged import Reading, read_rewards
 
     settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
     low, high = _span(span)

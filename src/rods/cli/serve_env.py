@@ -85,7 +85,7 @@ def _require_openenv(host: str, token: str) -> None:
 def _for_us(
     seconds: float, idle: float, body: int, token: str, hosts: frozenset[str] | None
 ) -> App:
-    from rods.envs.elsewhere.server import ServerLimits, environment_app
+    from rods.envs.remote.server import ServerLimits, environment_app
 
     return lambda environment, _, sessions: environment_app(
         environment, ServerLimits(sessions, body, seconds, idle), token, hosts
@@ -94,7 +94,7 @@ def _for_us(
 
 def _for_openenv(dialect: str, token: str, body: int) -> App:
     from rods.dialects import structured
-    from rods.envs.elsewhere.openenv import openenv_app
+    from rods.integrations.openenv import openenv_app
 
     speech = structured(dialect)
     return lambda environment, settings, sessions: openenv_app(

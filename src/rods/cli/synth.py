@@ -32,8 +32,8 @@ from rods.infra.files import disk
 
 if TYPE_CHECKING:
     from rods.env import Environment
-    from rods.synthesis.dataset.collect import Collection
-    from rods.synthesis.dataset.seeds import SeedChoice
+    from rods.integrations.formats.seeds import SeedChoice
+    from rods.synthesis.collect import Collection
     from rods.task import Task
 
 REDRAW = 0.5
@@ -94,8 +94,8 @@ def synth(
 ) -> None:
     """Make verified variants. Any setting: --section.key VALUE."""
     from rods.dialects import get_dialect
+    from rods.integrations.formats.exports import export, formats
     from rods.synthesis.chat.settings import split_address
-    from rods.synthesis.dataset.exports import export, formats
 
     get_dialect(dialect)
     folder = _free(target, resume)
@@ -200,8 +200,8 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
 def _boundary_seeds(
     log: Path, task_key: str, reward_key: str, tasks: Sequence[Task], config: RunConfig, seed: int
 ) -> list[Task]:
-    from rods.synthesis.dataset.logged import PROMPT, Reading, read_rewards
-    from rods.synthesis.dataset.seeds import choose_seeds
+    from rods.integrations.formats.logged import PROMPT, Reading, read_rewards
+    from rods.integrations.formats.seeds import choose_seeds
 
     rewards = read_rewards(log, Reading(task_key, reward_key))
     if log.is_dir():  # a run trains on variants of its own too
@@ -268,7 +268,7 @@ def _make(
     target: Path,
 ) -> list[Task]:
     from rods.envs import ENVIRONMENTS
-    from rods.synthesis.dataset.collect import Collection
+    from rods.synthesis.collect import Collection
     from rods.synthesis.worker.client import SynthesisWorker
     from rods.synthesis.worker.settings import WorkerSettings, ids
 

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 
 import openai
 
+from rods.config.engine import KEY_VARIABLE
 from rods.errors import ConfigError, PolicyError
 from rods.infra.keys import read_key
-from rods.settings.engine import KEY_VARIABLE
 
 RETRIES = 4
 """Repetitions after a broken connection, HTTP 429 or 5xx; what came too late is not asked again."""

@@ -1,6 +1,6 @@
 """Tool environments: adapters of the protocols in `rods.env`, one folder or file each.
 
-Owns their short names, and those of suites over them; one is imported when it is asked for.
+Owns their short names; one is imported when it is asked for.
 
     environment = make_environment("bfcl")
 """
@@ -8,12 +8,10 @@ Owns their short names, and those of suites over them; one is imported when it i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from rods.config import RunConfig
 from rods.env import Environment, load_environment
-from rods.evaluation.rules import SuiteRules
-from rods.registry import Registry, require, takes
+from rods.registry import Registry
 
 ENVIRONMENTS = Registry(
     "env.name",
@@ -24,37 +22,9 @@ ENVIRONMENTS = Registry(
         "search": "rods.envs.search.environment:SearchEnvironment",
         "function_call": "rods.envs.function_call.environment:FunctionCallEnvironment",
         "repo": "rods.envs.repo.environment:RepoEnvironment",
-        "remote": "rods.envs.elsewhere.remote:RemoteEnvironment",
+        "remote": "rods.envs.remote.client:RemoteEnvironment",
     },
 )
-
-SUITES = Registry(
-    "--suite",
-    "suite",
-    {
-        "bfcl-multi-turn": "rods.envs.bfcl.multi_turn:MultiTurn",
-        "bfcl-single-turn": "rods.envs.bfcl.single_turn:SingleTurn",
-        "api-bank": "rods.envs.suites.api_bank:ApiBank",
-        "acebench-agent": "rods.envs.suites.acebench:AceBenchAgent",
-        "tau2-retail": "rods.envs.suites.tau2.rules:Tau2Retail",
-        "tau2-airline": "rods.envs.suites.tau2.rules:Tau2Airline",
-    },
-)
-
-
-def make_suite(name: str, config: RunConfig) -> SuiteRules:
-    """The suite of a published benchmark that a short name or `module:attribute` means.
-
-    Args:
-        name: of it; what it means is called with the configuration.
-        config: where its data is, among the rest.
-
-    Raises:
-        ConfigError: there is none of this name, or it lacks a part of `SuiteRules`.
-    """
-    made = takes("--suite", name, SUITES.find(name), "the configuration")(config)
-    require("--suite", name, made, SuiteRules)
-    return cast("SuiteRules", made)
 
 
 def make_environment(name: str, arguments: Mapping[str, Any] | None = None) -> Environment:

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from rods.config.env import QuestionSettings
 from rods.dialects.programs import dedented, unwrapped
 from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.families import FAMILIES, question_of, question_task, question_tasks
@@ -30,7 +31,6 @@ from rods.rewards.reading import without_calls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
 from rods.sandbox.pool import SandboxPool, Session
 from rods.sandbox.remote import RemoteSandbox
-from rods.settings.env import QuestionSettings
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, cast
 from pydantic import ConfigDict, Field, ValidationError
 
 from rods.config import RunConfig, load_config
+from rods.config.base import Settings
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
 from rods.infra.files import text_of
-from rods.settings.base import Settings
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 OFFLINE = "static_variants"

@@ -1,7 +1,7 @@
 """What a suite is: a published benchmark's tasks, how they are played, and what counts as right.
 
 Owns the protocol and the settings of play that all suites share. A suite stands in the folder of
-its environment; the table of their names is `rods.envs.SUITES`. Its score is worked out from a
+its environment; the table of their names is `rods.suites.SUITES`. Its score is worked out from a
 trajectory alone, so that a saved one gets the verdict of the run that saved it.
 
     rules = make_suite("bfcl-multi-turn", config)

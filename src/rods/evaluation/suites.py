@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import Any
 
 from rods.config import RolloutSettings
+from rods.config.rollout import SuiteSettings
 from rods.dialects import Dialect
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.kept import Kept
@@ -30,7 +31,6 @@ from rods.infra.dotted import nearest
 from rods.policy import Policy
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
-from rods.settings.rollout import SuiteSettings
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.trajectory_codec import read_parquet

@@ -20,7 +20,7 @@ from rods.config import BoundarySettings
 from rods.curriculum.boundary import EDGE, Region, TaskName, judge_values
 from rods.errors import ConfigError, StoreError
 from rods.infra.files import write_atomic
-from rods.synthesis.dataset.logged import Logged, latest
+from rods.integrations.formats.logged import Logged, latest
 
 MIN_GROUP = 2
 """One trajectory says nothing about a boundary."""

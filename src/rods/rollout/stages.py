@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal, Self
 
-from rods.settings.rollout import WorldSettings
+from rods.config.rollout import WorldSettings
 
 Stage = Literal["starting", "running", "judging"]
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rods.components import Synthesis
 from rods.config import RunConfig, parse_config
+from rods.config.drift import require_same
 from rods.curriculum.boundary import Judgement
 from rods.curriculum.online import OnlineCurriculum
 from rods.dialects import get_dialect
@@ -37,7 +38,6 @@ from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
-from rods.settings.drift import require_same
 from rods.task import Task
 from rods.trainers.collect import Batch, Credit, Filters, collect
 from rods.trajectory import Group

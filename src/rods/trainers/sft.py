@@ -28,9 +28,9 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
+from rods.config.train import LocalSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
-from rods.settings.train import LocalSettings
 from rods.trainers.batches.micro import pack
 from rods.trainers.batches.mini import loss_weights
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint

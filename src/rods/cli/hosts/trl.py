@@ -50,11 +50,11 @@ def trl(
     ours = [text for text in asked if not text.startswith(OWN)]
     config = load_config(recipe, profile or (FULL if model else SMALL), ours)
     from rods.assemble.hosted import hosted
-    from rods.trainers.hosts import require_unfinished
+    from rods.integrations.hosts import require_unfinished
 
     planned = _planned(config, int(theirs.get(ROWS, config.rollout.k)), dry_run)
-    from rods.trainers.trl import CurriculumGRPOTrainer, grpo_args
-    from rods.trainers.trl.args import require_same
+    from rods.integrations.trl import CurriculumGRPOTrainer, grpo_args
+    from rods.integrations.trl.args import require_same
 
     args = grpo_args(config, folder, **theirs)
     require_same(config, args)

@@ -46,7 +46,7 @@ def verl(
         asked.append(f"model.name={json.dumps(model)}")
     config = load_config(recipe, profile or (FULL if model else SMALL), asked)
     from rods.assemble.refusals import require_named
-    from rods.trainers.verl.config import compose
+    from rods.integrations.verl.config import compose
 
     require_named(config)  # here, not minutes later in a process of Ray's
     _require_context(config, dry_run)
@@ -56,7 +56,7 @@ def verl(
         out().print(text, markup=False, highlight=False)
         return
     from rods.assemble.hosted import hosted
-    from rods.trainers.verl.start import start
+    from rods.integrations.verl.start import start
 
     try:
         start(cfg, hosted)

@@ -18,8 +18,8 @@ from typing import Any
 
 from rods.env import Environment
 from rods.errors import TaskError
-from rods.synthesis.dataset.exports import write_rows
-from rods.synthesis.dataset.forms import verl_row, verl_schema
+from rods.integrations.formats.exports import write_rows
+from rods.integrations.formats.forms import verl_row, verl_schema
 from rods.synthesis.structure.trace import owners
 from rods.task import Task, Turn
 from rods.types import Json

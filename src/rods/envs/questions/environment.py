@@ -16,12 +16,12 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from rods.config.env import QuestionSettings
 from rods.env import Environment, World
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.questions.question import HELD_OUT, Question, is_generated
 from rods.errors import ConfigError, RewardError, TaskError
 from rods.rewards.answers import as_strictly, leniently, references, require_judges
-from rods.settings.env import QuestionSettings
 from rods.split import Split, sides
 from rods.task import Task
 

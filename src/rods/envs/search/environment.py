@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from rods.config.env import QuestionSettings
 from rods.envs.questions.environment import QuestionEnvironment
 from rods.envs.questions.world import QuestionWorld
 from rods.envs.search.atlas import bundled_corpus
@@ -28,7 +29,6 @@ from rods.envs.search.progress import bar
 from rods.envs.search.remote import RemoteRetriever
 from rods.errors import ConfigError
 from rods.rewards.answers import judge_answer
-from rods.settings.env import QuestionSettings
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
 

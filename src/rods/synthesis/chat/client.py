@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 import httpx
 import openai
 
+from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.infra.keys import read_key
 from rods.infra.turns import Turns
-from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.cache import ResponseCache, digest
 from rods.synthesis.chat.failures import (
     DROPPABLE,

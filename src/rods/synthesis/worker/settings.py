@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from rods.config import RunConfig, SynthesisSettings
+from rods.config.base import Settings
+from rods.config.ray import RaySettings
 from rods.infra.dotted import flat
 from rods.infra.files import disk
-from rods.settings.base import Settings
-from rods.settings.ray import RaySettings
 from rods.synthesis.worker.queue import SynthesisQueue
 from rods.task import Task, read_tasks, write_tasks
 from rods.types import Json

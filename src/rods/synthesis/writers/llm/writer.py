@@ -15,9 +15,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from rods.config.synthesis import LlmWriterSettings
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
-from rods.settings.synthesis import LlmWriterSettings
 from rods.synthesis.chat.client import ChatClient
 from rods.synthesis.chat.settings import Usage
 from rods.synthesis.rejection import ErrorClass, Rejection

@@ -1,0 +1,77 @@
+"""Settings of what samples the trajectories.
+
+EngineSettings(name="openai", url="http://localhost:8000/v1", weights="folder", folder="/shared")
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from rods.config.base import Settings
+
+KEY_VARIABLE = "RODS_ENGINE_KEY"
+"""Environment variable of the key that an engine's server wants to be shown."""
+
+
+class VllmSettings(Settings):
+    """`engine.name = "vllm"`: a server that the run starts and ends itself."""
+
+    command: str = "vllm"
+    """The program; another environment's works too (`/opt/vllm/bin/vllm`)."""
+    memory: float = Field(default=0.45, gt=0, lt=1)
+    """Share of the GPU's memory that it takes; the trainer needs the rest."""
+    sleep: bool = False
+    """Give its memory back during updates: for a GPU that cannot hold both at once."""
+    options: dict[str, str] = Field(default_factory=dict[str, str])
+    """Further options of `vllm serve`, by name: `{tensor-parallel-size = "2"}`."""
+
+
+class EngineSettings(Settings):
+    """What samples the trajectories."""
+
+    name: str = "auto"
+    """`auto`: `vllm` for models above a billion parameters, on a GPU and where vLLM is installed;
+    `processes` for models of up to 50 million on a CPU where `model.threads` is left out; else
+    `hf`. `hf`: in this process, by the trainer's own model. `processes`: the same in a process a
+    core, each on one thread; which last digits come out depends on the clock. `openai`:
+    a server that completes token ids and returns log-probabilities (vLLM, SGLang). `vllm`: such a
+    server, started by the run. Or `module:attribute` of your own."""
+    url: str = ""
+    """`openai`: base URL of the server, up to and with /v1."""
+    model: str = ""
+    """`openai`: what the server calls the model; empty: the first one that it lists."""
+    timeout: float = Field(default=600.0, gt=0)
+    """Seconds that the server may take for one generation, or to take over weights."""
+    weights: Literal["", "fixed", "folder", "lora"] = ""
+    """How a server gets new weights. `fixed`: not at all, so that it evaluates but does not train
+    (what `openai` means by none). `lora`: adapters as files (vLLM, SGLang; needs
+    `model.lora_rank`). `folder`: all weights as a file (SGLang, inside TRL alone). Left out,
+    `vllm` takes `lora` under LoRA and `fixed` otherwise."""
+    folder: str = ""
+    """Where weights are put for a server; it must see the same folder. Needed by `folder` and
+    `lora`, but not with `vllm`, which runs on this machine."""
+    vllm: VllmSettings = VllmSettings()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> EngineSettings:
+        if self.name == "openai" and not self.url:
+            raise ValueError(
+                'name = "openai" needs the url of a server, such as http://localhost:8000/v1'
+            )
+        if self.name == "openai" and self.weights in ("folder", "lora") and not self.folder:
+            raise ValueError(f'weights = "{self.weights}" needs a folder that the server sees too')
+        if self.name in ("auto", "hf", "processes", "vllm") and (self.url or self.model):
+            raise ValueError(
+                f'url and model name a server that is there, and name = "{self.name}" asks none: '
+                'set name = "openai"'
+            )
+        if self.name in ("hf", "processes") and (self.weights or self.folder):
+            raise ValueError(
+                f'weights and folder are of servers; name = "{self.name}" samples from the '
+                "trainer's weights"
+            )
+        if self.name == "vllm" and self.weights not in ("", "fixed", "lora"):
+            raise ValueError(f'vllm does not take weights = "{self.weights}"; leave it out')
+        return self

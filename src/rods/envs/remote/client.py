@@ -1,0 +1,109 @@
+"""`env.name = "remote"`: worlds that a service plays (`rods serve-env`).
+
+Owns the requests. A service that is busy, broken or away is a failure of infrastructure:
+`EnvError`, never a result. A step whose answer was lost is asked for again by its number, and done
+once.
+
+    environment = RemoteEnvironment("http://worlds.example:8010", token="RODS_ENV_TOKEN")
+    world = environment.open(task)
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from typing import Any, cast
+
+from rods.env import Environment
+from rods.envs.remote.messages import Action, Observation, RemoteWorld, checked, remote_world
+from rods.errors import EnvError
+from rods.infra.service import Service, ServiceFailure
+from rods.split import Split, split
+from rods.task import Task
+
+
+class RemoteEnvironment(Environment):
+    """Plays worlds on a service.
+
+    Args:
+        url: Address of the service.
+        token: Name of the environment variable that holds its token, where it wants one.
+        seconds: How long one answer may take.
+        size: Requests at once; more callers wait.
+
+    Raises:
+        EnvError: the service does not answer.
+    """
+
+    blocking = True
+
+    def __init__(
+        self,
+        url: str,
+        token: str = "RODS_ENV_TOKEN",
+        seconds: float = 90.0,
+        size: int = 256,
+    ) -> None:
+        secret = os.environ.get(token, "").strip()
+        self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+        self._url, self._seconds, self._size = url, seconds, size
+        self._reset, self._step, self._close, self._tasks = map(
+            self._service, ("/reset", "/step", "/close", "/tasks")
+        )
+        self.name = str(_asked(self._service("/health"), {})["environment"])
+        """That of the environment which the service plays, since tasks name it."""
+        self._own: Split | None = None
+
+    def _service(self, path: str) -> Service:
+        return Service(
+            self._url,
+            path,
+            "env.remote.url",
+            self._seconds,
+            size=self._size,
+            headers=self._headers,
+        )
+
+    def open(self, task: Task) -> RemoteWorld:
+        """A world on the service; raises `TaskError` if it cannot load the task's."""
+        answer = _asked(self._reset, {"task": task.to_json()})
+        opened = checked(cast("Observation", answer["observation"]))
+        name, numbers = str(answer["episode_id"]), itertools.count()
+
+        def send(action: Action) -> Observation:
+            body = {"episode_id": name, "number": next(numbers), "action": action}
+            return checked(cast("Observation", _asked(self._step, body)["observation"]))
+
+        return remote_world(opened, send, lambda: self._end(name))
+
+    def _end(self, name: str) -> None:
+        _asked(self._close, {"episode_id": name})
+
+    def tasks(self, held_out: float) -> Sequence[Task]:
+        """The service's own tasks; it parts them too."""
+        answer = _asked(self._tasks, {"held_out": held_out})
+        train, other = (
+            tuple(Task.from_json(row, f"{self._tasks.where}, {side}") for row in answer[side])
+            for side in ("train", "held_out")
+        )
+        self._own = Split(train, other, str(answer["digest"]))
+        return [*train, *other]
+
+    def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
+        """Its own tasks as it parts them, those of files by scenario."""
+        if held_out is None and self._own is not None:
+            return self._own
+        return split(tasks, held_out_share=held_out or 0.0)
+
+
+def _asked(service: Service, body: Any) -> dict[str, Any]:
+    def understand(answer: object) -> dict[str, Any]:
+        if not isinstance(answer, dict):
+            raise ServiceFailure(f"{service.where} answered {str(answer)[:200]!r}", False)
+        return cast("dict[str, Any]", answer)
+
+    try:
+        return service.ask(body, understand)[0]
+    except ServiceFailure as failure:
+        raise EnvError(f"the environment's service failed: {failure}") from failure

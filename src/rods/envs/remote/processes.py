@@ -1,0 +1,275 @@
+"""Worlds in processes: each process plays one world at a time and is ended where it hangs.
+
+Owns the processes: as many as `rollout.worlds.processes`, started once, replaced when they die. A
+world that hangs, crashes or eats its memory takes no other world along. Where a process runs is
+whoever's who starts it: on this machine (here), or on any machine of a Ray (`actors.py`).
+
+    environment = ProcessEnvironment(inner, local("bfcl", {}), processes=8, seconds=60)
+    world = environment.open(task)          # from a thread that may wait
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Protocol, cast
+
+from rods.env import Environment
+from rods.envs import make_environment
+from rods.envs.remote.messages import (
+    Action,
+    Hosted,
+    Observation,
+    RemoteWorld,
+    checked,
+    failed,
+    remote_world,
+)
+from rods.errors import EnvError, RodsError
+from rods.split import Split
+from rods.task import Task
+from rods.types import Json
+
+STARTING = 2 * (os.cpu_count() or 1)
+"""Processes of this machine that start at once: more would only slow each other down, until none is
+ready in time."""
+START_SECONDS = 120.0
+"""How long a process may take until its environment stands."""
+OPENINGS = 3
+"""Processes that a world is opened in, one after the other, where they die before it is: as on a
+machine that is lost, on which others may yet be started."""
+
+
+class Worker(Protocol):
+    """One process and the line to it."""
+
+    alive: bool
+
+    def ask(self, action: Action, seconds: float) -> Observation:
+        """The answer to an action; an empty one asks whether it is ready.
+
+        Raises:
+            EnvError: it took too long, so the process was ended; or the process had died.
+        """
+        ...
+
+    def end(self) -> None:
+        """End it at once."""
+        ...
+
+
+class ProcessEnvironment(Environment):
+    """Another environment whose worlds are played in processes; all else is the other's."""
+
+    blocking = True
+
+    def __init__(
+        self,
+        inner: Environment,
+        begin: Callable[[], Worker],
+        processes: int,
+        seconds: float,
+        starting: int = 0,
+    ) -> None:
+        """Start no process yet.
+
+        Args:
+            inner: the same environment in this process, for everything but its worlds.
+            begin: starts a process that plays its worlds, without waiting until it is ready.
+            processes: worlds at once.
+            seconds: of one call; then the process is ended.
+            starting: processes that start at once, where they share this machine's cores; 0: all.
+        """
+        self._inner = inner
+        self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
+        self.varies, self.gives_up = inner.varies, inner.gives_up
+        self.program_seconds = inner.program_seconds
+        self._begin, self._seconds, self._starting = begin, seconds, starting
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._all: set[Worker] = set()
+        self.replaced = 0
+        """Processes that were ended because they hung, or that died."""
+
+    @property
+    def here(self) -> Environment:
+        """The other environment."""
+        return self._inner
+
+    def tasks(self, held_out: float) -> Sequence[Task]:
+        """Those of the other environment."""
+        return self._inner.tasks(held_out)
+
+    def load(self, path: Path) -> list[Task]:
+        """As the other environment reads a file."""
+        return self._inner.load(path)
+
+    def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
+        """As the other environment parts tasks."""
+        return self._inner.part(tasks, held_out)
+
+    def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
+        """Those of the other environment."""
+        return self._inner.exporters()
+
+    def calls_needed(self, task: Task) -> int | None:
+        """As the other environment knows."""
+        return self._inner.calls_needed(task)
+
+    def warm_up(self) -> None:
+        """Start all processes, as many at once as may."""
+        left = (self.capacity or 1) - len(self._all)
+        while left > 0:
+            wave = min(left, self._starting or left)
+            with self._lock:
+                new = [self._begin() for _ in range(wave)]
+                self._all |= {*new}
+            for worker in new:
+                worker.ask({}, START_SECONDS)  # it says when it is ready
+                self._free.put(worker)
+            left -= wave
+
+    def open(self, task: Task) -> RemoteWorld:
+        """A world in a free process; waits for one where all are taken."""
+        if not self._all:
+            self.warm_up()
+        worker, opened = self._opened(task, OPENINGS)
+        return remote_world(
+            opened,
+            lambda action: self._ask(worker, action),
+            lambda: self._end(worker),
+        )
+
+    def _opened(self, task: Task, left: int) -> tuple[Worker, Observation]:
+        """A process that has the world, of so many at most that may die of it or had died."""
+        worker, began = self._free.get(), time.monotonic()
+        try:
+            return worker, checked(worker.ask({"open": task.to_json()}, START_SECONDS))
+        except RodsError:
+            self._give_back(worker)
+            hung = time.monotonic() - began >= START_SECONDS
+            if worker.alive or hung or left == 1:
+                raise
+        return self._opened(task, left - 1)
+
+    def _ask(self, worker: Worker, action: Action) -> Observation:
+        return checked(worker.ask(action, self._seconds))
+
+    def _end(self, worker: Worker) -> None:
+        """The world is closed; its process may play another."""
+        try:
+            if worker.alive:
+                worker.ask({"close": True}, self._seconds)
+        except EnvError:
+            worker.end()
+        finally:
+            self._give_back(worker)
+
+    def _give_back(self, worker: Worker) -> None:
+        if worker.alive:
+            self._free.put(worker)
+            return
+        fresh = self._begin()
+        with self._lock:
+            self.replaced += 1
+            self._all = (self._all - {worker}) | {fresh}
+        self._free.put(fresh)
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            workers, self._all = self._all, set[Worker]()
+        for worker in workers:
+            worker.end()
+        with contextlib.suppress(Empty):
+            while True:
+                self._free.get_nowait()
+        self._inner.close()
+
+
+def local(name: str, arguments: Mapping[str, Json]) -> Callable[[], Worker]:
+    """Starts processes on this machine that make the environment of that name."""
+    return partial(_Process, name, arguments)
+
+
+class _Process:
+    """A process on this machine."""
+
+    def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._line, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_play, args=(theirs, name, dict(arguments)), name="world", daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self.alive = True
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid or 0
+
+    def ask(self, action: Action, seconds: float) -> Observation:
+        """See `Worker`."""
+        try:
+            self._line.send(action)
+            if self._line.poll(seconds):
+                return self._line.recv()
+        except (OSError, EOFError) as error:
+            self.end()
+            raise EnvError(f"a world's process died ({type(error).__name__})") from error
+        self.end()
+        raise EnvError(f"a world's process gave no answer for {seconds:g} seconds and was ended")
+
+    def end(self) -> None:
+        """See `Worker`."""
+        self.alive = False
+        self._process.kill()
+        self._process.join(5)
+        self._line.close()
+
+
+class Player:
+    """What a process does: it plays one world after the other."""
+
+    def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
+        """Make the environment, and warm it up."""
+        self._environment = make_environment(name, arguments)
+        self._environment.warm_up()
+        self._hosted: Hosted | None = None
+
+    def answer(self, action: Action) -> Observation:
+        """Open a world, act in it, close it; what fails is the answer."""
+        try:
+            if "open" in action:
+                task = Task.from_json(cast("Mapping[str, Json]", action["open"]))
+                self._hosted = Hosted(self._environment, task)
+                return self._hosted.open()
+            if "close" in action or not action:
+                if self._hosted is not None:
+                    self._hosted.close()
+                return Observation()
+            if self._hosted is None:
+                raise EnvError("no world is open")
+            return self._hosted.step(action)
+        except BaseException as error:  # noqa: BLE001 (the other side raises it, or says so)
+            return failed(error)
+
+
+def _play(line: Connection, name: str, arguments: dict[str, Json]) -> None:
+    """Answer until the line is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
+    player = Player(name, arguments)
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            line.send(player.answer(line.recv()))

@@ -1,0 +1,239 @@
+"""An environment behind HTTP: reset, step and state, as OpenEnv calls them.
+
+Owns the routes, the sessions and their limits. A session is one world, played by one owner; the
+answer to its last step is kept, so that a step whose answer was lost can be asked for again.
+
+    app = environment_app(environment, ServerLimits(), token="secret")
+    serve(app, bound("127.0.0.1", 8010), connections=1024, body=16 << 20)     # rods.infra.listen
+
+`POST /reset` {"task": {...}} opens a world: {"episode_id", "observation", "reward": null,
+"done": false}. `POST /step` {"episode_id", "number", "action": {"type": "call", ...}} gives
+"observation", "reward" and "done"; actions stand in `messages.py`. `GET /state?episode_id=` says
+how many steps there were. `POST /close` ends a session, `POST /tasks` gives the environment's own
+tasks of both sides, `GET /health` needs no token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import Response
+
+from rods.env import Environment
+from rods.envs.remote.messages import Hosted, Observation, failed
+from rods.errors import RodsError
+from rods.infra.guard import LOCAL, Guard
+from rods.limits import Limits
+from rods.rollout.owner import Owner
+from rods.task import Task
+
+
+@dataclass(frozen=True)
+class ServerLimits:
+    """What the server takes."""
+
+    sessions: int = 1024
+    """Worlds open at once; above it, HTTP 429."""
+    body: int = 16 << 20
+    """Bytes of one request; above it, HTTP 413."""
+    seconds: float = 60.0
+    """Seconds of one action; then the world is given up."""
+    idle: float = 600.0
+    """Seconds after which a session that nobody asks is closed."""
+
+
+@dataclass(eq=False)
+class _Session:
+    hosted: Hosted
+    owner: Owner
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    used: float = field(default_factory=time.monotonic)
+    number: int = -1
+    """Of the last step."""
+    answer: Observation = field(default_factory=dict[str, Any])
+
+    def close(self) -> None:
+        self.owner.close(cast("Any", self.hosted))
+
+
+class _Sessions:
+    """The worlds that are open."""
+
+    def __init__(self, environment: Environment, limits: ServerLimits) -> None:
+        self._environment, self._limits = environment, limits
+        self._open: dict[str, _Session] = {}
+
+    async def reset(self, task: Task) -> tuple[str, Observation]:
+        if len(self._open) >= self._limits.sessions:
+            raise HTTPException(429, f"{len(self._open)} worlds are open, no more are taken")
+        seconds = self._limits.seconds
+        owner = Owner(self._environment.blocking, Limits(1e9, 1, 1, 1, 1, 1, 1, 1e9, seconds))
+        session = _Session(Hosted(self._environment, task), owner)
+        name = secrets.token_hex(16)
+        self._open[name] = session
+        answer = await self._do(session, session.owner, session.hosted.open)
+        if "error" in answer:
+            self.close(name)
+        return name, answer
+
+    async def step(self, name: str, number: int, action: dict[str, Any]) -> Observation:
+        session = self.find(name)
+        async with session.lock:
+            if number == session.number:
+                return session.answer
+            if number != session.number + 1:
+                raise HTTPException(
+                    409, f"step {number} does not follow step {session.number} of this session"
+                )
+            step = partial(session.hosted.step, action)
+            session.answer = await self._do(session, session.owner, step)
+            session.number = number
+            return session.answer
+
+    async def _do(
+        self,
+        session: _Session,
+        owner: Callable[[Callable[[], Observation]], Awaitable[Observation]],
+        work: Callable[[], Observation],
+    ) -> Observation:
+        session.used = time.monotonic()
+        try:
+            return await owner(work)
+        except Exception as error:  # noqa: BLE001 (the other side raises it, or says so)
+            return failed(error)
+        finally:
+            session.used = time.monotonic()
+
+    def find(self, name: str) -> _Session:
+        if name not in self._open:
+            raise HTTPException(404, "there is no such session; it may have been idle for too long")
+        return self._open[name]
+
+    def close(self, name: str) -> None:
+        session = self._open.pop(name, None)
+        if session is not None:
+            session.close()
+
+    async def reap(self) -> None:
+        """Close sessions that nobody asks, again and again."""
+        while True:
+            await asyncio.sleep(self._limits.idle / 4)
+            before = time.monotonic() - self._limits.idle
+            for name in [n for n, s in self._open.items() if s.used < before]:
+                self.close(name)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def end(self) -> None:
+        for name in list(self._open):
+            self.close(name)
+
+
+class _Routes:
+    """What each address answers."""
+
+    def __init__(self, environment: Environment, limits: ServerLimits) -> None:
+        self._environment, self._limits = environment, limits
+        self.sessions = _Sessions(environment, limits)
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        try:
+            found = json.loads(await request.body() or b"null")
+        except ValueError as error:
+            raise HTTPException(400, f"not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise HTTPException(400, "expected a JSON object")
+        return cast("dict[str, Any]", found)
+
+    async def reset(self, request: Request) -> Any:
+        body = await self._body(request)
+        try:
+            task = Task.from_json(cast("Any", body.get("task")), "task")
+        except RodsError as error:
+            raise HTTPException(422, str(error)) from error
+        name, opened = await self.sessions.reset(task)
+        return _json({"episode_id": name, "observation": opened, "reward": None, "done": False})
+
+    async def step(self, request: Request) -> Any:
+        body = await self._body(request)
+        action, number = body.get("action"), body.get("number")
+        if not isinstance(action, dict) or type(number) is not int:
+            raise HTTPException(422, "a step needs an action and its number")
+        name = str(body.get("episode_id"))
+        seen = await self.sessions.step(name, number, cast("dict[str, Any]", action))
+        done = bool(seen.get("done"))
+        return _json({"observation": seen, "reward": seen.get("reward"), "done": done})
+
+    async def state(self, episode_id: str) -> Any:
+        session = self.sessions.find(episode_id)
+        return {"episode_id": episode_id, "step_count": session.hosted.steps}
+
+    async def close(self, request: Request) -> Any:
+        self.sessions.close(str((await self._body(request)).get("episode_id")))
+        return {}
+
+    async def tasks(self, request: Request) -> Any:
+        held_out = (await self._body(request)).get("held_out", 0.0)
+        if type(held_out) not in (int, float) or not 0 <= held_out < 1:
+            raise HTTPException(422, f"held_out is {held_out!r}, expected a share below 1")
+        environment = self._environment
+        try:
+            parted = environment.part(list(environment.tasks(float(held_out))), None)
+        except RodsError as error:
+            raise HTTPException(422, str(error)) from error
+        return _json(
+            {
+                "train": [task.to_json() for task in parted.train],
+                "held_out": [task.to_json() for task in parted.held_out],
+                "digest": parted.digest,
+            }
+        )
+
+    async def health(self) -> Any:
+        return {"environment": self._environment.name, "sessions": len(self.sessions)}
+
+
+def _json(data: object) -> Response:
+    """Data as ASCII: what a tool gives may hold half of a character, or NaN."""
+    return Response(json.dumps(data), media_type="application/json")
+
+
+def environment_app(
+    environment: Environment,
+    limits: ServerLimits,
+    token: str,
+    hosts: frozenset[str] | None = LOCAL,
+) -> Guard:
+    """The service of an environment, an ASGI application.
+
+    Args:
+        environment: whose worlds are played.
+        limits: what is taken.
+        token: clients must show it as a bearer.
+        hosts: what clients may call this machine; None: anything.
+    """
+    routes = _Routes(environment, limits)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncGenerator[None]:
+        reaper = asyncio.create_task(routes.sessions.reap())
+        yield
+        reaper.cancel()
+        routes.sessions.end()
+
+    app = FastAPI(title=f"rods environment {environment.name}", lifespan=life, openapi_url=None)
+    for name in ("reset", "step", "close", "tasks", "health"):
+        app.post(f"/{name}")(getattr(routes, name))
+    app.get("/state")(routes.state)
+    app.get("/health")(routes.health)
+    return Guard(app, token, hosts, limits.body)

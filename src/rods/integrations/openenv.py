@@ -1,0 +1,213 @@
+"""Our worlds as an OpenEnv environment: any client of OpenEnv plays them, text by text.
+
+Owns the words of the protocol: actions, observations, state, the list of tasks. Turns, withheld
+tools and rewards are those of `played.py`. Needs the extra `openenv`; nothing else imports it.
+
+    app = openenv_app(environment, structured("hermes"), token="secret")   # serve-env --openenv
+
+    with GenericEnvClient(base_url="http://localhost:8010/secret").sync() as env:
+        result = env.reset(split="train", index=3)                    # or task=TASK_ROW
+        result = env.step({"text": "<tool_call>...</tool_call>"})
+        result.observation["messages"], result.reward, result.done
+
+A step's reward is None until the conversation is over; then it is the share of turns solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, cast
+
+from openenv.core.env_server.http_server import (  # pyright: ignore[reportMissingImports]
+    create_fastapi_app,
+)
+from openenv.core.env_server.interfaces import (  # pyright: ignore[reportMissingImports]
+    Environment as OpenEnvironment,
+)
+from openenv.core.env_server.types import (  # pyright: ignore[reportMissingImports]
+    Action,
+    Observation,
+    State,
+)
+
+from rods.dialects.base import Dialect
+from rods.env import Environment
+from rods.errors import TaskError
+from rods.infra.guard import LOCAL, Guard
+from rods.integrations.played import Conversation
+from rods.task import Task
+from rods.types import Message
+
+
+class Text(Action):  # pyright: ignore[reportUntypedBaseClass]
+    """What the policy wrote."""
+
+    text: str
+
+
+class Heard(Observation):  # pyright: ignore[reportUntypedBaseClass]
+    """What comes back to it."""
+
+    messages: list[dict[str, str]]
+    """With `role` and `content`; the first time the whole opening, tools included."""
+
+
+class Standing(State):  # pyright: ignore[reportUntypedBaseClass]
+    """Where the conversation stands."""
+
+    task_id: str = ""
+    turn: int = 0
+    turns: int = 0
+
+
+class Sides:
+    """The environment's own tasks by side, made ready when they are asked for."""
+
+    def __init__(self, environment: Environment, held_out: float) -> None:
+        self._environment, self._held_out = environment, held_out
+
+    @cached_property
+    def tasks(self) -> dict[str, Sequence[Task]]:
+        """`train` and `test`."""
+        own = list(self._environment.tasks(self._held_out))
+        parted = self._environment.part(own, None)
+        return {"train": parted.train, "test": parted.held_out}
+
+    def find(self, split: str, index: int) -> Task:
+        """One task.
+
+        Raises:
+            IndexError: there is none at this place (OpenEnv answers 400).
+        """
+        tasks = self.tasks.get(split, ())
+        if not 0 <= index < len(tasks):
+            raise IndexError(f"{split!r} has {len(tasks)} tasks, there is no number {index}.")
+        return tasks[index]
+
+
+def openenv_app(
+    environment: Environment,
+    dialect: Dialect,
+    token: str,
+    *,
+    body: int = 4 << 20,
+    held_out: float = 0.25,
+    steps: int = 20,
+    sessions: int = 1024,
+) -> Guard:
+    """The service, an ASGI application.
+
+    Args:
+        environment: whose worlds are played.
+        dialect: in which the policy calls and answers.
+        token: clients must show it, as a bearer or, as OpenEnv's own client sends no header, as
+            the first part of the path.
+        body: bytes of one request.
+        held_out: share of generated tasks that is on the side `test`.
+        steps: texts of one turn; after them it ends without an answer.
+        sessions: worlds open at once.
+    """
+    sides = Sides(environment, held_out)
+    kind = type("RodsEnvironment", (_Worlds,), {"REQUIRES_SINGLE_THREAD_EXECUTOR": False})
+    kind.REQUIRES_SINGLE_THREAD_EXECUTOR = not environment.blocking
+
+    def made() -> Any:
+        return kind(lambda task: Conversation(environment, task, dialect, steps), sides)
+
+    app = create_fastapi_app(
+        cast("Any", made),
+        Text,
+        Heard,
+        max_concurrent_envs=sessions,
+        env_name=environment.name,
+        state_cls=Standing,
+    )
+    return Guard(app, token, LOCAL, body, in_path=True)
+
+
+class _Worlds(OpenEnvironment):  # pyright: ignore[reportUntypedBaseClass]
+    """One session: a conversation after another."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, begin: Callable[[Task], Conversation], sides: Sides) -> None:
+        super().__init__()
+        self._begin, self._sides = begin, sides
+        self._talk: Conversation | None = None
+        self._state = Standing()
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        *,
+        task: dict[str, Any] | None = None,
+        split: str = "train",
+        index: int | None = None,
+        **_: Any,
+    ) -> Heard:
+        """Begin a task of ours, or one of the environment's own; by its seed if none is named."""
+        self.close()
+        if task is not None:
+            chosen = Task.from_json(task, "task")
+        else:
+            count = len(self._sides.tasks.get(split, ()))
+            number = (seed or 0) % count if index is None and count else index or 0
+            chosen = self._sides.find(split, number)
+        self._talk = self._begin(chosen)
+        turns = len(chosen.turns)
+        self._state = Standing(episode_id=episode_id, task_id=chosen.id, turns=turns)
+        return Heard(messages=_plain(self._talk.opening))
+
+    def step(self, action: Text, timeout_s: float | None = None, **_: Any) -> Heard:
+        """Hear one text of the policy."""
+        talk = self._talk
+        if talk is None:
+            raise TaskError("no task was begun: reset comes first.")
+        messages = _plain(talk.say(action.text))
+        played = talk.played
+        self._state.step_count += 1
+        self._state.turn = played.turn
+        reward = played.progress() if played.over else None
+        return Heard(messages=messages, reward=reward, done=played.over)
+
+    @property
+    def state(self) -> Standing:
+        """Where the conversation stands."""
+        return self._state
+
+    def close(self) -> None:
+        """Close the world that is open."""
+        talk, self._talk = self._talk, None
+        if talk is not None:
+            talk.played.close()
+
+    # OpenEnv's list of tasks; ground truths stay here.
+
+    def list_splits(self) -> list[str]:
+        """Both sides."""
+        return list(self._sides.tasks)
+
+    def num_tasks(self, split: str) -> int:
+        """How many a side has."""
+        return len(self._sides.tasks.get(split, ()))
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """What may be told of one."""
+        task = self._sides.find(split, index)
+        return {"id": task.id, "index": index, "category": task.category}
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """The same of all of a side."""
+        return [self.get_task(split, index) for index in range(self.num_tasks(split))]
+
+    def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The same of some."""
+        return self.list_tasks(split)[start:stop]
+
+
+def _plain(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]

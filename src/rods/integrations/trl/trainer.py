@@ -1,0 +1,220 @@
+"""TRL's GRPOTrainer over our curriculum, rollouts and worlds (docs/hosts.md).
+
+Owns what is put in the place of three parts of TRL: its data set (tasks are drawn when a batch is
+generated, so nothing lags), its generation (token in, token out, exact masks) and its advantages
+(those of the recipe). The loss, the optimiser, the ranks, the log and the checkpoints stay TRL's.
+
+    with rods.hosted(rods.load_config("rods", "quick")) as run:
+        CurriculumGRPOTrainer(run, grpo_args(run.config, "out")).train()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from accelerate.utils import broadcast_object_list, gather_object
+from torch import Tensor
+from transformers import TrainerCallback
+
+from rods.integrations.trl.args import require_same
+from rods.integrations.trl.shared import (
+    InCheckpoints,
+    engine_of,
+    require_ours,
+    start_of,
+    trl_module,
+)
+from rods.trainers.checkpoint import ModelWeights
+from rods.trainers.hosted import Dealt, HostedRun
+from rods.trainers.samples import HostRow, host_row
+from rods.trajectory import Group
+
+T = TypeVar("T")
+
+SERVED = ("openai", "vllm")
+"""Engines that are a server, which has one copy of the weights for all processes."""
+
+_GRPOTrainer: Any = trl_module("trl").GRPOTrainer
+_models: Any = trl_module("trl.models")
+_datasets: Any = trl_module("datasets")
+
+
+def recipe_reward(reward: Sequence[float | None], **_: object) -> list[float | None]:
+    """What the recipe's reward gave; None where infrastructure failed. For TRL's log alone."""
+    return list(reward)
+
+
+class CurriculumGRPOTrainer(InCheckpoints, _GRPOTrainer):
+    """A GRPOTrainer whose tasks follow the policy."""
+
+    def __init__(
+        self,
+        run: HostedRun,
+        args: Any,
+        model: Any = None,
+        processing_class: Any = None,
+        peft_config: Any = None,
+        **others: Any,
+    ) -> None:
+        """Make the trainer; tasks, worlds and rewards come from the run.
+
+        Args:
+            run: of `rods.hosted`; it is opened in `args.output_dir`.
+            args: a `GRPOConfig`, such as `grpo_args` makes of a recipe.
+            model: as `GRPOTrainer` takes it; None: that of the run's settings.
+            processing_class: its tokenizer; None: that of the run's settings.
+            peft_config: adapters; None: those of the run's settings (`model.lora_rank`).
+            others: handed to `GRPOTrainer`: callbacks, optimizers, quantization_config.
+
+        Raises:
+            ConfigError: arguments and settings contradict each other, or ask for what TRL has not.
+        """
+        require_same(run.config, args)
+        placed = {"reward_funcs", "train_dataset", "eval_dataset", "tools"}
+        require_ours("CurriculumGRPOTrainer", others, placed)
+        self._run = run
+        self.rows: list[HostRow] = []
+        """What this process has of the batch that was played last."""
+        self._over = False
+        groups = args.generation_batch_size // args.num_generations
+        super().__init__(
+            **start_of(run.config.model, model, processing_class, peft_config),
+            reward_funcs=[recipe_reward],
+            args=args,
+            # The rows are placeholders: a task is drawn when a batch is generated.
+            train_dataset=_datasets.Dataset.from_list([{"prompt": ""}] * groups),
+            **others,
+        )
+        self.rollout_func = _played
+        self.add_callback(_Stages(self))
+
+    # -- generation -------------------------------------------------------------------------
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        size, ranks = self.num_generations, self.accelerator.num_processes
+        rank, local = self.accelerator.process_index, len(inputs)
+        version = self.state.global_step
+        dealt = self._by_first(lambda: self._run.deal(local * ranks // size, version))
+        groups = self._play(dealt, version)
+        scores = self._by_first(lambda: self._run.judge(dealt, groups))
+        self._over = self._by_first(lambda: self._run.over)
+        batch = self._run.collect(groups, scores)
+        samples = {(s.group, s.member): s for s in batch.samples}
+        filler = int(self.processing_class.pad_token_id)
+        rows, rewards = list[HostRow](), list[float | None]()
+        for number, (group, row) in enumerate(zip(groups, scores, strict=True)):
+            for trajectory, score in zip(group.trajectories, row, strict=True):
+                sample = samples.get((number, trajectory.member))
+                rows.append(host_row(trajectory, sample, filler))
+                rewards.append(score.value if score.valid and trajectory.valid else None)
+        short = local * ranks - len(rows)
+        rows += [HostRow([filler], [filler], [0], [0.0], [0], [0.0])] * short
+        rewards += [None] * short
+        mine = slice(rank * local, (rank + 1) * local)
+        self.rows = rows[mine]
+        output = super()._generate_and_score_completions(
+            [
+                {"prompt": self.processing_class.decode(row.prompt), "reward": reward}
+                for row, reward in zip(self.rows, rewards[mine], strict=True)
+            ]
+        )
+        self._log_run(batch)
+        return self._as_ours(output)
+
+    def _by_first(self, work: Callable[[], T]) -> T:
+        """What the first process makes, in all of them."""
+        made: list[Any] = [work() if self.accelerator.is_main_process else None]
+        if self.accelerator.num_processes > 1:
+            broadcast_object_list(made)
+        return made[0]
+
+    def _play(self, dealt: Sequence[Dealt], version: int) -> list[Group]:
+        """All groups, known to all processes.
+
+        Each plays its share with its own weights; before a server, the first one plays them all.
+        """
+        served = self._run.config.engine.name in SERVED
+        players = 1 if served else self.accelerator.num_processes
+        rank, mine = self.accelerator.process_index, list[Group]()
+        with self._whole_model() as model:
+            if rank < players:
+                if not self._run.begun:
+                    self._run.begin(*engine_of(self._run.config, self, model), players)
+                adapters = hasattr(model, "peft_config")
+                mine = self._run.play(dealt[rank::players], ModelWeights(model, adapters), version)
+        played = gather_object(mine)
+        order = [i for other in range(players) for i in range(other, len(dealt), players)]
+        return [group for _, group in sorted(zip(order, played, strict=True), key=lambda p: p[0])]
+
+    @contextmanager
+    def _whole_model(self) -> Generator[Any]:
+        with _models.unwrap_model_for_generation(
+            self.model_wrapped,
+            self.accelerator,
+            gather_deepspeed3_params=self.args.ds3_gather_for_generation,
+        ) as model:
+            yield model
+
+    def _as_ours(self, output: dict[str, Any]) -> dict[str, Any]:
+        """TRL's batch, with the masks and advantages of our samples."""
+        like = output["completion_ids"]
+        trained = self._padded([row.trained for row in self.rows], like).long()
+        advantages = self._padded([row.advantages for row in self.rows], like)
+        output["tool_mask"] = trained
+        output["advantages"] = advantages
+        output["num_items_in_batch"] = self.accelerator.gather(trained.sum()).sum()
+        if self._run.config.train.correction.method == "none":
+            # Only with TRL's own vLLM would it take the ones of sampling.
+            output["old_per_token_logps"] = output["sampling_per_token_logps"]
+        return output
+
+    def _padded(self, rows: Sequence[Sequence[float]], like: Tensor) -> Tensor:
+        found = torch.zeros(like.shape, dtype=torch.float32)
+        for i, row in enumerate(rows):
+            found[i, : len(row)] = torch.tensor(row)
+        return found.to(like.device)
+
+    def _log_run(self, batch: Any) -> None:
+        figures = {
+            "informative": batch.informative / batch.groups,
+            "invalid": batch.invalid / batch.trajectories,
+        }
+        if self.accelerator.is_main_process:
+            figures |= self._run.curriculum.metrics()
+        for name, value in figures.items():
+            self._metrics["train"][f"rods/{name}"].append(float(value))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last batch of the last stage is trained on."""
+        every = self.args.steps_per_generation * self.num_iterations
+        return self._over and self._step % every == 0
+
+
+def _played(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str, Any]:
+    """What was played already, as TRL's rollout function gives it."""
+    rows = trainer.rows
+    return {
+        "prompt_ids": [row.prompt for row in rows],
+        "completion_ids": [row.completion for row in rows],
+        "logprobs": [row.logprobs for row in rows],
+        "env_mask": [row.mask for row in rows],
+    }
+
+
+class _Stages(TrainerCallback):
+    """Begins the stages where no checkpoint did, and ends the training with the last task."""
+
+    def __init__(self, trainer: CurriculumGRPOTrainer) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._trainer.open()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._trainer.finished:
+            control.should_training_stop = True
+            control.should_save = args.save_strategy != "no"

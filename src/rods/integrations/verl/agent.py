@@ -1,0 +1,290 @@
+"""An agent loop of verl over our rollout and worlds: token ids in, token ids out.
+
+Owns how one trajectory is played in one of verl's agent workers, by whatever server verl samples
+from (vLLM, SGLang, ...). What is sampled is never encoded again; the masks are those of
+`trainers/samples.py`. It scores nothing: the driver does, where the curriculum is.
+
+verl makes the loop by its name and calls `run` for each trajectory of a group.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rods.config import ModelSettings, parse_config
+from rods.dialects import get_dialect
+from rods.envs.hints import hinted
+from rods.envs.opening import environment_of
+from rods.errors import PolicyError, PrerequisiteError
+from rods.infra.install import install_line
+from rods.integrations.verl.rows import AGENT, TOLD, TRAJECTORY, dealt_of
+from rods.policy import Completion, Policy, Session
+from rods.rollout.episode import RolloutContext
+from rods.rollout.groups import Player
+from rods.rollout.template import ChatTemplate
+from rods.stops import Stops, StopStrings
+from rods.trainers.loading import load_stops
+from rods.trainers.samples import host_row
+from rods.trajectory import Trajectory
+from rods.trajectory_codec import to_json
+from rods.types import FinishReason
+
+try:
+    _loops: Any = importlib.import_module("verl.experimental.agent_loop.agent_loop")
+    _ray: Any = importlib.import_module("ray")
+except ImportError as error:
+    raise PrerequisiteError(f"the verl adapter needs verl: {install_line('verl')}.") from error
+_AgentLoopBase: Any = _loops.AgentLoopBase
+
+BROKEN_OFF = ("abort", "aborted")
+"""How verl's servers call a generation that a weight update broke off."""
+
+
+@_loops.register(AGENT)
+class CurriculumAgentLoop(_AgentLoopBase):
+    """Plays tasks that the curriculum drew."""
+
+    def __init__(self, trainer_config: Any, server_manager: Any, tokenizer: Any, **_: Any) -> None:
+        """Keep what is needed; as verl makes one.
+
+        The base's own would refuse tokenizers for whose family verl cannot join turns; we do that.
+        """
+        self.config: Any = trainer_config.config
+        self.server_manager, self.tokenizer = server_manager, tokenizer
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        """One trajectory of a row's task.
+
+        Args:
+            sampling_params: verl's; of them temperature and top_p hold.
+            row: fields of the data set's row, `session_id` (the member) and `global_steps`.
+
+        Raises:
+            TaskError: the task's world cannot be loaded; verl then fails the group.
+        """
+        filler = int(self.tokenizer.pad_token_id or 0)
+        if not row[TOLD]:
+            return _output([filler], [filler], [0], [0.0], int(row["global_steps"]) - 1, {})
+        dealt = dealt_of(row[TOLD])
+        player = _seat(self.config, self.tokenizer).player(
+            self.server_manager,
+            int(row["global_steps"]) - 1,
+            float(sampling_params["temperature"]),
+            float(sampling_params["top_p"]),
+        )
+        layer = hinted if dealt.hinted else None
+        trajectory = await player.member(dealt.task, int(row["session_id"]), dealt.visit, layer)
+        return output_of(trajectory, filler)
+
+
+def output_of(trajectory: Trajectory, filler: int = 0) -> Any:
+    """What verl takes of a trajectory; its reward is written when the driver has judged it.
+
+    Args:
+        trajectory: valid or not.
+        filler: id that stands for what must not be shown, see `host_row`.
+    """
+    row = host_row(trajectory, None, filler)
+    versions = [span.version for span in trajectory.spans if span.sampled]
+    return _output(
+        row.prompt,
+        row.completion,
+        row.mask,
+        row.logprobs,
+        min(versions, default=trajectory.policy_version),
+        {TRAJECTORY: json.dumps(to_json(trajectory))},
+        turns=len(trajectory.messages),
+        last=max(versions, default=trajectory.policy_version),
+    )
+
+
+def _output(
+    prompt: list[int],
+    response: list[int],
+    mask: list[int],
+    logprobs: list[float],
+    version: int,
+    extra: dict[str, Any],
+    turns: int = 0,
+    last: int | None = None,
+) -> Any:
+    versions = {"min_global_steps": version, "max_global_steps": version if last is None else last}
+    return _loops.AgentLoopOutput(
+        prompt_ids=prompt,
+        response_ids=response,
+        response_mask=mask,
+        response_logprobs=logprobs,
+        reward_score=0.0,  # none yet; given, so that verl asks no reward worker for one
+        num_turns=turns,
+        metrics=_loops.AgentLoopMetrics(),
+        extra_fields={**extra, **versions, "reward_extra_info": {}},
+    )
+
+
+class _Seat:
+    """What all trajectories that one worker plays share."""
+
+    def __init__(self, settings: str, source: str, tokenizer: Any, workers: int) -> None:
+        self._config = parse_config(json.loads(settings), "rods.settings")
+        self._environment = environment_of(self._config, workers)
+        self._dialect = get_dialect(self._config.model.dialect)
+        model: ModelSettings = self._config.model.model_copy(update={"name": source})
+        self._template = ChatTemplate(tokenizer, load_stops(model))
+        self._key: tuple[object, ...] = ()
+        self._player: Player | None = None
+
+    def player(self, client: Any, version: int, temperature: float, top_p: float) -> Player:
+        """The player of a policy version; worlds and prompts are shared by what it plays."""
+        key = (version, temperature, top_p)
+        if self._player is None or key != self._key:
+            rollout = self._config.rollout
+            # How many may be invalid is counted in the driver, which sees all workers' share.
+            mine = rollout.model_copy(update={"max_invalid": 1.0, "top_p": top_p})
+            context = RolloutContext(
+                self._environment,
+                ServerPolicy(client, version, self._template, rollout.context_tokens),
+                self._dialect,
+                self._template,
+                mine,
+                self._config.seed,
+                temperature,
+            )
+            self._key = key
+            self._player = Player(context, rollout.k, rollout.k * rollout.tasks_per_step)
+        return self._player
+
+
+_seats: dict[str, _Seat] = {}
+"""Of this process, by settings: verl makes a loop anew for every trajectory."""
+
+
+def _seat(config: Any, tokenizer: Any) -> _Seat:
+    settings = str(config.rods.settings)
+    if settings not in _seats:
+        source, rollout = config.actor_rollout_ref.model.path, config.actor_rollout_ref.rollout
+        workers = int(rollout.agent.num_workers)
+        _seats[settings] = _Seat(settings, str(source), tokenizer, workers)
+    return _seats[settings]
+
+
+class ServerPolicy(Policy):
+    """verl's servers as a policy."""
+
+    def __init__(self, client: Any, version: int, template: ChatTemplate, longest: int) -> None:
+        """Sample nothing yet.
+
+        Args:
+            client: verl's `LLMServerClient`.
+            version: updates that the weights have seen.
+            template: ids that end a generation, and the text of ids.
+            longest: tokens of a context.
+        """
+        self.client, self.longest = client, longest
+        self.stop_ids = template.stop_ids
+        self.stops = Stops(template.raw_decode)
+        self._version = version
+
+    @property
+    def version(self) -> int:
+        """Updates that the weights have seen when this policy was made."""
+        return self._version
+
+    def open(self, seed: int, shared_prompt: Sequence[int] = ()) -> Session:
+        """A session; the servers find shared prompts in their own cache."""
+        return ServerSession(self, seed)
+
+
+class ServerSession:
+    """One trajectory's context, which the server's prefix cache is to hold."""
+
+    def __init__(self, policy: ServerPolicy, seed: int) -> None:
+        self._policy, self._seed = policy, seed
+        self._ids: list[int] = []
+        self._generation: list[int] = []
+        """What was sampled of a generation that was broken off."""
+        self._open, self._goes_on = True, False
+
+    async def generate(
+        self,
+        new_ids: Sequence[int],
+        max_tokens: int,
+        temperature: float,
+        stops: Sequence[str] = (),
+        top_p: float = 1.0,
+    ) -> Completion:
+        """Append `new_ids` and sample; see `rods.policy.Session.generate`.
+
+        verl's servers look for no stop strings: what was sampled behind one is thrown away.
+        """
+        policy, ids = self._policy, [*self._ids, *new_ids]
+        room = policy.longest - len(ids)
+        if not self._open or not (new_ids or self._goes_on) or max_tokens < 1 or room < 1:
+            raise PolicyError(
+                f"session with seed {self._seed}, {len(ids)} of {policy.longest} tokens of context:"
+                f" got {len(new_ids)} new ids, max_tokens={max_tokens}, open={self._open}; expected"
+                " an open session, at least one new id and room for one token."
+            )
+        limit = min(max_tokens, room)
+        parameters = {
+            "temperature": temperature,
+            "top_p": top_p,
+            "top_k": -1,
+            "repetition_penalty": 1.0,
+            "logprobs": True,
+            "max_tokens": limit,
+            "stop_token_ids": list(policy.stop_ids),
+        }
+        try:
+            output = await policy.client.generate(
+                request_id=str(self._seed), prompt_ids=ids, sampling_params=parameters
+            )
+        except _ray.exceptions.RayError as error:
+            raise PolicyError(f"verl's server gave no answer: {error}") from error
+        completion = self._read(output, limit, policy.stops.of(stops))
+        self._ids = [*ids, *completion.ids]
+        self._goes_on = completion.finish in (FinishReason.ABORT, FinishReason.STOP_STRING)
+        broken = completion.finish is FinishReason.ABORT
+        self._generation = [*self._generation, *completion.ids] if broken else []
+        return completion
+
+    def close(self) -> None:
+        """End the session."""
+        self._open = False
+
+    def _read(self, output: Any, limit: int, stops: StopStrings | None) -> Completion:
+        sampled = [int(i) for i in output.token_ids]
+        logprobs = [float(p) for p in output.log_probs or ()]
+        aborted = output.stop_reason in BROKEN_OFF
+        if len(sampled) != len(logprobs) or not (sampled or aborted):
+            raise PolicyError(
+                f"verl's server gave {len(sampled)} ids and {len(logprobs)} log-probabilities; "
+                "expected as many, and at least one."
+            )
+        finish = FinishReason.ABORT if aborted else FinishReason.LENGTH
+        if sampled and sampled[-1] in self._policy.stop_ids:
+            finish = FinishReason.STOP
+        elif not aborted and len(sampled) < limit:
+            raise PolicyError(
+                f"verl's server ended a generation after {len(sampled)} of {limit} tokens with id "
+                f"{sampled[-1]}, which ends none ({list(self._policy.stop_ids)})."
+            )
+        if stops is not None:
+            for end in range(1, len(sampled) + 1):
+                if stops.completed_by([*self._generation, *sampled[:end]]):
+                    finish, sampled, logprobs = (
+                        FinishReason.STOP_STRING,
+                        sampled[:end],
+                        logprobs[:end],
+                    )
+                    break
+        return Completion(tuple(sampled), tuple(logprobs), finish, self._version_of(output))
+
+    def _version_of(self, output: Any) -> int:
+        """Of the weights that began a generation; verl's asynchronous modes may finish it by later
+        ones.
+        """
+        told = [output.extra_fields.get(name) for name in ("min_global_steps", "global_steps")]
+        return next((int(step) for step in told if step is not None), self._policy.version)

@@ -1,0 +1,123 @@
+"""Starts verl's trainer on Ray with our curriculum in its task runner.
+
+Owns the way from a composed configuration to verl's `run_ppo`. The curriculum, its database and the
+synthesis worker live in the process of verl's task runner; agent workers and servers are verl's.
+
+    start(compose(config, "runs/verl", []), hosted)
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rods.config import RunConfig, parse_config
+from rods.errors import PrerequisiteError, RodsError
+from rods.integrations.hosts import require_gpus, require_unfinished
+from rods.integrations.verl.modes import SEPARATE
+from rods.trainers.hosted import HostedRun
+
+Hosted = Callable[[RunConfig, bool], AbstractContextManager[HostedRun]]
+"""Makes what a host drives of a run: `rods.assemble.hosted.hosted`."""
+KINDS = {"cuda": "GPU", "npu": "NPU"}
+"""What Ray calls verl's devices."""
+LATEST = "latest_checkpointed_iteration.txt"
+"""verl's file with the number of its last checkpoint."""
+WITH_VALUES = "AutoModelForCausalLMWithValueHead"
+"""A class that TRL once had; verl's workers import it wherever there is a TRL."""
+
+
+def start(cfg: Any, hosted: Hosted) -> None:
+    """Train to the end; verl goes on from the last checkpoint in its folder, if there is one.
+
+    Args:
+        cfg: what `compose` made.
+        hosted: makes the run in the task runner's process.
+
+    Raises:
+        PrerequisiteError: a TRL is installed that verl fails beside.
+        StoreError: the training in its folder is finished.
+        RodsError: as it was raised there.
+    """
+    _require_more(cfg.trainer)
+    require_trl_of_verl()
+    main: Any = importlib.import_module("verl.trainer.main_ppo")
+    ray: Any = importlib.import_module("ray")
+    try:
+        main.run_ppo(cfg, task_runner_class=_runner(hosted))
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, RodsError):
+            raise error.cause from error
+        raise
+    finally:
+        ray.shutdown()
+
+
+def _require_more(trainer: Any) -> None:
+    """Raises `StoreError` where verl would go on from the checkpoint that is its last."""
+    folder = Path(trainer.default_local_dir)
+    latest = folder / LATEST
+    if trainer.resume_mode == "auto" and latest.is_file():
+        total = int(trainer.total_training_steps)
+        require_unfinished(folder, int(latest.read_text(encoding="ascii")), total, total)
+
+
+def pools_of(cfg: Any) -> list[tuple[int, int]]:
+    """Machines and GPUs of each that verl places: of the trainer, and of servers apart from it."""
+    pools = [(int(cfg.trainer.nnodes), int(cfg.trainer.n_gpus_per_node))]
+    rollout = cfg.actor_rollout_ref.rollout
+    if cfg.trainer.v1.trainer_mode == SEPARATE:
+        pools.append((int(rollout.nnodes), int(rollout.n_gpus_per_node)))
+    return pools
+
+
+def require_trl_of_verl() -> None:
+    """Refuse a TRL without the class that verl's workers patch in any TRL they see; none is fine.
+
+    Raises:
+        PrerequisiteError: there is one.
+    """
+    if importlib.util.find_spec("trl") is None:
+        return
+    for home in ("trl.experimental.ppo", "trl"):
+        with suppress(ImportError):
+            if hasattr(importlib.import_module(home), WITH_VALUES):
+                return
+    raise PrerequisiteError(
+        f"verl cannot run beside the TRL that is installed here, which has no {WITH_VALUES}: "
+        "`pip uninstall trl`, or give each an environment of its own."
+    )
+
+
+def _runner(hosted: Hosted) -> Any:
+    """verl's task runner, in whose process the curriculum lives."""
+    main: Any = importlib.import_module("verl.trainer.main_ppo")
+    ray: Any = importlib.import_module("ray")
+    base: Any = main.TaskRunnerV1.__ray_actor_class__
+
+    class CurriculumRunner(base):
+        def run(self, config: Any) -> None:
+            registry: Any = importlib.import_module("verl.trainer.ppo.v1.trainer_base")
+            trainers = importlib.import_module(f"{__package__}.trainer")
+            mode = str(config.trainer.v1.trainer_mode)
+            settings = parse_config(json.loads(config.rods.settings), "rods.settings")
+            # The synthesis worker is a process of its own: what it finds by itself is any Ray.
+            os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+            if (kind := KINDS.get(str(config.trainer.device))) is not None:
+                alive = [node for node in ray.nodes() if node["Alive"]]
+                found = {node["NodeID"]: node["Resources"] for node in alive}
+                require_gpus(found, pools_of(config), kind)
+            with hosted(settings, bool(config.rods.drift)) as run:
+                # By its own name: verl asks for its modes by their words in many places.
+                trainer = trainers.trainer_over(mode)
+                registry.TRAINER_REGISTRY[mode] = partial(trainer, run)
+                super().run(config)
+
+    return ray.remote(num_cpus=1)(CurriculumRunner)

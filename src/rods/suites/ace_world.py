@@ -1,0 +1,168 @@
+"""Worlds of ACEBench's agent tasks: the folder's classes, and who talks with the agent.
+
+Owns the execution of calls on a task's classes and what is said after an answer: in a task of many
+steps one fixed sentence, in a talk what a chat server says that plays the user. Compares the final
+state with the wanted one.
+
+    world = AceWorld(task, host, talk=None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from rods.dialects.base import has_nested
+from rods.env import TurnVerdict
+from rods.envs.function_call.world import tools_of
+from rods.envs.turns import Turns
+from rods.errors import EnvError
+from rods.suites.chat import Conversation, Talk
+from rods.suites.host import Done, Host, RaisedError, Ref
+from rods.task import Task
+from rods.types import ToolCall, ToolResult, ToolSpec
+
+FINISH = "finish conversation"
+"""Whoever says it ends the conversation, but not in the first two messages."""
+ALONE = "Please do not ask me any questions, use the known conditions to solve the problem"
+"""What the suite answers to words in a task without a user."""
+SAVED: Mapping[str, Sequence[str]] = {
+    "BaseApi": ("wifi", "logged_in"),
+    "MessageApi": ("inbox",),
+    "ReminderApi": ("reminder_list",),
+    "FoodPlatform": ("users", "logged_in_users", "orders"),
+    "Travel": ("users", "reservations"),
+}
+"""What of each class is compared at the end."""
+_FILES = {
+    "BaseApi": "phone_platform.base_api",
+    "MessageApi": "phone_platform.message",
+    "ReminderApi": "phone_platform.reminder",
+    "FoodPlatform": "phone_platform.food_services",
+    "Travel": "travel",
+}
+
+
+class AceWorld(Turns):
+    """One single-use world of one task."""
+
+    __slots__ = ("_host", "_methods", "_refs", "_said", "_specs", "_talk")
+
+    def __init__(self, task: Task, host: Host, talk: Talk | None) -> None:
+        """Open the task's classes in their initial state.
+
+        Args:
+            task: its world has `kind`, `language`, `classes`, `config`, and for a talk `prompt`.
+            host: where the classes run.
+            talk: plays the user; None: nobody does, the world only executes.
+
+        Raises:
+            EnvError: a class cannot be opened.
+        """
+        super().__init__(task)
+        self._host = host
+        self._talk = Conversation("acebench-agent", talk)
+        self._specs = tools_of(task)
+        self._refs: dict[str, Ref] = {}
+        self._methods: dict[str, frozenset[str]] = {}
+        self._said = 0
+        kind, language = task.world["kind"], task.world["language"]
+        config = cast("Mapping[str, Any]", task.world["config"])
+        for name in cast("list[str]", task.world["classes"]):
+            module = f"model_inference.{kind}.scenarios{language}.{_FILES[name]}"
+            try:
+                self._refs[name] = ref = host.new(module, name)
+                for scenario in (config.get(name, {}), config.get("BaseApi", {})):
+                    host.drop([host.do(ref, "_load_scenario", {"scenario": scenario}).ref])
+                self._methods[name] = host.methods(ref)
+            except RaisedError as error:
+                raise EnvError(f"acebench-agent: {module}.{name}: {error}") from error
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        """The task's functions."""
+        return self._specs
+
+    def call(self, call: ToolCall) -> ToolResult:
+        """Execute one call on every class that has the function; the last one's result is read."""
+        self._expect_turn("call")
+        self._calls += 1
+        owners = [ref for name, ref in self._refs.items() if call.name in self._methods[name]]
+        if not owners or has_nested(call):
+            return ToolResult(f"Error during execution: name '{call.name}' is not defined", True)
+        try:
+            done = [self._host.do(ref, call.name, call.arguments) for ref in owners]
+        except RaisedError as error:
+            return ToolResult(f"Error during execution: {str(error).partition(': ')[2]}", True)
+        self._host.drop([one.ref for one in done])
+        return ToolResult(done[-1].text, _failed(done[-1]))
+
+    def opens(self) -> str:
+        """The user's first words; nothing where there is no user."""
+        prompt = self._task.world.get("prompt")
+        if prompt is None:
+            return ""
+        return self._talk.opens(cast("list[Mapping[str, str]]", prompt))
+
+    def reply(self, text: str) -> str | None:
+        """What is said after an answer; None: the conversation is over."""
+        first = not (self._said or self._calls)
+        self._said += 1
+        if FINISH in text and not first:
+            return None
+        if self._task.world.get("prompt") is None:
+            return ALONE
+        said = self._talk.answers(text)
+        return None if said is None or (FINISH in said and not first) else said
+
+    def end_turn(self) -> TurnVerdict:
+        """Compare the state with the wanted one."""
+        self._expect_turn("end_turn")
+        self._in_turn = False
+        right = not self.fault()
+        return TurnVerdict(True, self._calls, right, right, right)
+
+    def fault(self) -> str:
+        """What is wrong with the state, in a few words; empty: nothing."""
+        if not self._calls:
+            return "nothing was called"
+        truth = cast("list[Mapping[str, Mapping[str, Any]]]", self._task.world["truth"])
+        state = self.snapshot()
+        if len(truth) != len(state):
+            return "another number of classes"
+        wrong = [name for one in truth for name in one if name in state and _differs(one, state)]
+        return f"{wrong[0]} differs" if wrong else ""
+
+    def snapshot(self) -> dict[str, dict[str, Any]]:
+        """The compared attributes of each class."""
+        self._expect_open("snapshot")
+        return {name: self._host.state(ref, SAVED[name]) for name, ref in self._refs.items()}
+
+    def close(self) -> None:
+        """Let go of the objects."""
+        if not self._closed:
+            self._closed, self._in_turn = True, False
+            self._host.drop(list(self._refs.values()))
+
+
+def _failed(done: Done) -> bool:
+    value = done.value
+    return isinstance(value, dict) and cast("dict[str, Any]", value).get("status") is False
+
+
+def _differs(wanted: Mapping[str, Mapping[str, Any]], state: Mapping[str, Any]) -> bool:
+    """Whether a class's attributes are not the wanted ones.
+
+    Every compared attribute must be wanted; of an object the wanted keys are compared alone.
+    """
+    ((name, expected),) = wanted.items()
+    for key, value in cast("dict[str, Any]", state[name]).items():
+        if key not in expected:
+            return True
+        if not isinstance(expected[key], dict) or not isinstance(value, dict):
+            if expected[key] != value:
+                return True
+            continue
+        for inner, one in cast("dict[str, Any]", expected[key]).items():
+            if inner not in value or value[inner] != one:
+                return True
+    return False

@@ -1,4 +1,0 @@
-"""Data sets of variants, made without training: seeds in, exports out.
-
-from rods.synthesis.dataset.exports import export
-"""
