@@ -14,7 +14,7 @@ from rods.dialects import structured
 from rods.errors import EnvError, TaskError
 from rods.integrations.formats.exports import export
 from rods.integrations.played import Conversation
-from rods.integrations.trl.methods import TaskEnvironment, task_environments
+from rods.integrations.trl_environments import TaskEnvironment, task_environments
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.types import ToolCall

@@ -32,7 +32,7 @@ from rods.errors import EnvError
 from rods.infra.lines import LineLog
 from rods.infra.text import json_text, whole
 from rods.integrations.played import PlayedTask
-from rods.integrations.trl.methods import task_environments
+from rods.integrations.trl_environments import task_environments
 from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox

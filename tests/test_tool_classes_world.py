@@ -11,7 +11,7 @@ import pytest
 from rods.envs.tool_classes import ToolClasses
 from rods.errors import EnvError, TaskError
 from rods.evaluation.check import check_tasks
-from rods.integrations.trl.methods import task_environments
+from rods.integrations.trl_environments import task_environments
 from rods.synthesis.structure.trace import all_tools, owners
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
