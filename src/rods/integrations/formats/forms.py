@@ -7,7 +7,8 @@ it back; what a format cannot say is refused. Never writes a file.
 
 * verl: `prompt`, `data_source`, `ability`, `reward_model`, `extra_info` with `interaction_kwargs`,
   as the README of Environment Tuning (inclusionAI/AWorld-RL) prints them
-* TRL: `prompt` and `environment`, the name of one of `rods.integrations.trl_environments`; the other
+* TRL: `prompt` and `environment`, the name of one of
+  `rods.integrations.trl_environments`; the other
   columns reach its `reset`
 * verifiers: fields of its `TaskData`
 """
