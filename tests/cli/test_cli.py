@@ -89,7 +89,7 @@ def test_a_dry_run_says_what_is_held_and_refuses_what_cannot_fit(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from test_memory_plan import QWEN3_4B
+    from memory_cases import QWEN3_4B
 
     QWEN3_4B.save_pretrained(tmp_path)  # the config alone
     asked = ["train", "--model", str(tmp_path), "--memory", "80", "--dry-run", *words]

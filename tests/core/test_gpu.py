@@ -12,6 +12,9 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from engine_cases import Played, play_many, worst_difference
+from memory_cases import paper
+from odd_models import odd
 from rods.assemble.engines import template_of
 from rods.config import ModelSettings, parse_config
 from rods.engines.attention import after
@@ -23,9 +26,6 @@ from rods.trainers.loading import load_model
 from rods.trainers.local import LocalTrainer
 from rods.trainers.memory.plan import RESERVE, plan_of
 from rods.trainers.memory.shape import shape_of
-from test_engine_fallback import odd
-from test_engine_hf import Played, play_many, worst_difference
-from test_memory_plan import paper
 from tiny_models import build
 from trainer_cases import (
     make_groups,

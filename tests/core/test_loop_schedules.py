@@ -13,18 +13,8 @@ from typing import Any
 
 import pytest
 
-from rods.components import Components
-from rods.config import RunConfig
-from rods.errors import ConfigError
-from rods.loop import train
-from rods.policy import Capabilities, Completion
-from rods.reward import Score
-from rods.store import RunDirectory
-from rods.trajectory import Group
-from rods.trajectory_codec import read_parquet
-from sweeps import slow
-from test_loop import Counter as Trainer
-from test_loop import (
+from loop_cases import Counter as Trainer
+from loop_cases import (
     Killed,
     Learner,
     LearnerSession,
@@ -36,6 +26,16 @@ from test_loop import (
     settings,
     start,
 )
+from rods.components import Components
+from rods.config import RunConfig
+from rods.errors import ConfigError
+from rods.loop import train
+from rods.policy import Capabilities, Completion
+from rods.reward import Score
+from rods.store import RunDirectory
+from rods.trajectory import Group
+from rods.trajectory_codec import read_parquet
+from sweeps import slow
 
 MODES: dict[str, dict[str, Any]] = {
     "synchronous": {"schedule": "synchronous"},

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "rods"
+from places import SOURCE
+
 LOOP = ast.parse((SOURCE / "loop.py").read_text(encoding="utf-8"))
 LINES = 430
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopback import Loopback
+from places import BENCHMARKS
 from scripted_author import ScriptedAuthor
 from synthesis_cases import ENVIRONMENT, sides
 
@@ -65,7 +66,7 @@ def test_train_report_compare_and_evaluate(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_invariant_8_the_real_run_survives_kills(tmp_path: Path) -> None:
-    script = Path(__file__).parents[1] / "benchmarks" / "kill_resume.py"
+    script = BENCHMARKS / "kill_resume.py"
     played = subprocess.run(
         [sys.executable, str(script), "--kills", "3"], capture_output=True, text=True, timeout=580
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from oracle import OraclePolicy
+from places import SUPPORT
 from rods.assemble.refusals import require_named
 from rods.config import load_config
 from rods.dialects import DIALECTS, get_dialect
@@ -178,7 +179,7 @@ def test_a_file_that_cannot_be_loaded_is_named(
 @pytest.mark.slow
 @pytest.mark.usefixtures("mine")
 def test_processes_of_worlds_find_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     name = "./mine.py:Shelf"
     environment = ProcessEnvironment(make_environment(name), local(name, {}), 1, 20.0)
     try:

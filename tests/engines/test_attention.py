@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from engine_cases import text
 from rods.engines.attention import after, flashes
 from rods.engines.kv import RowCache
-from test_engine_hf import text
 from tiny_models import build
 
 pytestmark = pytest.mark.usefixtures("one_thread")

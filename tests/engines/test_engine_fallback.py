@@ -6,42 +6,14 @@ import logging
 from typing import Any
 
 import pytest
-import torch
-from transformers import (
-    BloomConfig,
-    BloomForCausalLM,
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-)
 
+from engine_cases import play_many, text, worst_difference
+from odd_models import odd
 from rods.engines.fallback import BatchedCache, SingleCache, general_cache
 from rods.engines.hf import HFPolicy
 from sweeps import slow
-from test_engine_hf import play_many, text, worst_difference
-from tiny_models import SIZES, VOCABULARY, build, shake
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def odd(kind: str) -> Any:
-    torch.manual_seed(0)
-    if kind == "gemma3":  # five of six layers look back through a window, two rotary embeddings
-        config = Gemma3TextConfig(**SIZES | {"num_hidden_layers": 7}, head_dim=16, sliding_window=8)
-        model: Any = Gemma3ForCausalLM(config)
-    elif kind == "gpt_neox":
-        sizes = {k: v for k, v in SIZES.items() if k != "num_key_value_heads"}
-        model = GPTNeoXForCausalLM(GPTNeoXConfig(**sizes))
-    elif kind == "bloom":  # positions follow from a mask
-        ids = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": 0}
-        model = BloomForCausalLM(
-            BloomConfig(vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, **ids)
-        )
-    else:
-        return build(kind)
-    shake(model, 1, 0.05)
-    return model.eval()
 
 
 FAMILIES = ["llama", "moe", "gpt_neox"]

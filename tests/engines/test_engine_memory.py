@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from engine_cases import Played, play_many, text, worst_difference
+from memory_cases import paper
 from rods.engines.hf import HFPolicy
 from rods.engines.kv import RowCache
 from rods.engines.runs import CALL, runs_of
@@ -21,8 +23,6 @@ from rods.trainers.memory.plan import plan_of
 from rods.trainers.memory.shape import shape_of
 from rods.trainers.prepare import with_lora
 from sweeps import slow
-from test_engine_hf import Played, play_many, text, worst_difference
-from test_memory_plan import paper
 from tiny_models import build, shake
 from trainer_cases import make_groups, make_model, make_scores, make_tokenizer, make_trainer, same
 from trainer_cases import weights as weights_of

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 import torch
 
-from policy_server import TEMPLATE, Scripted, letters, local, policy_server, remote, serving
+from engine_cases import play, text
+from policy_server import (
+    TEMPLATE,
+    Scripted,
+    SomeAdapters,
+    letters,
+    local,
+    policy_server,
+    remote,
+    serving,
+)
 from rods.config import parse_config
 from rods.engines import require_trainable
 from rods.engines.connection import Connection
@@ -22,7 +32,6 @@ from rods.policy import Completion, Engine
 from rods.trainers.checkpoint import ModelWeights
 from rods.types import FinishReason
 from sweeps import slow
-from test_engine_hf import play, text
 from tiny_models import build, shake
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -236,16 +245,6 @@ def test_fixed_weights_evaluate_and_do_not_train(server: str) -> None:
             await engine.sync(ModelWeights(build("qwen3")), 1)
 
     run(engine, go)
-
-
-class SomeAdapters:
-    """Weights of which only `save` matters."""
-
-    adapters = True
-
-    def save(self, folder: Path) -> None:
-        folder.mkdir()
-        (folder / "adapter_model.safetensors").write_bytes(b"x")
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import torch
 
-from rods.config import load_config
+from places import SUPPORT
+from process_cases import CONFIG, options_of
 from rods.engines.hf import HFPolicy
-from rods.engines.options import EngineOptions
 from rods.engines.processes import engine as processes
 from rods.engines.processes.engine import Processes
 from rods.errors import PolicyError
@@ -30,9 +30,6 @@ from rods.types import FinishReason
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
-CONFIG = load_config(
-    "rods", "quick", ["rollout.k=4", "rollout.tasks_per_step=3", "model.threads=1"]
-)
 PROMPTS = [list(range(10 * g, 10 * g + 60)) for g in range(3)]
 SESSIONS = 12
 
@@ -41,11 +38,6 @@ SESSIONS = 12
 def parts() -> tuple[Any, ChatTemplate]:
     model, tokenizer = load_model(CONFIG.model)
     return model, ChatTemplate(tokenizer)
-
-
-def options_of(parts: tuple[Any, ChatTemplate]) -> EngineOptions:
-    model, template = parts
-    return EngineOptions(CONFIG, template, model, "cpu", half=False, cache=None, share=True)
 
 
 def embedded(parts: tuple[Any, ChatTemplate]) -> HFPolicy:
@@ -196,7 +188,9 @@ def test_a_process_that_is_killed_costs_its_generations_and_is_replaced(
 RUN = """
 import asyncio, sys
 from rods.engines.processes.engine import Processes
-from test_engine_processes import CONFIG, ChatTemplate, load_model, options_of
+from process_cases import CONFIG, options_of
+from rods.rollout.template import ChatTemplate
+from rods.trainers.loading import load_model
 
 async def go():
     model, tokenizer = load_model(CONFIG.model)
@@ -211,7 +205,7 @@ asyncio.run(go())
 
 def test_processes_end_with_a_run_that_is_killed() -> None:
     run = subprocess.Popen(
-        [sys.executable, "-c", RUN], stdout=subprocess.PIPE, cwd=Path(__file__).parent, text=True
+        [sys.executable, "-c", RUN], stdout=subprocess.PIPE, cwd=SUPPORT, text=True
     )
     assert run.stdout is not None
     pids = [int(word) for word in run.stdout.readline().split()]

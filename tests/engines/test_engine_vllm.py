@@ -14,14 +14,13 @@ import pytest
 import torch
 
 import fake_vllm
-from policy_server import TEMPLATE
+from policy_server import TEMPLATE, SomeAdapters
 from rods.assemble import train
 from rods.config import parse_config
 from rods.engines import require_adapters
 from rods.engines.options import EngineOptions
 from rods.engines.vllm import HOST, LORA, ROUTES, VllmEngine, make_vllm
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
-from test_engine_openai import SomeAdapters
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from elsewhere_cases import played, served
 from loopback import Loopback
 from rods.config.rollout import ServerSettings
 from rods.dialects import get_dialect
@@ -46,7 +47,6 @@ from rods.types import StopReason, ToolCall, Value
 from rollout_cases import TEMPLATE, script, settings
 from rollout_cases import play as rollout
 from services import Reply, service
-from test_elsewhere import played, served
 from worlds import NotesEnvironment, notes_task
 
 LS: dict[str, Value] = {"name": "ls", "arguments": {}}

@@ -22,7 +22,7 @@ from rods.rewards.answers import leniently
 from rods.sandbox.execution import Execution, SandboxLimits
 from rods.task import Provenance, Task, Turn
 from rods.types import ParseVerdict, ToolCall, ToolResult
-from test_sandbox_remote import answered, service
+from services import answered, service
 
 TASK = question_task("multiply", 3, 7)  # What is 609 * 38?
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import template_families as families
+from calculator_world import Calculator
 from fake_tokenizer import CHATML, FakeTokenizer
 from rods.config import RolloutSettings
 from rods.dialects import DIALECTS, get_dialect
@@ -23,7 +24,6 @@ from rods.rollout.template import ChatTemplate
 from rods.task import Task, Turn
 from rods.trainers.examples import encode_row
 from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
-from test_inline import Calculator
 from verbs import rods
 
 LS = ToolSpec("ls", "List.", {"type": "object", "properties": {"a": {"type": "string"}}})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from places import ROOT
 from rods.infra import install
 
 
@@ -40,11 +41,10 @@ def test_without_a_checkout_a_clone_is_asked_for_because_no_index_has_it(
     assert install.extras() == found
 
 
-HERE = Path(__file__).parents[1]
 TEXTS = [
-    *(path for place in ("src", "examples") for path in (HERE / place).rglob("*.py")),
-    *(path for place in ("docs", "examples") for path in (HERE / place).rglob("*.md")),
-    *(HERE / name for name in ("README.md", "CONTRIBUTING.md")),
+    *(path for place in ("src", "examples") for path in (ROOT / place).rglob("*.py")),
+    *(path for place in ("docs", "examples") for path in (ROOT / place).rglob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
 ]
 
 

@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
+from elsewhere_cases import TASK, bfcl_tasks, played
 from oracle import OraclePolicy
+from queue_cases import SEEDS, SETTINGS, drained, ordered
 from rods.config import load_config
 from rods.config.ray import RaySettings
 from rods.envs import make_environment
@@ -34,8 +36,6 @@ from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.types import ToolCall
 from rollout_cases import DIALECT, TEMPLATE
-from test_elsewhere import TASK, bfcl_tasks, played
-from test_synthesis_worker import SEEDS, SETTINGS, drained, ordered
 
 CPUS = 0.25
 ON_RAY = pytest.mark.hosts

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from places import ROOT
 from rods.dialects import structured
 from rods.task import write_tasks
 from synthesis_cases import named
@@ -30,7 +31,7 @@ def test_verifiers_plays_our_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     from rods.envs.remote import taskset as ours
 
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples" / "verifiers")
+    monkeypatch.syspath_prepend(ROOT / "examples" / "verifiers")
     tasks = [named(f"multi_turn_{c}_7") for c in ("base", "miss_func", "miss_param")]
     write_tasks(tmp_path / "tasks.jsonl", tasks)
     settings = ours.TasksConfig(id="rods_tasks", tasks=str(tmp_path / "tasks.jsonl"))

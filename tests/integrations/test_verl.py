@@ -25,6 +25,7 @@ import psutil
 import pytest
 
 import rods
+from places import SOURCE, SUPPORT
 from pool_cases import FakeQueue, judged_draws
 from rods.config import RunConfig
 from rods.curriculum.online import OnlineCurriculum
@@ -111,10 +112,9 @@ def command(folder: Path, *more: str) -> list[str]:
 
 
 def environment(watched: Path | None = None, **more: str) -> dict[str, str]:
-    here = Path(__file__).parent
     known = os.environ.get("PYTHONPATH", "")
     own = {
-        "PYTHONPATH": os.pathsep.join([str(here), str(here.parent / "src"), known]),
+        "PYTHONPATH": os.pathsep.join([str(SUPPORT), str(SOURCE.parent), known]),
         "VERL_USE_EXTERNAL_MODULES": "verl_cpu",
         "VERL_PLATFORM": "cpu",
         "OMP_NUM_THREADS": "1",

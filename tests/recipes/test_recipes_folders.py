@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from places import ROOT, SOURCE
 from rods import registry
 from rods.config import load_config
 from rods.dialects import DIALECTS, get_dialect
@@ -18,8 +19,6 @@ from rods.errors import ConfigError
 from rods.registry import provides, read_recipe, recipe_file, recipe_names
 from rods.rewards import REWARDS, get_reward
 
-ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "rods"
 NAMES = recipe_names()
 SECTIONS = ["Claim", "Command", "Curve", "Differences"]
 """What the page of every system says, in this order; `What fools it` may follow."""

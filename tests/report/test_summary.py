@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from places import ROOT
 from report_runs import write_run
 from rods.errors import StoreError
 from rods.evaluation.grid import Grid, load_grid
@@ -33,7 +34,6 @@ curriculum = "static"
 [arms.rods]
 curriculum = "rods"
 """
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from import_rows import RANK, ROWS
+from places import ROOT, SOURCE
 from rods.cli.common import overrides
 from rods.cli.main import app
 from rods.config import RunConfig, keys, load_config
 from rods.registry import recipe_names
-from test_shape import RANK, ROWS
 
-ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "rods"
 PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
 FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
 SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from places import ROOT
 from rods.assemble.refusals import require_named, require_tasks
 from rods.assemble.tasks import sides_of
 from rods.cli.common import overrides
@@ -19,7 +20,6 @@ from rods.errors import PolicyError
 from rods.task import read_tasks
 from verbs import rods
 
-ROOT = Path(__file__).parents[1]
 GUIDE, EXAMPLE = ROOT / "docs" / "bring-your-own-tools.md", ROOT / "examples" / "library_loans"
 
 

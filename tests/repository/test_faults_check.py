@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from places import BENCHMARKS
 from pool_cases import group, originals, start, variant
 from rods.config import ReplaySettings, RunConfig
 from rods.curriculum.replay import ReplayBuffer
@@ -29,7 +30,7 @@ VARIANTS = [variant(TASKS[0], i) for i in range(3)]
 
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield importlib.import_module("faults")
     for name in ("faults", "kill_resume"):
         sys.modules.pop(name, None)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "rods"
+from places import SOURCE
 
 
 class Budget(NamedTuple):

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from importlib import util
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parents[1] / "examples" / "one_page_loop.py"
+from places import ROOT
+
+PAGE = ROOT / "examples" / "one_page_loop.py"
 
 
 @pytest.fixture(scope="module")

@@ -17,31 +17,14 @@ from typing import NamedTuple
 import pytest
 
 import rods
+from import_rows import RANK
+from places import SOURCE
 
-SOURCE = Path(__file__).parents[1] / "src" / "rods"
 FILES = sorted(SOURCE.rglob("*.py"))
 FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, LOOP_LINES, MODULES = 460, 150, 80, 290, 20
 ADAPTER_LINES = 300
 TOOL_LINES = 2_000
 
-ROWS: list[set[str]] = [
-    {"errors", "types", "infra", "config", "registry"},
-    {"task", "split", "env", "policy", "limits", "tokens", "dialects", "trajectory"}
-    | {"trajectory_codec", "stops", "reward"},
-    {"rollout"},
-    {"curriculum"},
-    {"synthesis"},
-    {"loop", "store", "components", "records"},
-    {"rewards", "sandbox", "engines"},
-    {"recipes"},
-    {"trainers", "evaluation"},
-    {"envs", "suites", "integrations", "report", "policies"},
-    {"assemble"},
-    {"cli"},
-    {""},
-]
-"""Each row may import those before it; the last one is `rods` itself, its public face."""
-RANK = {room: rank for rank, rooms in enumerate(ROWS) for room in rooms}
 NAMED = re.compile(r"(rods(?:\.\w+)+)(?::\w+)?")
 """A module that a string names, to be imported by that name."""
 

@@ -8,11 +8,11 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from places import BENCHMARKS
 from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.rollout.owner import hanging
 from rods.types import StopReason
@@ -24,7 +24,7 @@ ENDS = {StopReason.DONE.value} | {
 
 @pytest.fixture
 def soak(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.setattr(logging.getLogger("rods.rollout.groups"), "disabled", True)
     yield importlib.import_module("soak")
     sys.modules.pop("soak", None)

@@ -9,7 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "rods"
+from places import SOURCE
+
 BUNDLED = SOURCE / "envs" / "repo" / "repositories"
 """Programs with planted bugs, which speak as they like."""
 FILES = [path for path in sorted(SOURCE.rglob("*.py")) if BUNDLED not in path.parents]

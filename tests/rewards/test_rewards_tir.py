@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from loop_cases import Killed, Screen, kill, played, run, settings
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
 from rods.errors import ConfigError, RewardError
@@ -25,7 +26,6 @@ from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.trajectory_codec import read_parquet, write_parquet
 from rods.types import FinishReason, ParseVerdict, StopReason
-from test_loop import Killed, Screen, kill, played, run, settings
 from tir_cases import (
     BROKEN,
     CALL,

@@ -16,12 +16,12 @@ import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
 
+from calculator_world import SPEC, Calculator, CalculatorWorld
 from pretrain.tokenizer import train_tokenizer
 from rods.config import RolloutSettings, TrainSettings
 from rods.dialects import get_dialect, structured
 from rods.dialects.fences import ReTool, Torl, ZeroTir
 from rods.dialects.programs import printed
-from rods.env import Environment, TurnVerdict
 from rods.errors import ConfigError, EnvError, PolicyError, TaskError
 from rods.policy import Completion, ScriptedPolicy, Session
 from rods.rewards.reading import ending
@@ -33,10 +33,9 @@ from rods.trainers.examples import encode_row
 from rods.trainers.losses import LossInputs, objective
 from rods.trainers.samples import to_sample
 from rods.trajectory import Group, Trajectory
-from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult, ToolSpec
+from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
 
 TASK = Task("calculator", "add", (Turn("What is 473 * 28?"),), {"answer": "13244"})
-SPEC = ToolSpec("code_interpreter", "Runs it.", {"properties": {"code": {"type": "string"}}})
 NAMES = ("torl", "zerotir", "retool", "artist")
 ANSWER = {
     "torl": r"It is \boxed{13244}.",
@@ -52,50 +51,6 @@ def template() -> ChatTemplate:
     """A real byte-level BPE tokenizer that knows the fences only in part."""
     texts = ["```python\nprint(473 * 28)\n```\n```output\n13244\n```", "<code></code> été"]
     return ChatTemplate(train_tokenizer(texts * 3, ["is"], vocab=310))
-
-
-class Calculator(Environment):
-    """An environment whose interpreter gives what `run` says."""
-
-    name = "calculator"
-
-    def __init__(self, run: Callable[[str], ToolResult], tool: ToolSpec = SPEC) -> None:
-        self.run, self.tool = run, tool
-        self.programs: list[str] = []
-        self.judged: list[str] = []
-
-    def open(self, task: Task) -> CalculatorWorld:
-        return CalculatorWorld(self)
-
-
-class CalculatorWorld:
-    def __init__(self, environment: Calculator) -> None:
-        self._environment = environment
-        self._calls = 0
-
-    def begin_turn(self, index: int) -> None:
-        self._calls = 0
-
-    def offered(self) -> tuple[ToolSpec, ...]:
-        return (self._environment.tool,)
-
-    def call(self, call: ToolCall) -> ToolResult:
-        self._calls += 1
-        self._environment.programs.append(str(call.arguments["code"]))
-        return self._environment.run(self._environment.programs[-1])
-
-    def judge_answer(self, text: str) -> bool:
-        self._environment.judged.append(text)
-        return "13244" in text
-
-    def end_turn(self) -> TurnVerdict:
-        return TurnVerdict(False, self._calls, True, True, True)
-
-    def snapshot(self) -> object:
-        return self._calls
-
-    def close(self) -> None:
-        pass
 
 
 class Listening:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from attack_programs import syscall
 from repo_cases import environment_as
 from rods.sandbox.observed import kernel, memory
 from rods.sandbox.pool import SandboxPool
 from rods.sandbox.shell import Shell, ShellLimits
 from sandbox_cases import EACH_KIND, LACKS, LIMITS
-from test_repo_attacks import syscall
 
 pytestmark = [
     pytest.mark.slow,

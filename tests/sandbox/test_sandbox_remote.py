@@ -12,16 +12,7 @@ import pytest
 from rods.errors import ConfigError, EnvError
 from rods.sandbox.execution import MIB, SandboxLimits
 from rods.sandbox.remote import RemoteSandbox
-from services import Reply, service
-
-
-def answered(**run: Any) -> Reply:
-    """What the service sends when the program ran."""
-    result = {"status": "Finished", "execution_time": 0.25, "return_code": 0, "stdout": ""}
-    result = result | {"stderr": ""} | run
-    good = result["status"] == "Finished" and result["return_code"] == 0
-    body = {"status": "Success" if good else "Failed", "message": "", "compile_result": None}
-    return 200, json.dumps(body | {"run_result": result, "files": {}}).encode()
+from services import Reply, answered, service
 
 
 def run(url: str, code: str = "print(1)", **settings: Any) -> Any:

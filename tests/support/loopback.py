@@ -7,7 +7,9 @@ not on the order of threads.
     with Loopback(lambda body: "hello", hostile=["http_500"], share=0.3) as server:
         ChatClient(LlmWriterSettings(url=server.url)).ask("plan", messages)
 
-By hand: python tests/loopback.py --author module:attribute [--hostile MODE ...] prints its URL.
+By hand, prints its URL:
+
+    python tests/support/loopback.py --author module:attribute [--hostile MODE ...]
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -109,3 +110,13 @@ class Scripted:
             return {"choices": [answer], "success": True}
 
         return app
+
+
+class SomeAdapters:
+    """Weights of which only `save` matters."""
+
+    adapters = True
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "adapter_model.safetensors").write_bytes(b"x")

@@ -1,6 +1,6 @@
 """Plays a curriculum in a run directory, with a checkpoint after each step; meant to be killed.
 
-python tests/pool_player.py RUN
+python tests/support/pool_player.py RUN
 """
 
 from __future__ import annotations

@@ -413,5 +413,5 @@ def _bundled() -> ScriptedAuthor:
 
 
 def author(body: Mapping[str, Any]) -> str:
-    """For `python tests/loopback.py --author scripted_author:author`, run in `tests`."""
+    """For `python tests/support/loopback.py --author scripted_author:author`, run in `tests`."""
     return _bundled()(body)

@@ -11,6 +11,18 @@ from typing import Any
 
 import pytest
 
+from loop_cases import (
+    TEMPLATE,
+    Learner,
+    Mute,
+    NotesEnvironment,
+    Queue,
+    Screen,
+    Total,
+    parts,
+    start,
+    task_of,
+)
 from pool_cases import config as small_config
 from rods import trainers as adapters
 from rods.cli.hosts.verl import parted
@@ -23,18 +35,6 @@ from rods.integrations.verl.rows import dealt_of, row_of
 from rods.loop import train
 from rods.trainers.hosted import Dealt, HostedRun
 from rods.trajectory import Group
-from test_loop import (
-    TEMPLATE,
-    Learner,
-    Mute,
-    NotesEnvironment,
-    Queue,
-    Screen,
-    Total,
-    parts,
-    start,
-    task_of,
-)
 from verbs import rods
 
 

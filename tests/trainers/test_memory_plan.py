@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen3Config
 
+from memory_cases import QWEN3_4B, paper
 from rods.assemble import settled
 from rods.assemble.choice import with_engine
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
@@ -33,16 +33,7 @@ from sweeps import slow
 from tiny_models import build
 from verbs import rods
 
-QWEN3_4B = Qwen3Config(
-    vocab_size=151936, hidden_size=2560, intermediate_size=9728, num_hidden_layers=36,
-    num_attention_heads=32, num_key_value_heads=8, head_dim=128, max_position_embeddings=262144,
-    tie_word_embeddings=True,
-)  # fmt: skip
 FAMILIES = ["qwen3", "qwen2", "llama", "mistral"]
-
-
-def paper(*overrides: str) -> RunConfig:
-    return load_config("rods", "", overrides)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 import rods
+from attack_programs import python, syscall
 from repo_cases import bash, environment_as, repairs, tasks
 from rods.envs.repo.environment import RepoEnvironment
 from rods.sandbox.shell import Done, Shell, ShellLimits
@@ -142,18 +143,6 @@ WRITING = [
 @pytest.mark.parametrize("program", WRITING)
 def test_writing(rooms: Rooms, program: str) -> None:
     rooms.attack(program)
-
-
-def python(code: str) -> str:
-    """A program of a few lines that raises where it is refused."""
-    return f"python - <<'END' && echo ESCAPED\n{code}\nEND"
-
-
-def syscall(number: int, *arguments: int) -> str:
-    return python(
-        "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-        f"assert libc.syscall{(number, *arguments)} >= 0, ctypes.get_errno()"
-    )
 
 
 REACHING = [

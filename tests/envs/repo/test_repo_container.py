@@ -22,7 +22,7 @@ from rods.envs.repo.swe import load_rows
 from rods.errors import EnvError
 from rods.task import Task
 from rods.types import ToolCall
-from test_repo_swe import (
+from swe_cases import (
     CODE,
     IMAGE,
     ROW,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from places import ROOT
 from rods.config import EnvSettings, RunConfig
 from rods.config.env import BfclSettings, QuestionSettings, SearchSettings
 from rods.dialects import get_dialect
@@ -243,7 +244,7 @@ def test_an_episode_with_structured_calls(bundled: SearchEnvironment) -> None:
 
 
 def test_the_page_runs() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "search.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) == 3
     for _, code in blocks:

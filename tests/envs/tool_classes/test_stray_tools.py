@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from elsewhere_cases import played, served
 from oracle import OraclePolicy
+from places import SUPPORT
 from rods.env import Environment, called
 from rods.envs import make_environment
 from rods.envs.hints import hinted
@@ -34,7 +36,6 @@ from rods.suites.host import Host, RaisedError
 from rods.task import Provenance, Task, Turn
 from rods.types import StopReason, ToolCall, ToolResult
 from rollout_cases import DIALECT, TEMPLATE
-from test_elsewhere import played, served
 from worlds import NotesEnvironment, NotesWorld, notes_task
 
 STRAYS = {
@@ -234,9 +235,9 @@ def test_what_else_ends_the_program_is_a_failure_of_the_environment(blocking: bo
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", STRAYS)
 def test_code_of_a_suites_folder_ends_no_process(kind: str, tmp_path: Path) -> None:
-    place = Path(__file__).parent
+    places = [str(Path(__file__).parent), str(SUPPORT)]
     (tmp_path / "odd.py").write_text(
-        f"import sys\nsys.path.insert(0, {str(place)!r})\nfrom test_stray_tools import Desk\n"
+        f"import sys\nsys.path[:0] = {places!r}\nfrom test_stray_tools import Desk\n"
     )
     host = Host(tmp_path, "odd")
     try:
@@ -345,7 +346,6 @@ def test_a_real_ctrl_c_still_stops(handler: str, then: str) -> None:
 
 PROGRAM = """
 import sys, time
-sys.path.insert(0, {tests!r})
 from rods.env import called
 from rods.envs.search.environment import SearchEnvironment
 from rods.suites.host import Host, RaisedError
@@ -373,7 +373,7 @@ print("went on")
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", ["sleep", "loop"])
 def test_ctrl_c_ends_a_tool_that_takes_long(tool: str) -> None:
-    program = PROGRAM.format(tests=str(Path(__file__).parent), tool=tool)
+    program = PROGRAM.format(tool=tool)
     process = subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

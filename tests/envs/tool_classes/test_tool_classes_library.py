@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from places import ROOT
 from rods.config import EnvSettings
 from rods.env import Environment
 from rods.envs import make_environment
@@ -35,7 +36,6 @@ from rods.task import Task, read_tasks
 from rods.types import ToolSpec
 from verbs import rods
 
-ROOT = Path(__file__).parents[1]
 NAME = "examples.library_loans.service:library"
 FILE = ROOT / "examples" / "library_loans" / "tasks.jsonl"
 SETTINGS = EnvSettings(name=NAME, tasks=(str(FILE),))

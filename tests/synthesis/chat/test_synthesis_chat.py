@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from loopback import MODES, Body, Loopback, broken
+from places import SUPPORT
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, SynthesisError, WriterError
 from rods.synthesis.chat.client import RETRIES, ChatClient, Usage, find_json
@@ -585,7 +586,7 @@ def test_the_client_imports_no_writer() -> None:
 
 @pytest.mark.slow
 def test_the_server_runs_as_a_program() -> None:
-    path = Path(__file__).with_name("loopback.py")
+    path = SUPPORT / "loopback.py"
     command = [sys.executable, str(path), "--author", "builtins:repr", "--hostile", "thinking"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         try:

@@ -17,34 +17,18 @@ from typing import Any
 
 import pytest
 
-from rods.envs import ENVIRONMENTS
+from places import SUPPORT
+from queue_cases import SEEDS, SETTINGS, drained, ordered
 from rods.errors import StoreError, SynthesisError
 from rods.synthesis.pipeline import Outcome, synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import trace
 from rods.synthesis.worker.client import RESTARTS, SynthesisWorker
 from rods.synthesis.worker.queue import VERSION, SynthesisQueue
-from rods.synthesis.worker.settings import WorkerSettings
-from synthesis_cases import ENVIRONMENT, keeper, sides, writer
+from synthesis_cases import ENVIRONMENT, keeper, writer
 from worker_cases import ThreadProcess
 
-SETTINGS = WorkerSettings(sides().train[:48], sides().held_out[:48], ENVIRONMENTS.address("bfcl"))
-SEEDS = sides().train[:6]
-
-
 THREAD = pytest.mark.usefixtures("worker_thread")
-
-
-def ordered(worker: SynthesisWorker, n: int = 2) -> list[str]:
-    ids = [f"r{i}" for i in range(len(SEEDS))]
-    for i, (name, seed) in enumerate(zip(ids, SEEDS, strict=True)):
-        worker.submit(name, seed, 0, n, float(i), 1)
-    return ids
-
-
-def drained(worker: SynthesisWorker, ids: list[str]) -> list[tuple[str, int, str]]:
-    assert worker.drain(ids, 120.0)
-    return [(name, number, task.id) for name, number, task, _ in worker.results(ids)]
 
 
 @THREAD
@@ -224,13 +208,13 @@ def test_the_worker_dies_with_its_parent(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib\n"
         "sys.path.insert(0, sys.argv[2])\n"
-        "from test_synthesis_worker import SETTINGS\n"
+        "from queue_cases import SETTINGS\n"
         "from rods.synthesis.worker.client import SynthesisWorker\n"
         "worker = SynthesisWorker(pathlib.Path(sys.argv[1]), SETTINGS)\n"
         "print(worker._process.pid, flush=True)\n"
         "os._exit(1)\n"
     )
-    command = [sys.executable, "-c", code, str(tmp_path / "q.sqlite"), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", code, str(tmp_path / "q.sqlite"), str(SUPPORT)]
     pid = int(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     until = time.monotonic() + 60
     while time.monotonic() < until:
