@@ -8,8 +8,6 @@ from rods.synthesis.worker.settings import WorkerSettings
 from synthesis_cases import sides
 
 SETTINGS = WorkerSettings(sides().train[:48], sides().held_out[:48], ENVIRONMENTS.address("bfcl"))
-
-
 SEEDS = sides().train[:6]
 
 

@@ -10,20 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rods.envs.repo.environment import RepoEnvironment
-
 CODE = "def half(n):\n    return n // 3\n"
-
-
 TEST = "from code_of_it import half\n\ndef test_half():\n    assert half(4) == 2\n"
-
-
 TEST_PATCH = (
     "diff --git a/test_it.py b/test_it.py\n--- a/test_it.py\n+++ b/test_it.py\n"
     "@@ -1,1 +1,4 @@\n-x = 1\n" + "".join(f"+{line}\n" for line in TEST.splitlines())
 )
-
-
 ROW = {
     "instance_id": "Some__repo-12",
     "repo": "some/repo",
@@ -32,22 +24,14 @@ ROW = {
     "FAIL_TO_PASS": json.dumps(["test_it.py::test_half"]),
     "PASS_TO_PASS": [],
 }
-
-
 ENGINE = Path(__file__).with_name("container_engine.py")
-
-
 APART = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "true"]
-
-
 needs_namespaces = pytest.mark.skipif(
     not shutil.which("unshare")
     or not shutil.which("nsenter")
     or subprocess.run(APART, capture_output=True, check=False).returncode != 0,
     reason="unshare makes no name spaces here",
 )
-
-
 IMAGE = "xingyaoww/sweb.eval.x86_64.some_s_repo-12"
 
 
@@ -57,15 +41,3 @@ def engine(folder: Path) -> Path:
     command.write_text(f"#!{sys.executable}\n" + ENGINE.read_text())
     command.chmod(0o755)
     return command
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> RepoEnvironment:
-    image = tmp_path / IMAGE
-    image.mkdir(parents=True)
-    (image / "code_of_it.py").write_text(CODE)
-    (image / "test_it.py").write_text("x = 1\n")
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "base"]):
-        subprocess.run(["git", *words], cwd=image, check=True)
-    return RepoEnvironment(container=str(engine(tmp_path)))

@@ -27,7 +27,6 @@ from swe_cases import (
     IMAGE,
     ROW,
     TEST_PATCH,
-    environment,  # noqa: F401 (a fixture)
     needs_namespaces,
 )
 
@@ -35,7 +34,7 @@ pytestmark = [needs_namespaces, pytest.mark.slow]
 
 
 @pytest.fixture
-def place(environment: RepoEnvironment, tmp_path: Path) -> Iterator[Container]:  # noqa: F811
+def place(environment: RepoEnvironment, tmp_path: Path) -> Iterator[Container]:
     made = Container(IMAGE, 100, str(tmp_path / "docker"))
     yield made
     (tmp_path / "broken").unlink(missing_ok=True)
@@ -44,7 +43,7 @@ def place(environment: RepoEnvironment, tmp_path: Path) -> Iterator[Container]: 
 
 
 def test_the_stand_in_ends_with_its_only_child_as_docker_does(
-    environment: RepoEnvironment,  # noqa: F811
+    environment: RepoEnvironment,
     tmp_path: Path,
 ) -> None:
     """The way in which containers were started before: after one cleanup nothing runs."""
@@ -115,7 +114,7 @@ def test_a_container_that_somebody_killed_goes_on(place: Container, tmp_path: Pa
 
 
 def test_an_agent_that_breaks_its_container_is_not_solved_and_not_invalid(
-    environment: RepoEnvironment,  # noqa: F811
+    environment: RepoEnvironment,
     tmp_path: Path,
 ) -> None:
     world = environment.open(_task(tmp_path))
@@ -221,7 +220,7 @@ def write(files: dict[str, str]) -> ToolCall:
 
 @pytest.mark.parametrize("name", FOOLING)
 def test_patches_that_repair_nothing_are_not_paid(
-    environment: RepoEnvironment,  # noqa: F811
+    environment: RepoEnvironment,
     tmp_path: Path,
     name: str,
 ) -> None:
@@ -235,7 +234,7 @@ def test_patches_that_repair_nothing_are_not_paid(
 
 @pytest.mark.parametrize("beside", ["", "a conftest hook", "another test of this name", "settings"])
 def test_a_repair_is_paid_whatever_lies_beside_it(
-    environment: RepoEnvironment,  # noqa: F811
+    environment: RepoEnvironment,
     tmp_path: Path,
     beside: str,
 ) -> None:
@@ -254,7 +253,7 @@ def test_a_repair_is_paid_whatever_lies_beside_it(
     ],
 )
 def test_a_row_that_does_not_fit_its_image_is_invalid(
-    environment: RepoEnvironment,  # noqa: F811
+    environment: RepoEnvironment,
     tmp_path: Path,
     more: dict[str, str],
     said: str,

@@ -21,10 +21,7 @@ from rods.task import Task
 from rods.trajectory import Trajectory
 from rods.types import ToolCall
 from rollout_cases import play, script
-from swe_cases import (
-    ROW,
-    environment,  # noqa: F401 (a fixture)
-)
+from swe_cases import ROW
 
 
 def task(tmp_path: Path) -> Task:
