@@ -30,7 +30,7 @@ from rods.envs.hints import hinted
 from rods.envs.opening import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Suite
-from rods.evaluation.tool_metrics import meters
+from rods.evaluation.tool_metrics import step_metrics
 from rods.integrations.trackers import tracking
 from rods.loop import train as play
 from rods.policy import Engine
@@ -152,7 +152,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
             evaluate=evaluate,
             rewards=rewards_of(config.rewards.model_dump()),
             hints=hinted,
-            metrics=partial(meters, needed=environment.calls_needed),
+            metrics=partial(step_metrics, needed=environment.calls_needed),
             filter=_filter(config.train),
         )
 

@@ -1,6 +1,6 @@
 r"""What a trajectory of a question task says: its words, its calls, and how it ended.
 
-Owns how the rewards and meters of tool-integrated reasoning read a `Trajectory`. Only what the
+Owns how the rewards and metrics of tool-integrated reasoning read a `Trajectory`. Only what the
 policy sampled is read as words, so a box that a tool printed is not an answer, and neither is
 one in the source of a program. Both forms of an environment read alike: calls as messages of
 their own, or code fences inside one response.
