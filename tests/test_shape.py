@@ -26,7 +26,7 @@ TOOL_LINES = 2_000
 
 ROWS: list[set[str]] = [
     {"errors", "types", "infra", "config", "registry"},
-    {"task", "split", "env", "policy", "limits", "tokens", "dialects", "trajectory"}
+    {"task", "split", "abilities", "env", "policy", "limits", "tokens", "dialects", "trajectory"}
     | {"trajectory_codec", "stops", "reward"},
     {"rollout"},
     {"curriculum"},
@@ -206,7 +206,7 @@ def benchmark_names() -> set[str]:
 
 
 def test_synthesis_knows_no_benchmark() -> None:
-    """Whatever is known of one environment's values comes with it (`Environment.knowledge`)."""
+    """Whatever is known of one environment's values comes with it (`rods.abilities.Knowing`)."""
     names = benchmark_names()
     assert {"TradingBot", "fillFuelTank", "book_flight", "cd", "retweet", "card_number"} <= names
     assert names >= ENGLISH | OURS, "no longer names of the benchmark"
