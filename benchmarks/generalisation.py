@@ -11,11 +11,11 @@ ceiling (`python -m pretrain --ceiling`).
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from itertools import groupby
 
 import torch
+from shared import Options
 
 from pretrain import conversations as schooling
 from rods.config import ModelSettings, load_config
@@ -31,7 +31,7 @@ KINDS = {"words of people": (1.0, 0.0), "templates": (0.0, 0.0), "templates, roa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"number": 2})
     parser.add_argument("--policy", default="tiny")
     parser.add_argument("--number", type=int, default=50)
     parser.add_argument("--seed", type=int, default=77)

@@ -9,7 +9,6 @@ torch ran. Attention, norms and activations are time without credit. Processor t
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from shared import SHORT, Options
 from torch.profiler import ProfilerActivity, profile
 
 import rods
@@ -78,12 +78,13 @@ def matrix_rate() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Options(__doc__, {"updates": 1})
     parser.add_argument("--updates", type=int, default=3)
-    meter = Meter()
+    options, meter = parser.parse_args(), Meter()
     settings = (
-        f"updates={parser.parse_args().updates}",
+        f"updates={options.updates}",
         *("model.threads=1", "evaluation.tasks=1", "evaluation.variants=0"),
+        *(SHORT if options.quick else ()),
     )
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -26,7 +26,6 @@ of the very groups of the run as well.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import heapq
 import itertools
@@ -34,16 +33,14 @@ import math
 import random
 import selectors
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from shared import Options
 
 from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
@@ -457,7 +454,7 @@ def acceptance(size: int) -> None:
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"sizes": [16], "size": 16})
     parser.add_argument("--sizes", type=int, nargs="*", default=[64, 256, 1024])
     parser.add_argument("--size", type=int, default=64, help="of the second and third table")
     options = parser.parse_args()
