@@ -1,6 +1,6 @@
 """What a schooled policy predicts on scenarios that its schooling knew and on others.
 
-    PYTHONPATH=tools python benchmarks/generalisation.py [--policy FOLDER] [--number 50] [--seed 77]
+    python benchmarks/generalisation.py [--policy FOLDER] [--number 50] [--seed 77]
 
 The oracle's conversations on fresh variants of the schooling's scenarios and of the tuning side's,
 by writer: different tools that are called, the share of generations with calls that are predicted

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from shared import SHORT, Options
+from shared import Options
 
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config
@@ -101,7 +101,6 @@ def main() -> None:
     options = parser.parse_args()
     config = load_config("rods", "quick", [
         f"seed={options.seed}", f"train.credit={options.credit}", "rollout.max_invalid=1.0",
-        *(SHORT if options.quick else ()),
     ])  # fmt: skip
     trainer = trainer_of(config, options.run)
     groups = asyncio.run(played(config, trainer, options.groups))
@@ -124,6 +123,9 @@ def main() -> None:
                 continue
             cosines.append(float(torch.nn.functional.cosine_similarity(a, b, 0)))
             norms += [float(a.norm()), float(b.norm())]
+        if not cosines:
+            print(f"{size:13} no two halves in which rewards differ", flush=True)
+            continue
         middle = statistics.median(cosines)
         signal = middle / (1 - middle) / size
         print(

@@ -143,7 +143,7 @@ def tasks_table(sizes: list[int], steps: int) -> None:
 
 def main() -> None:
     """Parse, run, print."""
-    parser = Options(__doc__, {"episodes": [1, 4], "tasks": [50], "steps": 2})
+    parser = Options(__doc__, {"episodes": [2], "tasks": [50], "steps": 2})
     parser.add_argument("--episodes", type=int, nargs="*", default=[1, 4, 16, 64, 256, 1024])
     parser.add_argument("--tasks", type=int, nargs="*", default=[100, 1000, 10_000])
     parser.add_argument("--steps", type=int, default=40, help="of the curriculum")

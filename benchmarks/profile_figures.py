@@ -85,7 +85,8 @@ def main() -> None:
     across = sum(len(r.profile.across(a.edges)) for r, a in zip(rows, ablations, strict=True))
     pairs = Counter[tuple[str, str]]()
     for row, ablation in zip(rows, ablations, strict=True):
-        pairs += row.profile.named(ablation.edges)
+        names = row.profile.functions
+        pairs.update((names[e.producer], names[e.consumer]) for e in ablation.edges)
     strongest = [f"{a} -> {b} {n}" for (a, b), n in pairs.most_common(options.pairs)]
     state = Counter(depth(len(r.steps), a.edges) for r, a in zip(rows, ablations, strict=True))
     runs = sum(a.runs for a in ablations)

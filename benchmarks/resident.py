@@ -34,12 +34,18 @@ def held(root: psutil.Process) -> Counter[str]:
     return found
 
 
+QUICK = [sys.executable, "-c", "import rods.config, time; time.sleep(2)"]
+"""The command of a quick run."""
+
+
 def main() -> int:
     """Run the command of the command line and print."""
     parser = Options(__doc__, {})
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
-    words = options.command or ([sys.executable, "-c", "import rods"] if options.quick else [])
+    words = options.command or (
+        [sys.executable, "-c", "import rods.config, time; time.sleep(2)"] if options.quick else []
+    )
     if not words:
         parser.error("name a command")
     started = time.perf_counter()

@@ -68,7 +68,7 @@ class Rollout:
     logprobs: list[float]
 
 
-def make_workload(tasks: int = TASKS, seed: int = 0) -> Workload:
+def make_workload(tasks: int = TASKS, turns: int = TURNS, seed: int = 0) -> Workload:
     """Random prompts, lengths and observations."""
     rng = random.Random(seed)
 
@@ -78,8 +78,8 @@ def make_workload(tasks: int = TASKS, seed: int = 0) -> Workload:
     number = range(tasks * ROLLOUTS)
     return Workload(
         [ids(PROMPT) for _ in range(tasks)],
-        [[rng.randint(SHORTEST, LONGEST) for _ in range(TURNS)] for _ in number],
-        [[ids(OBSERVATION) for _ in range(TURNS)] for _ in number],
+        [[rng.randint(SHORTEST, LONGEST) for _ in range(turns)] for _ in number],
+        [[ids(OBSERVATION) for _ in range(turns)] for _ in number],
     )
 
 
@@ -128,7 +128,7 @@ async def play_all(policy: HFPolicy | Server, work: Workload) -> list[Rollout]:
 def generate_padded(model: Any, work: Workload) -> None:
     """The plain way: left-padded `generate`, from the first token again in every turn."""
     contexts = [list(work.prompts[i // ROLLOUTS]) for i in range(len(work.lengths))]
-    for turn in range(TURNS):
+    for turn in range(len(work.observations[0])):
         width = max(map(len, contexts))
         ids = torch.zeros(len(contexts), width, dtype=torch.long)
         mask = torch.zeros_like(ids)
@@ -264,7 +264,7 @@ async def compare(
 
 async def measure(options: argparse.Namespace) -> None:
     """Check the engine, then compare."""
-    work, model = make_workload(options.tasks), make_model()
+    work, model = make_workload(options.tasks, options.turns), make_model()
     print(f"{len(work.lengths)} trajectories, {work.generated} sampled tokens, ", end="")
     print(f"{torch.get_num_threads()} threads", flush=True)
     policy = HFPolicy(model, (), rows=len(work.lengths), max_context=CONTEXT)
@@ -287,8 +287,9 @@ async def measure(options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = Options(__doc__, {"tasks": 1, "repeats": 1})
+    parser = Options(__doc__, {"tasks": 1, "turns": 2, "repeats": 1, "threads": 1})
     parser.add_argument("--tasks", type=int, default=TASKS, help="of 8 trajectories each")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--generate", type=int, default=1, help="repeats of padded generate")

@@ -452,18 +452,22 @@ def acceptance(size: int) -> None:
         )
 
 
+TABLES = {"bounded": bounded, "ratios": ratios, "acceptance": acceptance}
+"""Of one size."""
+
+
 def main() -> None:
     """Parse, run, print."""
-    parser = Options(__doc__, {"sizes": [16], "size": 16})
+    parser = Options(__doc__, {"sizes": [8], "size": 8, "tables": []})
     parser.add_argument("--sizes", type=int, nargs="*", default=[64, 256, 1024])
     parser.add_argument("--size", type=int, default=64, help="of the second and third table")
+    parser.add_argument("--tables", nargs="*", choices=TABLES, default=[*TABLES])
     options = parser.parse_args()
     started = time.process_time()
     owner._Thread = JumpingThread  # type: ignore[misc, assignment]
     sizes(options.sizes)
-    bounded(options.size)
-    ratios(options.size)
-    acceptance(options.size)
+    for name in options.tables:
+        TABLES[name](options.size)
     print(f"\n{time.process_time() - started:.0f} s of processor time")
 
 

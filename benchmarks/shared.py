@@ -1,6 +1,7 @@
 """What the commands of this folder share: options with a quick form, and the tests' doubles.
 
-Importing it puts `tests/support` on the path, where stand-ins for servers, authors and worlds lie.
+Importing it puts `tests/support` on the path, where stand-ins for servers, authors and worlds lie,
+and `tools` with what makes the bundled policies.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 SUPPORT = ROOT / "tests" / "support"
-sys.path.insert(0, str(SUPPORT))
+sys.path[:0] = [str(SUPPORT), str(ROOT / "tools")]
 
 SHORT = (
     *("evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=1", "env.train_tasks=2"),
