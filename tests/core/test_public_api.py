@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import rods
+from rods.abilities import Bounded, StepRule, Wrapper, ability, in_process
 
 SIGNATURES = {
     "evaluate": "(config, run=None, progress)",
@@ -54,6 +55,36 @@ def test_the_list_is_sorted_and_complete() -> None:
 @pytest.mark.parametrize("name", sorted(SIGNATURES))
 def test_signatures(name: str) -> None:
     assert shown(getattr(rods, name)) == SIGNATURES[name]
+
+
+def test_an_environment_has_at_most_eight_members() -> None:
+    kind = rods.Environment
+    members = {n for n in {**vars(kind), **kind.__annotations__} if not n.startswith("_")}
+    assert members == {"name", "blocking", "open", "tasks", "load", "part", "warm_up", "close"}
+    with pytest.raises(TypeError, match=r"abstract method '?open"):
+        kind()  # type: ignore[abstract]
+
+
+def test_an_ability_is_found_through_wrappers_and_nowhere_else() -> None:
+    class Knows(rods.Environment):
+        name = "knows"
+        gives_up = True
+
+        def open(self, task: rods.Task) -> rods.World:
+            raise AssertionError("no world is opened")
+
+    class Around(rods.Environment, Wrapper[rods.Environment]):
+        name = "around"
+        capacity = 3
+
+        def open(self, task: rods.Task) -> rods.World:
+            return self.inner.open(task)
+
+    inner = Knows()
+    outer = Around(Around(inner))
+    assert ability(outer, StepRule) is ability(inner, StepRule) is inner
+    assert ability(outer, Bounded) is outer and ability(inner, Bounded) is None
+    assert in_process(outer) is in_process(inner) is inner
 
 
 def test_importing_rods_imports_nothing_heavy() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from oracle import OraclePolicy
 from places import SUPPORT
+from rods.abilities import CallBound, ability
 from rods.assemble.refusals import require_named
 from rods.config import load_config
 from rods.dialects import DIALECTS, get_dialect
@@ -101,7 +102,7 @@ def test_a_users_dialect_plays() -> None:
 @pytest.mark.usefixtures("mine")
 def test_a_users_environment_reward_and_writer_work() -> None:
     environment = make_environment("mine:Shelf")
-    assert isinstance(environment, NotesEnvironment) and environment.calls_needed(TASK) is None
+    assert isinstance(environment, NotesEnvironment) and ability(environment, CallBound) is None
     writer = make_writer("mine:Lazy", [TASK], environment, 0.5)
     assert writer.name == "lazy+resample" and writer.usage() == {}
     alone = make_writer("mine:Lazy", [TASK], environment)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
-from rods.recipes.tool_n1.reward import is_strict, read_reply
+from rods.recipes.tool_n1.reward import read_reply
 from rods.recipes.toolrl.reward import has_shape, read_lines
 from rods.rewards.answers import last_boxed
 from rods.rewards.reading import call_offset, without_calls
@@ -225,7 +225,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "without_calls": without_calls,
     "call_offset": call_offset,
     "read_reply": read_reply,
-    "is_strict": is_strict,
     "read_lines": read_lines,
     "has_shape": lambda text: has_shape(text, True, True),
 }

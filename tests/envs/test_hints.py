@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from bfcl_failures import Failure, failures, world_before
-from rods.env import AnswerJudge, Ending, World
+from rods.abilities import ability
+from rods.env import AnswerJudge as Judge
+from rods.env import Ending, Partner, World, seconds_ran
 from rods.envs import make_environment
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
@@ -324,23 +326,48 @@ def test_a_turn_that_a_world_ends_is_over_under_the_layer() -> None:
             return "divided" if self.log and self.log[-1].name == "divide" else ""
 
     world = hinted(Short(NotesEnvironment(), notes_task([("divide", [])]), 0))
-    assert isinstance(world, Ending)
+    ending = ability(world, Ending)
+    assert ending
     world.begin_turn(0)
     world.call(ToolCall("total"))
-    assert not world.ended()
+    assert not ending.ended()
     world.call(ToolCall("divide", {"by": 0}))
-    assert world.ended() == "divided"
-    assert not isinstance(hinted(NotesEnvironment().open(notes_task([("a", [])]))), Ending)
+    assert ending.ended() == "divided"
+    assert not ability(hinted(NotesEnvironment().open(notes_task([("a", [])]))), Ending)
+
+
+def test_a_world_keeps_all_its_abilities_under_the_wrapper() -> None:
+    class Talkative(NotesWorld):
+        def ended(self) -> str:
+            return "over"
+
+        def ran(self) -> float:
+            return 2.5
+
+        def opens(self) -> str:
+            return "Hello."
+
+        def reply(self, text: str) -> str | None:
+            return None
+
+        def judge_answer(self, text: str) -> bool:
+            return text == "7"
+
+    world = hinted(Talkative(NotesEnvironment(), notes_task([("divide", [])]), 0))
+    ending, partner, judge = ability(world, Ending), ability(world, Partner), ability(world, Judge)
+    assert ending and partner and judge and seconds_ran(world) == 2.5
+    assert (ending.ended(), partner.opens(), judge.judge_answer("7")) == ("over", "Hello.", True)
 
 
 def test_answers_are_judged_under_the_layer() -> None:
     environment = make_environment("python_tool")
     try:
         world = hinted(environment.open(question("13", family="add")))
-        assert isinstance(world, AnswerJudge)
+        judge = ability(world, Judge)
+        assert judge
         world.begin_turn(0)
-        assert world.judge_answer(r"\boxed{13}") and not world.judge_answer(r"\boxed{14}")
+        assert judge.judge_answer(r"\boxed{13}") and not judge.judge_answer(r"\boxed{14}")
         world.close()
     finally:
         environment.close()
-    assert not isinstance(hinted(SHELF.open(READ)), AnswerJudge)
+    assert not ability(hinted(SHELF.open(READ)), Judge)

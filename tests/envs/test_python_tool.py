@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from rods.abilities import QuestionSource
 from rods.config import EnvSettings, load_config
 from rods.config.env import PythonToolSettings, QuestionSettings
 from rods.dialects import get_dialect
-from rods.env import AnswerJudge, QuestionSource
+from rods.env import AnswerJudge
 from rods.envs import make_environment
 from rods.envs.originals import parted_tasks
 from rods.envs.python_tool import PythonToolEnvironment, PythonToolWorld, shown

@@ -95,7 +95,6 @@ class _Flaky:
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self.here = self
 
     def open(self, task: Task) -> "_Flaky":
         return self

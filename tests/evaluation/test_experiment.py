@@ -277,7 +277,7 @@ def test_the_page_is_whole_and_escapes_what_it_is_given(grid: Grid, runs: Path) 
     for part in (
         "Held-out variants",
         "Progress, greedy",
-        "words of people",
+        "human-written messages",
         "Budgets",
         "data-figure",
     ):

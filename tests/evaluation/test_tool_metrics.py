@@ -1,4 +1,4 @@
-"""Meters of tool use against hand-computed numbers."""
+"""Metrics of tool use against hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rods.errors import RewardError
-from rods.evaluation import tool_metrics as meters
+from rods.evaluation import tool_metrics as metrics
 from rods.reward import Score, score
 from rods.rewards import get_reward
 from rods.task import Task
@@ -34,7 +34,7 @@ def scores(trajectories: list[Trajectory], name: str = "outcome") -> list[Score]
 
 
 def test_all_figures() -> None:
-    figures = meters.tool_figures(ALL, scores(ALL))
+    figures = metrics.tool_metrics(ALL, scores(ALL))
     assert figures == {
         "accuracy": 2 / 4,
         "judge_gave_up": 0.0,
@@ -57,21 +57,21 @@ def test_all_figures() -> None:
 
 @pytest.mark.parametrize("name", ["torl", "retool", "zerotir", "otc_ppo", "outcome"])
 def test_the_scale_of_the_reward_does_not_matter(name: str) -> None:
-    played = [ONE, THREE] if name != "zerotir" else [THREE, NEVER_RUN]
+    sampled = [ONE, THREE] if name != "zerotir" else [THREE, NEVER_RUN]
     share = 0.5 if name != "zerotir" else 0.0
-    assert meters.accuracy(meters.valid_plays(played, scores(played, name))) == share
+    assert metrics.tool_metrics(sampled, scores(sampled, name))["accuracy"] == share
 
 
 def test_nothing_to_divide_by_is_no_zero() -> None:
-    figures = meters.tool_figures([PLAIN], scores([PLAIN]))
+    figures = metrics.tool_metrics([PLAIN], scores([PLAIN]))
     silent = {
         *("execution_success", "execution_success_right", "execution_success_wrong"),
         *("tool_productivity", "response_tokens_wrong", "first_call_tokens", "first_call_share"),
     }
     assert {name for name, figure in figures.items() if figure is None} == silent
     assert figures["code_ratio"] == figures["calls_per_trajectory"] == 0.0
-    assert set(meters.tool_figures([], []).values()) == {None}
-    assert set(meters.tool_figures([AWAY], scores([AWAY])).values()) == {None}
+    assert set(metrics.tool_metrics([], []).values()) == {None}
+    assert set(metrics.tool_metrics([AWAY], scores([AWAY])).values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_nothing_to_divide_by_is_no_zero() -> None:
     ],
 )
 def test_where_the_first_call_stands(trajectory: Trajectory, tokens: int | None) -> None:
-    assert meters.first_call(trajectory) == tokens
+    assert metrics.first_call(trajectory) == tokens
 
 
 def test_calls_are_compared_with_the_necessary_ones() -> None:
@@ -101,24 +101,24 @@ def test_calls_are_compared_with_the_necessary_ones() -> None:
     made = [PLAIN, ONE, THREE, NEVER_RUN, AWAY]  # executed calls: 0, 1, 3, 0; one is invalid
     groups = [Group(needs_one, made, 0), Group(unknown, made, 0)]
     known = {"calls_needed": 1.0, "calls_wasted": 2 / 4, "calls_short": 2 / 4}
-    assert meters.thrift_figures(groups, needed) == known
-    assert meters.thrift_figures(groups[1:], needed) == {}
+    assert metrics.thrift_metrics(groups, needed) == known
+    assert metrics.thrift_metrics(groups[1:], needed) == {}
     rows = [scores(made), scores(made)]
-    assert known.items() <= meters.meters(groups, rows, needed).items()
-    assert not known.keys() & meters.meters(groups, rows).keys()
+    assert known.items() <= metrics.step_metrics(groups, rows, needed).items()
+    assert not known.keys() & metrics.step_metrics(groups, rows).keys()
 
 
 def test_scores_must_fit() -> None:
     with pytest.raises(RewardError, match="2 trajectories came with 1 scores"):
-        meters.tool_figures([PLAIN, ONE], scores([PLAIN]))
+        metrics.tool_metrics([PLAIN, ONE], scores([PLAIN]))
     with pytest.raises(RewardError, match="no part 'correct'"):
-        meters.tool_figures([PLAIN], scores([PLAIN], "accuracy"))
+        metrics.tool_metrics([PLAIN], scores([PLAIN], "accuracy"))
 
 
 def test_the_parts_of_a_reward_are_logged_each_by_itself() -> None:
     rows = [Score(1.0, {"format": 1.0, "length": 0.5}), Score(0.0, {"format": 0.0})]
     rows += [Score(0.0, {"format": 9.0}, valid=False)]
-    assert meters.part_figures(rows) == {"format": 0.5, "length": 0.5}
-    assert meters.part_figures([]) == {}
+    assert metrics.part_metrics(rows) == {"format": 0.5, "length": 0.5}
+    assert metrics.part_metrics([]) == {}
     group = Group(question(), [PLAIN, ONE, AWAY], 0)
-    assert meters.meters([group], [rows]) == {"reward_parts": {"format": 0.5, "length": 0.5}}
+    assert metrics.step_metrics([group], [rows]) == {"reward_parts": {"format": 0.5, "length": 0.5}}

@@ -193,7 +193,7 @@ def test_a_generation_that_is_too_long_is_a_format_error() -> None:
 
 # -- attacks -------------------------------------------------------------------------------------
 
-REWARDS = ("envtuning_format", "envtuning_progress", "progress")
+REWARDS = ("envtuning_format", "progress")
 
 
 def pays(task: Task, written: Sequence[str], **changes: int) -> tuple[float, ...]:
@@ -213,7 +213,7 @@ def questions(task: Task, form: str, times: int) -> list[str]:
 
 @pytest.mark.parametrize("task", [NAVIGATES, MISSES], ids=["base", "miss_param"])
 def test_what_has_no_form_pays_nothing(task: Task) -> None:
-    nothing = (0.0, 0.0, 0.0)
+    nothing = (0.0, 0.0)
     assert pays(task, questions(task, "{}", LIMIT + 1)) == nothing, "the question"
     assert pays(task, questions(task, "", LIMIT + 1)) == nothing, "nothing"
     assert pays(task, questions(task, "<think>{}</think>", LIMIT + 1)) == nothing, "a thought"
@@ -225,29 +225,28 @@ def test_what_has_no_form_pays_nothing(task: Task) -> None:
 def test_answers_alone_pay_the_turns_where_nothing_is_to_be_called(said: str) -> None:
     """Right there, and no less than these: the base rate of every figure of progress."""
     form = f"<think></think><answer>{said}</answer>"
-    assert pays(NAVIGATES, questions(NAVIGATES, form, 1)) == (0.0, 0.0, 0.0)
+    assert pays(NAVIGATES, questions(NAVIGATES, form, 1)) == (0.0, 0.0)
     share = sum(not turn.ground_truth for turn in MISSES.turns) / len(MISSES.turns)
     assert 0 < share < 1
-    assert pays(MISSES, questions(MISSES, form, 1)) == (0.0, share, share)
+    assert pays(MISSES, questions(MISSES, form, 1)) == (0.0, share)
 
 
 def test_calls_where_nothing_is_to_be_called_pay_nothing_there() -> None:
     acts = pays(MISSES, each_turn(MISSES, "ok"))
-    assert acts[1:] == (0.0, 0.0)
+    assert acts[1:] == (0.0,)
 
 
-def test_never_closing_a_turn_pays_in_the_released_progress_alone() -> None:
+def test_never_closing_a_turn_does_not_pay() -> None:
     """One turn solved, then talk until the tokens are spent: that turn has no code."""
     first = texts(NAVIGATES, ALL)[:2]
-    _, released_form, fixed = pays(
-        NAVIGATES, [*first, "and " * 200], generated_tokens=budget_after(2) + 50
-    )
-    assert (released_form, fixed) == (1.0, 1 / len(NAVIGATES.turns))
+    said = [*first, "and " * 200]
+    _, fixed = pays(NAVIGATES, said, generated_tokens=budget_after(2) + 50)
+    assert fixed == 1 / len(NAVIGATES.turns)
 
 
 def test_a_harmless_call_pays_in_full_in_the_format_stage() -> None:
     """Known: it teaches the form alone, so a run must leave it."""
-    assert pays(NAVIGATES, each_turn(NAVIGATES, "ok")) == (2.0, 0.0, 0.0)
+    assert pays(NAVIGATES, each_turn(NAVIGATES, "ok")) == (2.0, 0.0)
 
 
 def test_errors_in_dictionaries_pay_in_the_released_format_and_not_in_ours() -> None:
@@ -257,7 +256,7 @@ def test_errors_in_dictionaries_pay_in_the_released_format_and_not_in_ours() -> 
 
 
 def test_the_truth_pays_in_full() -> None:
-    assert pays(NAVIGATES, texts(NAVIGATES, ALL)) == (2.0, 1.0, 1.0)
+    assert pays(NAVIGATES, texts(NAVIGATES, ALL)) == (2.0, 1.0)
 
 
 def test_parts_have_the_names_that_the_released_code_logs() -> None:

@@ -18,12 +18,15 @@ from rods.dialects import DIALECTS, get_dialect
 from rods.errors import ConfigError
 from rods.registry import provides, read_recipe, recipe_file, recipe_names
 from rods.rewards import REWARDS, get_reward
+from rods.rewards.filters import FILTERS
 
 NAMES = recipe_names()
 SECTIONS = ["Claim", "Command", "Curve", "Differences"]
 """What the page of every system says, in this order; `What fools it` may follow."""
-FILES = r"recipe\.toml|README\.md|reward\.py|scorer\.py|dialect\.py|prompt\.md|\w+\.svg"
-REGISTRIES = {"rewards": REWARDS, "dialects": DIALECTS}
+FILES = (
+    r"recipe\.toml|README\.md|(?:reward|scorer|dialect|filter|repetition)\.py|prompt\.md|\w+\.svg"
+)
+REGISTRIES = {"rewards": REWARDS, "dialects": DIALECTS, "filters": FILTERS}
 
 
 def added(name: str, kind: str) -> set[str]:

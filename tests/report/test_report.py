@@ -115,7 +115,7 @@ def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path
         "Progress, greedy",
         "Conversations solved, sampled",
         "Official verdict, greedy",
-        "words of people",
+        "human-written messages",
         "Where new variants land",
         "Variance against mean reward",
         "Regions over training",
@@ -339,7 +339,7 @@ def test_runs_without_a_schedules_meters_have_no_such_part(finished: Path, tmp_p
 def test_groups_that_no_update_took_are_noted(tmp_path: Path) -> None:
     unused = {"kind": "unused", "step": 64, "played": 2, "playing": 3}
     path = with_meters(write_run(tmp_path / "run"), METERS, unused)
-    said = "5 groups were begun and are in no update: 2 had been played, 3 were in flight."
+    said = "5 groups were begun and are in no update: 2 had been rolled out, 3 were in flight."
     assert said in load_run(path).notes
 
 
@@ -540,7 +540,7 @@ def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
     assert "…" not in text and max(map(len, text.splitlines())) <= 80
     assert "run/report.html" in text and "missing parameter" in text
     assert ("±" in text.split("±: half")[0]) is after
-    places = [text.index(w) for w in ("variants", "templates", "words of people", "original")]
+    places = [text.index(w) for w in ("variants", "template-written", "human-written", "original")]
     assert places == sorted(places)
     assert re.search("greedy +sampled +greedy +sampled", text)
     assert ("no evaluation after training" in text) is not after

@@ -1,4 +1,4 @@
-"""Guides say what is there: files that they name exist; tree and rooms are those of the code."""
+"""Guides say what is there: files that they name exist; tree and packages are those of the code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_the_tree_is_the_one_on_disk() -> None:
 def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
     rooms = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
     rooms -= {"__init__", "__pycache__", "experiments", "py"}
-    table = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8").split("## The rooms")[1]
+    guide = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    table = guide.split("## The packages")[1]
     told = re.findall(r"`(\w+)`", table.partition("Where this departs")[0])
     assert {*told} - {"tests"} >= rooms and {*told} <= set(RANK)
     assert [RANK[room] for room in told] == sorted(RANK[room] for room in told), ROWS

@@ -189,7 +189,7 @@ def benchmark_names() -> set[str]:
 
 
 def test_synthesis_knows_no_benchmark() -> None:
-    """Whatever is known of one environment's values comes with it (`Environment.knowledge`)."""
+    """Whatever is known of one environment's values comes with it (`rods.abilities.Knowing`)."""
     names = benchmark_names()
     assert {"TradingBot", "fillFuelTank", "book_flight", "cd", "retweet", "card_number"} <= names
     assert names >= ENGLISH | OURS, "no longer names of the benchmark"

@@ -9,6 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from places import SOURCE
 
 BUNDLED = SOURCE / "envs" / "repo" / "repositories"
@@ -40,6 +42,8 @@ PHRASES = re.compile(
     r"(?<!there )\b(?:is|are) no (?:number|object|list|table|text|file|folder)\b"
     r"|\b[Mm]end(?:ed|s|ing)?\b|\brbar\b"
 )
+SAID_TO_USERS = re.compile(r"words of people|\b(?:[Pp]lay(?:s|ed|ing)?|[Rr]ooms?|[Mm]eters)\b")
+"""Human-written messages, roll out, package, metrics."""
 PERSISTED = re.compile(r"rbar|.*\b(?:SELECT|CREATE TABLE|task_id)\b.*", re.S)
 """A column and a key of what runs have written."""
 
@@ -73,6 +77,35 @@ def texts(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
             yield node.value
+
+
+def prose(path: Path) -> str:
+    """A guide without its code, in blocks and in lines."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    text = "\n".join(line for line in lines if not line.startswith("    "))
+    return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+
+
+GUIDES = sorted((SOURCE.parents[1] / "docs").rglob("*.md"))
+BOOKED = "bring-your-own-tools.md"
+"""Its example books rooms."""
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+def test_guides_use_the_words_of_the_field(path: Path) -> None:
+    found = SAID_TO_USERS.findall(prose(path))
+    assert not [word for word in found if path.name != BOOKED or "room" not in word.lower()]
+
+
+def test_reports_use_the_words_of_the_field() -> None:
+    report = SOURCE / "report"
+    said = {path: [*texts(path)] for path in report.glob("*.py")}
+    files = [*report.glob("*.toml"), *(report / "templates").glob("*.j2")]
+    said |= {path: [path.read_text(encoding="utf-8")] for path in files}
+    assert len(said) > 15
+    for path, words in said.items():
+        found = [t for t in words if SAID_TO_USERS.search(t) and t not in ("played", "playing")]
+        assert not found, f"{path}: {found}"
 
 
 def test_messages_say_it_in_usual_words() -> None:

@@ -258,10 +258,10 @@ def test_what_only_looks_copied_is_right(asked: str, reference: str, answer: str
 # -- whole rewards, with questions of a file -----------------------------------------------------
 
 OWN = [
-    *("outcome", "retool", "zerotir", "zerotir_format", "artist_math"),
-    *("otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive", "retool_recipe"),
+    *("outcome", "retool", "zerotir", "artist_math"),
+    *("otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive"),
 ]
-RELEASED = ["torl", "torl_penalty", "torl_penalty_code"]
+RELEASED = ["torl"]
 """Rewards that ask the released scorer, which takes copied expressions."""
 
 

@@ -24,8 +24,7 @@ from rods.types import ToolCall
 from tir_cases import play, question
 
 REWARDS = [
-    *("outcome", "torl", "torl_penalty", "torl_penalty_code"),
-    *("retool", "retool_recipe", "zerotir", "otc_ppo", "otc_grpo", "artist_math"),
+    *("outcome", "torl", "retool", "zerotir", "otc_ppo", "otc_grpo", "artist_math"),
 ]
 SUM = question("13", family="add")
 """What is 6 + 7?"""

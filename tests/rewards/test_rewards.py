@@ -103,7 +103,7 @@ def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
     steps = (step(OK, False, True), step(MALFORMED), step(ANSWER))
     kept = [played(GOOD, BAD, SILENT, steps=steps), played(), played(ACTED, GOOD, steps=steps[:1])]
     write_parquet(tmp_path / "t.parquet", kept)
-    for name in ("progress", "envtuning_progress", "accuracy", "format"):
+    for name in ("progress", "accuracy", "format"):
         reward = get_reward(name)
         now = [score(reward, TASK, t) for t in kept]
         assert [score(reward, TASK, t) for t in read_parquet(tmp_path / "t.parquet")] == now

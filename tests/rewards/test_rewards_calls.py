@@ -12,7 +12,6 @@ import pytest
 from calls_cases import TAGS, Call, draw, says, single, tool_n1, toolrl
 from rods.config import load_config
 from rods.errors import RewardError
-from rods.recipes.tool_n1.reward import is_strict
 from rods.recipes.toolrl.reward import ranges
 from rods.reward import Score, score
 from rods.rewards import get_reward, rewards_of
@@ -28,8 +27,7 @@ TWO = single(GET, PUT)
 WORDS = single()
 BOTH = single(GET, response=True)
 THINK_ONLY = single(response=False)
-N1 = ("tool_n1", "tool_n1_no_think", "tool_n1_partial", "tool_n1_names", "tool_n1_bonus")
-N1 = (*N1, "tool_n1_llama")
+N1 = ("tool_n1", "tool_n1_names")
 
 
 def paid(task: Task, text: str, version: int = 0, **variant: Any) -> Score:
@@ -217,8 +215,7 @@ def n1(task: Task, text: str, name: str = "tool_n1") -> float:
     return score(get_reward(name), task, says(text)).value
 
 
-ALL, NONE, NAMED = (1, 1, 1, 1, 1.2, 1), (0, 0, 0.2, 0.2, -0.2, 0), (0, 0, 0.2, 0.4, -0.2, 0)
-UNREAD = (0, 0, 0.2, 0.2, 0, 0)
+ALL, NONE, NAMED = (1, 1), (0, 0.2), (0, 0.4)
 
 
 @pytest.mark.parametrize(
@@ -239,23 +236,23 @@ UNREAD = (0, 0, 0.2, 0.2, 0, 0)
         (ONE, listed(("get", {"x": "1", "y": "a"})), NAMED),
         (ONE, listed('{"name": "get", "arguments": "{}"}'), NAMED),
         (ONE, listed(GET, GET), NONE),
-        (ONE, listed("get"), UNREAD),
+        (ONE, listed("get"), NONE),
         (ONE, listed('{"name": "get"}'), NONE),
         (ONE, listed('{"name": ["get"], "arguments": {}}'), NONE),
         (ONE, listed("5"), NONE),
         (ONE, listed(), NONE),
         (ONE, _tagged("5"), NONE),
         (ONE, _tagged("true"), NONE),
-        (ONE, _tagged("null"), UNREAD),
-        (ONE, _tagged('"no JSON"'), UNREAD),
-        (ONE, _tagged(""), UNREAD),
-        (ONE, _tagged("[" * 100_000), UNREAD),
-        (ONE, _tagged("9" * 5_000), UNREAD),
-        (ONE, _tagged('[{"name": "get", "arg'), UNREAD),
-        (ONE, "<think>hm</think>", UNREAD),
-        (ONE, "<think>hm</think><tool_call>" + _json(GET, "arguments"), UNREAD),
-        (ONE, "", (0, 0, 0, 0, 0, 0)),
-        (ONE, listed(GET).replace("<think>", ""), (0, 1, 0.8, 0.8, 1, 0)),
+        (ONE, _tagged("null"), NONE),
+        (ONE, _tagged('"no JSON"'), NONE),
+        (ONE, _tagged(""), NONE),
+        (ONE, _tagged("[" * 100_000), NONE),
+        (ONE, _tagged("9" * 5_000), NONE),
+        (ONE, _tagged('[{"name": "get", "arg'), NONE),
+        (ONE, "<think>hm</think>", NONE),
+        (ONE, "<think>hm</think><tool_call>" + _json(GET, "arguments"), NONE),
+        (ONE, "", (0, 0)),
+        (ONE, listed(GET).replace("<think>", ""), (0, 0.8)),
         (TWO, listed(PUT, GET), ALL),
         (TWO, listed(PUT), NONE),
         (TWO, listed(PUT, ("get", {})), NAMED),
@@ -264,32 +261,12 @@ UNREAD = (0, 0, 0.2, 0.2, 0, 0)
         (WORDS, listed(), ALL),
         (WORDS, _tagged("{}"), NONE),
         (WORDS, listed(GET), NONE),
-        (WORDS, f"<think>hm</think>\n{SAID}", (0, 0, 0.2, 0.2, 0, 1)),
-        (WORDS, "", (0, 0, 0, 0, 0, 1)),
+        (WORDS, f"<think>hm</think>\n{SAID}", NONE),
+        (WORDS, "", (0, 0)),
     ],
 )
 def test_tool_n1(task: Task, text: str, expected: tuple[float, ...]) -> None:
     assert [n1(task, text, name) for name in N1] == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("text", "strict"),
-    [
-        (listed(GET), True),
-        (listed(GET).replace("\n<tool", " <tool"), True),
-        (listed(GET).replace("<think>hm</think>\n", ""), False),
-        (listed(GET) + listed(GET), False),
-        (f"{listed(GET)} done", False),
-        (f"so {listed(GET)}", False),
-        (listed(GET).replace("hm", "<think>"), False),
-        (f"<tool_call>[{_json(GET, 'arguments')}]</tool_call><think></think>", False),
-        (listed(GET).replace("</think>", "") + "</think>", False),
-    ],
-)
-def test_the_papers_strict_form(text: str, strict: bool) -> None:
-    assert is_strict(text) is strict
-    assert n1(ONE, text, "tool_n1_paper") == float(strict)
-    assert n1(WORDS, text, "tool_n1_paper") == 0
 
 
 # -- both, against their formulas ----------------------------------------------------------------
@@ -321,7 +298,7 @@ def test_tool_n1_is_its_formula_on_drawn_responses(samples: int) -> None:
         expected = tool_n1(truth, text)
         assert found == pytest.approx([expected[name] for name in N1]), (number, truth, text[:500])
         seen.add(tuple(round(value, 6) for value in found))
-    assert {ALL, NONE, NAMED, UNREAD} <= seen
+    assert {ALL, NONE, NAMED} <= seen
 
 
 # -- as the dialect read it ----------------------------------------------------------------------
@@ -336,25 +313,25 @@ CALLS, ANSWER, BAD = ParseVerdict.CALLS, ParseVerdict.ANSWER, ParseVerdict.MALFO
 
 
 @pytest.mark.parametrize(
-    ("task", "trajectory", "toolrl", "n1", "llama"),
+    ("task", "trajectory", "toolrl", "n1"),
     [
-        (ONE, read(CALLS, GET), 4.0, 1.0, 1.0),
-        (ONE, read(ParseVerdict.BAD_ARGS, GET), 4.0, 1.0, 1.0),
-        (ONE, read(CALLS, PUT), -2.0, 0.0, 0.0),
-        (ONE, read(ParseVerdict.UNKNOWN_TOOL, ("got", {})), -2.0, 0.0, 0.0),
-        (ONE, read(CALLS, ("get", {"x": ToolCall("put"), "y": "a"})), 1 + 1.5, 0.0, 0.0),
-        (ONE, read(ANSWER), -3.0, 0.0, 0.0),
-        (ONE, read(BAD), -3.0, 0.0, 0.0),
-        (ONE, read(ParseVerdict.TRUNCATED), -3.0, 0.0, 0.0),
-        (WORDS, read(ANSWER), 1.0, 1.0, 1.0),
-        (WORDS, read(CALLS, GET), 0.0, 0.0, 0.0),
-        (WORDS, read(BAD), 0.0, 0.0, 0.0),
+        (ONE, read(CALLS, GET), 4.0, 1.0),
+        (ONE, read(ParseVerdict.BAD_ARGS, GET), 4.0, 1.0),
+        (ONE, read(CALLS, PUT), -2.0, 0.0),
+        (ONE, read(ParseVerdict.UNKNOWN_TOOL, ("got", {})), -2.0, 0.0),
+        (ONE, read(CALLS, ("get", {"x": ToolCall("put"), "y": "a"})), 1 + 1.5, 0.0),
+        (ONE, read(ANSWER), -3.0, 0.0),
+        (ONE, read(BAD), -3.0, 0.0),
+        (ONE, read(ParseVerdict.TRUNCATED), -3.0, 0.0),
+        (WORDS, read(ANSWER), 1.0, 1.0),
+        (WORDS, read(CALLS, GET), 0.0, 0.0),
+        (WORDS, read(BAD), 0.0, 0.0),
     ],
 )
 def test_the_form_of_the_dialect(
-    task: Task, trajectory: Trajectory, toolrl: float, n1: float, llama: float
+    task: Task, trajectory: Trajectory, toolrl: float, n1: float
 ) -> None:
-    worth = {"toolrl": toolrl, "tool_n1": n1, "tool_n1_llama": llama}
+    worth = {"toolrl": toolrl, "tool_n1": n1}
     for name, expected in worth.items():
         assert score(get_reward(name, {"form": "dialect"}), task, trajectory).value == expected
 
@@ -373,7 +350,7 @@ def test_variants_are_settings() -> None:
     wanted = ["rewards.toolrl.grain=coarse", "rewards.tool_n1.form=dialect"]
     rewards = rewards_of(load_config("rods", "", wanted).rewards.model_dump())
     assert rewards._get("toolrl").grain == "coarse"  # type: ignore[attr-defined]
-    assert rewards._get("tool_n1_bonus").form == "dialect"  # type: ignore[attr-defined]
+    assert rewards._get("tool_n1_names").form == "dialect"  # type: ignore[attr-defined]
     assert rewards._get("tool_n1").form == "dialect"  # type: ignore[attr-defined]
 
 
@@ -427,14 +404,11 @@ def test_attacks_do_not_pay(attack: str) -> None:
     assert paid(ONE, attack).parts["correctness"] == -3
     assert paid(ONE, attack).parts["correct"] == 0
     assert paid(ONE, attack).value <= paid(ONE, lines(("get", {}))).value
-    for name in ("tool_n1", "tool_n1_paper", "tool_n1_no_think", "tool_n1_llama"):
-        assert n1(ONE, attack, name) == 0
-    assert n1(ONE, attack, "tool_n1_bonus") <= 0
+    assert n1(ONE, attack, "tool_n1") == 0
 
 
-def test_what_fools_the_partial_forms_of_tool_n1() -> None:
+def test_what_fools_the_partial_form_of_tool_n1() -> None:
     """Two tags and nothing else pay 0.2: the released code, and why binary is the default."""
-    assert n1(ONE, "<think></think>", "tool_n1_partial") == 0.2
     assert n1(ONE, "<think></think>", "tool_n1_names") == 0.2
     assert n1(ONE, listed(("get", {})), "tool_n1_names") == 0.4
 
@@ -444,8 +418,7 @@ def test_naming_everything_pays_less_the_more_is_named() -> None:
     worth = [paid(ONE, lines(GET, *EVERYTHING[1 : 1 + n])).value for n in range(len(EVERYTHING))]
     assert worth == sorted(worth, reverse=True)
     assert worth[-1] == pytest.approx(1 + 6 * (1 / 8 + 3) / 4 - 3)  # 2.69 of 4: it is fooled
-    for name in ("tool_n1", "tool_n1_bonus"):
-        assert n1(ONE, listed(*EVERYTHING), name) <= 0
+    assert n1(ONE, listed(*EVERYTHING), "tool_n1") <= 0
     assert paid(ONE, lines(*EVERYTHING), grain="coarse").parts["correctness"] == -3
     assert paid(ONE, lines(*EVERYTHING)).parts["correct"] == 0
 
@@ -472,6 +445,6 @@ def test_floods_take_linear_time(piece: str) -> None:
         for task in (TWO, BOTH, WORDS, THINK_ONLY):
             began = time.process_time()
             assert paid(task, flood, length="fixed").parts["correct"] in (0, 1)
-            for name in (*N1, "tool_n1_paper"):
+            for name in N1:
                 n1(task, flood, name)
             assert time.process_time() - began < 2, piece

@@ -14,12 +14,13 @@ from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
 from rods.errors import ConfigError, RewardError
 from rods.recipes.otc_grpo.reward import CallMinima, OtcGrpo, grpo_productivity
+from rods.recipes.zerotir.filter import ZeroTirFilter, sample_fault
+from rods.recipes.zerotir.repetition import ngram_repetition, repeatness
 from rods.reward import GroupReward, Score, score, score_group
-from rods.rewards import filters, get_reward, rewards_of
+from rods.rewards import get_reward, rewards_of
 from rods.rewards.answers import final_answer, judge_answer
 from rods.rewards.otc import ppo_productivity
 from rods.rewards.reading import ending, prose
-from rods.rewards.repetition import ngram_repetition, repeatness
 from rods.rewards.sameness import own_verdict, same_text
 from rods.store import RunDirectory
 from rods.task import Task
@@ -250,86 +251,57 @@ def test_how_a_response_ends(trajectory: Trajectory, expected: str) -> None:
 @pytest.mark.parametrize(
     ("steps", "rewards"),
     [
-        # steps: outcome, torl, torl_penalty, torl_penalty_code, retool
-        ((RIGHT,), (1, 1, 1, 0.5, 1)),
-        ((WRONG,), (0, -1, -1, -1.5, -1)),
-        ((NO_BOX,), (0, -1, -1, -1.5, -1)),
-        (("no idea",), (0, -1, -1, -1.5, -1)),
-        ((), (0, -1, -1, -1.5, -1)),
-        ((CALL, RIGHT), (1, 1, 1, 1, 1)),
-        ((CALL, WRONG), (0, -1, -1, -1, -1)),
-        ((BROKEN, RIGHT), (1, 1, 0.5, 0.5, 1)),
-        ((BROKEN, WRONG), (0, -1, -1.5, -1.5, -1)),
-        ((BROKEN, CALL, RIGHT), (1, 1, 1, 1, 1)),
-        ((CALL, BROKEN, RIGHT), (1, 1, 1, 0.5, 1)),
-        ((code(block()), RIGHT), (1, 1, 0.5, 0.5, 1)),  # written, never executed
-        ((CUT,), (1, 1, 1, 0.5, 1)),
+        # steps: outcome, torl, retool
+        ((RIGHT,), (1, 1, 1)),
+        ((WRONG,), (0, -1, -1)),
+        ((NO_BOX,), (0, -1, -1)),
+        (("no idea",), (0, -1, -1)),
+        ((), (0, -1, -1)),
+        ((CALL, RIGHT), (1, 1, 1)),
+        ((CALL, WRONG), (0, -1, -1)),
+        ((BROKEN, RIGHT), (1, 1, 1)),
+        ((BROKEN, WRONG), (0, -1, -1)),
+        ((BROKEN, CALL, RIGHT), (1, 1, 1)),
+        ((CALL, BROKEN, RIGHT), (1, 1, 1)),
+        ((code(block()), RIGHT), (1, 1, 1)),  # written, never executed
+        ((CUT,), (1, 1, 1)),
     ],
 )
 def test_answers_pay(steps: tuple[object, ...], rewards: tuple[float, ...]) -> None:
-    names = ["outcome", "torl", "torl_penalty", "torl_penalty_code", "retool"]
+    names = ["outcome", "torl", "retool"]
     trajectory = play(*steps)  # type: ignore[arg-type]
     assert tuple(value(name, trajectory) for name in names) == rewards
     right = score(get_reward("outcome"), TASK, trajectory).parts
     assert right["correct"] == rewards[0]
 
 
-@pytest.mark.parametrize(
-    ("steps", "expected"),
-    [
-        ((RIGHT,), 1.0),
-        ((r"So \boxed{42.0}.",), -1.0),  # equal, yet another text
-        ((RIGHT + "x" * 89,), 1.0),
-        ((RIGHT + "x" * 90,), -1.0),
-        ((NO_BOX,), -1.0),
-        ((WRONG,), -1.0),
-        ((CALL, WRONG), -0.9),
-        ((CALL, CALL, WRONG), -0.8),
-        ((CALL,) * 4 + (WRONG,), -0.6),
-        ((CALL,) * 9 + (WRONG,), -0.6),
-        ((CALL,) * 9 + (RIGHT,), 1.0),
-        ((CALL,), -0.95),  # cut after the results: one turn less
-        ((code(block(), False, True), WRONG), -0.9),  # two calls in one round
-        ((), -1.05),
-    ],
-)
-def test_the_recipe_of_retool_pays_wrong_answers_for_tools(
-    steps: tuple[object, ...], expected: float
-) -> None:
-    assert value("retool_recipe", play(*steps)) == pytest.approx(expected)  # type: ignore[arg-type]
-
-
 # -- ZeroTIR -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("trajectory", "plain", "term", "words_cost", "words_earn"),
+    ("trajectory", "paid"),
     [
-        (play(FORMED), 1, 0, 0, 0),
-        (play(FORMED_WRONG), 0, 0, 0, 0),
-        (play(CALL, FORMED), 1, 0, 0, 0),
-        (play(FORMED.replace("<think>", "")), 1, 0, 0, 0),  # the template opened it
-        (play(FORMED.replace("</think>", "")), 0, -1, 0, 0),
-        (play(FORMED + "</think></think>"), 0, -1, 0, 0),
-        (play(FORMED + FORMED), 0, -1, 0, 0),
-        (play(FORMED + "</answer>"), 0, -1, 0, 0),
-        (play("<answer>42</answer>"), 0, -2, 0, 0),
-        (play(RIGHT), 0, -3, 0, 0),
-        (play(RIGHT + " one two three four five six"), 0, -3, 0, 0),
-        (play(FORMED + " one two three four five"), 1, 0, 0, 0),
-        (play(FORMED + " one two three four five six"), 1, 0, -0.5, 0.5),
-        (play(FORMED_WRONG + " one two three four five six"), 0, 0, -0.5, 0.5),
-        (play(says(FORMED, FinishReason.LENGTH)), 0, 0, 0, 0),
-        (play(FORMED, stop=StopReason.TURNS), 0, 0, 0, 0),
-        (play(code(block("'<answer>'"), False), FORMED), 1, 0, 0, 0),
+        (play(FORMED), 1),
+        (play(FORMED_WRONG), 0),
+        (play(CALL, FORMED), 1),
+        (play(FORMED.replace("<think>", "")), 1),  # the template opened it
+        (play(FORMED.replace("</think>", "")), 0),
+        (play(FORMED + "</think></think>"), 0),
+        (play(FORMED + FORMED), 0),
+        (play(FORMED + "</answer>"), 0),
+        (play("<answer>42</answer>"), 0),
+        (play(RIGHT), 0),
+        (play(RIGHT + " one two three four five six"), 0),
+        (play(FORMED + " one two three four five"), 1),
+        (play(FORMED + " one two three four five six"), 1),
+        (play(FORMED_WRONG + " one two three four five six"), 0),
+        (play(says(FORMED, FinishReason.LENGTH)), 0),
+        (play(FORMED, stop=StopReason.TURNS), 0),
+        (play(code(block("'<answer>'"), False), FORMED), 1),
     ],
 )
-def test_zerotir_is_right_and_formed_and_finished(
-    trajectory: Trajectory, plain: float, term: float, words_cost: float, words_earn: float
-) -> None:
-    assert value("zerotir", trajectory) == plain
-    assert value("zerotir_format", trajectory) == plain + term + words_cost
-    assert value("zerotir_format_code", trajectory) == plain + term + words_earn
+def test_zerotir_is_right_and_formed_and_finished(trajectory: Trajectory, paid: float) -> None:
+    assert value("zerotir", trajectory) == paid
 
 
 def scored(*values: float | None) -> list[Score]:
@@ -363,16 +335,16 @@ def scored(*values: float | None) -> list[Score]:
 def test_groups_outside_the_window_are_dropped(
     values: list[float | None], window: tuple[float, float], expected: str | None
 ) -> None:
-    assert filters.group_fault(scored(*values), window) == expected
+    assert ZeroTirFilter(window).group_fault(scored(*values)) == expected
 
 
 def test_the_window_reads_correctness_whatever_the_scale() -> None:
     members = [play(RIGHT), play(WRONG)]
     signed = score_group(get_reward("torl"), Group(TASK, members, 0))
     assert [s.value for s in signed] == [1, -1]
-    assert filters.group_fault(signed) is None
+    assert ZeroTirFilter().group_fault(signed) is None
     with pytest.raises(RewardError, match="correct"):
-        filters.group_fault([Score(1.0, {"reached": 1.0})])
+        ZeroTirFilter().group_fault([Score(1.0, {"reached": 1.0})])
 
 
 LOOP = "so we go round and " * 40
@@ -412,26 +384,27 @@ def test_which_samples_get_no_loss(
 ) -> None:
     group = Group(TASK, [trajectory], 0)
     scores = score_group(get_reward("zerotir"), group)
-    assert filters.sample_faults(group, scores, [perplexity]) == [expected]
+    found = ZeroTirFilter(max_perplexity=5.0).sample_faults(group, scores, [perplexity])
+    assert found == [expected]
 
 
 def test_made_up_output_next_to_an_executed_program_is_a_shortcut() -> None:
     """One program ran and printed; the policy wrote an output fence of its own besides."""
     cheat = play(CALL, "```output\n42\n```\n" + FORMED)
-    assert filters.sample_fault(cheat, score(get_reward("zerotir"), TASK, cheat)) == "shortcut"
+    assert sample_fault(cheat, score(get_reward("zerotir"), TASK, cheat)) == "shortcut"
 
 
 def test_a_truncated_response_that_is_right_trains() -> None:
     cut = play(says(FORMED, FinishReason.LENGTH))
-    assert filters.sample_fault(cut, Score(1.0, {"correct": 1.0})) is None
+    assert sample_fault(cut, Score(1.0, {"correct": 1.0})) is None
 
 
 def test_invalid_members_are_no_samples_to_mask() -> None:
     group = Group(TASK, [play(LOOP, failure="away"), play(LOOP)], 0)
     scores = score_group(get_reward("zerotir"), group)
-    assert filters.sample_faults(group, scores) == [None, "repetition"]
+    assert ZeroTirFilter().sample_faults(group, scores) == [None, "repetition"]
     with pytest.raises(RewardError, match="2 trajectories came with 1 scores"):
-        filters.sample_faults(group, scores[:1])
+        ZeroTirFilter().sample_faults(group, scores[:1])
 
 
 @pytest.mark.parametrize(
@@ -626,11 +599,7 @@ def test_a_damaged_memory_is_refused(state: dict[str, object]) -> None:
 
 # -- all of them ---------------------------------------------------------------------------------
 
-PER_TRAJECTORY = (
-    *("outcome", "torl", "torl_penalty", "torl_penalty_code"),
-    *("retool", "retool_recipe", "zerotir", "zerotir_format", "zerotir_format_code"),
-    *("otc_ppo", "otc_ppo_additive"),
-)
+PER_TRAJECTORY = (*("outcome", "torl", "retool", "zerotir", "otc_ppo", "otc_ppo_additive"),)
 
 
 def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
@@ -650,7 +619,7 @@ def test_an_abstention_is_no_answer() -> None:
     assert value("outcome", silent) == 0.0 and value("outcome", busy) == 1.0
 
 
-@pytest.mark.parametrize("name", ["torl", "outcome", "otc_grpo", "retool_recipe"])
+@pytest.mark.parametrize("name", ["torl", "outcome", "otc_grpo", "retool"])
 @pytest.mark.parametrize("by_turns", [False, True])
 def test_the_boundary_reads_correctness(name: str, by_turns: bool) -> None:
     members = [calls(1), calls(2), calls(3), play(WRONG)]

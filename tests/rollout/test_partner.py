@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rods.env import World
+from rods.abilities import ability
+from rods.env import Partner, World
 from rods.envs.hints import hinted
 from rods.envs.remote.messages import Hosted
 from rods.errors import TaskError
@@ -68,7 +69,7 @@ def test_each_talk_reads_its_own_opening() -> None:
 
 
 def test_a_talk_goes_on_under_hints_and_is_refused_elsewhere() -> None:
-    world: Any = hinted(Talkative().open(TASK))
-    assert world.opens().startswith("I am ") and world.reply("a") == "Go on. (a)"
+    world = ability(hinted(Talkative().open(TASK)), Partner)
+    assert world and world.opens().startswith("I am ") and world.reply("a") == "Go on. (a)"
     with pytest.raises(TaskError, match=r"somebody talks with the agent.*rods\.env\.Partner"):
         Hosted(Talkative(), TASK).open()

@@ -172,11 +172,7 @@ def tool_n1(truth: list[Call], text: str) -> dict[str, float]:
             exact = whole == sorted((n, json.dumps(a, sort_keys=True)) for n, a in truth)
     return {
         "tool_n1": float(think and exact),
-        "tool_n1_no_think": float(exact),
-        "tool_n1_partial": 0.2 * think + 0.8 * exact,
         "tool_n1_names": 0.2 * think + (0.8 if exact else 0.2 if names else 0.0),
-        "tool_n1_bonus": 0.0 if calls is None else (1 + 0.2 * think if exact else -0.2 * think),
-        "tool_n1_llama": float(not truth) if block is None else float(think and exact),
     }
 
 

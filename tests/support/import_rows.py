@@ -4,7 +4,7 @@ from __future__ import annotations
 
 ROWS: list[set[str]] = [
     {"errors", "types", "infra", "config", "registry"},
-    {"task", "split", "env", "policy", "limits", "tokens", "dialects", "trajectory"}
+    {"task", "split", "abilities", "env", "policy", "limits", "tokens", "dialects", "trajectory"}
     | {"trajectory_codec", "stops", "reward"},
     {"rollout"},
     {"curriculum"},

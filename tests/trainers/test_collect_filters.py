@@ -4,17 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from rods.errors import RewardError, TrainError
+from rods.config import TrainSettings
+from rods.errors import ConfigError, RewardError
+from rods.recipes.zerotir.filter import ZeroTirFilter
 from rods.reward import Score, score_group
 from rods.rewards import get_reward
+from rods.rewards.filters import filter_of
 from rods.tokens import Span
-from rods.trainers.collect import Filters, collect
+from rods.trainers.collect import collect
 from rods.trajectory import Group
 from rods.types import ParseVerdict, StopReason
 from tir_cases import block, code, play, question, says
 from trainer_cases import make_model, make_trainer
 
-ZEROTIR = Filters("zerotir", (0.05, 0.8))
+ZEROTIR = ZeroTirFilter((0.05, 0.8))
 SPANS = (Span((1, 2), None), Span((3, 4), (-1.0, -1.0)))
 CALL = code(f"Let me see.\n{block()}", False)
 WELL, BAD = r"<answer>\boxed{42}</answer>", r"<answer>\boxed{41}</answer>"
@@ -68,7 +71,7 @@ def counted(counts):
 def test_groups_by_accuracy(right, of, window, reason, kind):
     odd = group_of(*["right"] * right, *["wrong"] * (of - right), number=1)
     good = group_of("right", "wrong", number=2)
-    batch = gather([odd, good], kind, Filters("zerotir", window))
+    batch = gather([odd, good], kind, ZeroTirFilter(window))
     assert counted(batch.dropped) == ({reason: 1} if reason else {})
     assert batch.groups == 2 and batch.informative == (1 if reason else 2)
     assert {s.task_id for s in batch.samples} == {good.task.id} | (
@@ -153,10 +156,10 @@ def test_invalid_members_are_counted_once():
 # -- without, and wrong use ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("filters", [None, Filters(), Filters("none", (0.9, 0.95))])
-def test_without_a_filter_nothing_is_left_out(filters):
+@pytest.mark.parametrize("name", ["none", "dapo"])
+def test_without_a_filter_nothing_is_left_out(name):
     groups = [group_of(*[n for n in MEMBERS if n != "invalid"])]
-    batch = gather(groups, "grpo", filters)
+    batch = gather(groups, "grpo", filter_of(TrainSettings(filter=name)))
     assert len(batch.samples) == 7 and batch.dropped == batch.masked == {}
 
 
@@ -167,8 +170,10 @@ def test_a_reward_that_does_not_say_correct_is_refused():
 
 
 def test_an_unknown_filter_is_refused():
-    with pytest.raises(TrainError, match=r"'sieve'.*none, zerotir"):
-        gather([group_of("right", "wrong")], "grpo", Filters("sieve"))
+    with pytest.raises(
+        ConfigError, match=r"train\.filter: there is no filter 'sieve'.*none, dapo, zerotir"
+    ):
+        filter_of(TrainSettings(filter="sieve"))
 
 
 # -- ppo keeps groups of equal rewards -----------------------------------------------------------

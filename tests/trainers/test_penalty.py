@@ -116,7 +116,7 @@ def test_perplexity_is_that_of_the_reference():
 
 @pytest.mark.parametrize(("limit", "masked"), [(1.0001, True), (1e9, False)])
 def test_unlikely_samples_are_masked_and_counted(limit, masked, monkeypatch):
-    monkeypatch.setattr("rods.rewards.filters.ending", lambda trajectory: "finished")
+    monkeypatch.setattr("rods.recipes.zerotir.filter.ending", lambda trajectory: "finished")
     filtering = {"window": (0.0, 1.1), "max_perplexity": limit}
     trainer = make_trainer(make_model(), filter="zerotir", **filtering)
     groups = make_groups(trainer.model)

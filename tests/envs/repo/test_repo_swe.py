@@ -16,7 +16,7 @@ from rods.envs.repo.container import Container
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.swe import load_rows
 from rods.errors import EnvError, TaskError
-from rods.evaluation.tool_metrics import ending_figures
+from rods.evaluation.tool_metrics import ending_metrics
 from rods.task import Task
 from rods.trajectory import Trajectory
 from rods.types import ToolCall
@@ -132,9 +132,9 @@ def test_meters_say_how_turns_ended(environment: RepoEnvironment, tmp_path: Path
 
     looks = "[bash(command='ls')]"
     played = [ends("[finish()]"), ends(*[looks] * 5), ends(looks, steps=1), ends("Done.")]
-    assert ending_figures(played) == {
+    assert ending_metrics(played) == {
         "ended_finish": 0.25,
         "ended_stuck": 0.25,
         "ended_by_limit": 0.25,
     }
-    assert ending_figures(played[2:]) == {}
+    assert ending_metrics(played[2:]) == {}

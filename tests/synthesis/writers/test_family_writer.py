@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from pool_cases import config, group
+from rods.abilities import QuestionSource, ability
 from rods.config import SynthesisSettings
 from rods.curriculum.online import OnlineCurriculum
-from rods.env import Environment, questions_of
+from rods.env import Environment, World
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.envs.questions.families import FAMILIES, HELD_OUT, question_task, question_tasks
@@ -169,6 +170,9 @@ def test_the_writer_needs_an_environment_that_makes_questions() -> None:
     class Toy(Environment):
         name = "toy"
 
+        def open(self, task: Task) -> World:
+            raise AssertionError("no world is opened")
+
     with pytest.raises(ConfigError, match="'family' makes questions, but"):
         FamilyWriter(TRAIN, Toy())
 
@@ -229,4 +233,4 @@ def test_a_curriculum_with_the_worker_in_its_process(tmp_path: Path) -> None:
 def test_questions_are_made_here_where_their_worlds_are_elsewhere() -> None:
     inner = make_environment("search")
     elsewhere = ProcessEnvironment(inner, local("search", {}), processes=1, seconds=1.0)
-    assert questions_of(elsewhere) is questions_of(inner) is inner
+    assert ability(elsewhere, QuestionSource) is ability(inner, QuestionSource) is inner
