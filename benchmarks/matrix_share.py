@@ -12,8 +12,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -58,14 +57,16 @@ class Meter:
         )
         return report
 
-    @contextmanager
-    def _timed(self, part: str, cache: Any, tokens: int, logits: int) -> Generator[None]:
+    def _timed(
+        self, part: str, cache: Any, tokens: int, logits: int, work: Callable[[], Any]
+    ) -> Any:
         w = cache._w
         layers = sum(f.weight.numel() for x in w.layers for f in (x.qkv, x.out, x.gate_up, x.down))
         self.operations[part] += 2 * (tokens * layers + logits * w.head.weight.numel())
         started = time.thread_time()
-        yield
+        done = work()
         self.seconds[part] += time.thread_time() - started
+        return done
 
 
 def matrix_rate() -> float:

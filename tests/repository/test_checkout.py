@@ -1,4 +1,4 @@
-"""What a checkout holds: small files, versions for CI, and commands that are there."""
+"""A checkout: small files, tests in the folders of their packages, versions for CI, commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from places import ROOT
+from places import ROOT, SOURCE, SUPPORT, TESTS
 
 MEGABYTE = 1_000_000
 FILE, CHECKOUT = 10 * MEGABYTE, 35 * MEGABYTE
@@ -27,6 +27,22 @@ def test_a_checkout_is_small() -> None:
     assert len(found) > 500, "a checkout by git"
     assert {name: size for name, size in found.items() if size > FILE} == {}
     assert sum(found.values()) <= CHECKOUT
+
+
+def test_tests_lie_in_the_folders_of_their_packages() -> None:
+    files = sorted(TESTS.rglob("test_*.py"))
+    folders = {path.parent.relative_to(TESTS).as_posix() for path in files}
+    others = {name for name in folders if not (SOURCE / name).is_dir()}
+    assert others == {"core", "repository"} and "." not in folders
+    names = [path.name for path in [*files, *SUPPORT.glob("*.py")]]
+    assert len(names) == len(set(names)), "pytest imports a file by its name"
+
+
+def test_no_test_file_imports_another() -> None:
+    imported = re.compile(r"^\s*(?:from|import) (test_\w+)", re.M)
+    for path in TESTS.rglob("*.py"):
+        found = imported.findall(path.read_text(encoding="utf-8"))
+        assert found == [], f"{path}: move what is shared into tests/support"
 
 
 def pins() -> dict[str, str]:
