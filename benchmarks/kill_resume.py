@@ -35,7 +35,7 @@ SMALL = [
 
 
 def main() -> None:
-    parser = Options(__doc__, {"kills": 1, "updates": 3})
+    parser = Options(__doc__, {"kills": 1, "updates": 2})
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--updates", type=int, default=12, help="of each run")
     parser.add_argument("--seed", type=int, default=0)
