@@ -12,7 +12,6 @@ as much signal as noise. Groups without variance have no gradient and count like
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import statistics
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from shared import Options
 
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config
@@ -91,7 +91,7 @@ def gradient(
 
 def main() -> None:
     """Play, cut in halves, print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = Options(__doc__, {"groups": 4, "halves": [2], "cuts": 1})
     parser.add_argument("--run", type=Path, help="its last checkpoint instead of the start")
     parser.add_argument("--groups", type=int, default=96)
     parser.add_argument("--halves", type=int, nargs="*", default=[4, 6, 12, 24, 48])
@@ -123,6 +123,9 @@ def main() -> None:
                 continue
             cosines.append(float(torch.nn.functional.cosine_similarity(a, b, 0)))
             norms += [float(a.norm()), float(b.norm())]
+        if not cosines:
+            print(f"{size:13} no two halves in which rewards differ", flush=True)
+            continue
         middle = statistics.median(cosines)
         signal = middle / (1 - middle) / size
         print(

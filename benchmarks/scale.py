@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from boundary_cost import CATEGORIES, InstantQueue
+from shared import Options
 from soak import NotesEnvironment, resident, soak
 
 from rods.config import parse_config
@@ -261,7 +262,10 @@ def ray(options: argparse.Namespace, folder: Path) -> None:
 
 def main() -> None:
     """Read the options, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(
+        __doc__,
+        {"tasks": 2000, "groups": 64, "workers": 20, "episodes": 40, "outcomes": 40, "calls": 20},
+    )
     parts = {"curriculum": curriculum, "worlds": worlds, "writers": writers, "ray": ray}
     parser.add_argument("part", choices=parts)
     parser.add_argument("--tasks", type=int, default=1_000_000)

@@ -34,6 +34,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from shared import Options
+
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config
 from rods.dialects import get_dialect
@@ -215,7 +217,7 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Parse, run what is missing, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"episodes": [8], "updates": 1, "turns": 2})
     parser.add_argument("--episodes", type=int, nargs="*", default=[64])
     parser.add_argument("--modes", nargs="*", choices=MODES, default=MODES)
     parser.add_argument(

@@ -16,13 +16,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from shared import Options
 
 from fake_tokenizer import FakeTokenizer
 from rods.assemble.engines import engine_of, template_of
@@ -198,7 +196,7 @@ async def measured(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"tasks": 1, "k": 1, "think": 0.01, "rounds": 0})
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--k", type=int, default=2)
     parser.add_argument("--think", type=float, default=0.3, help="Seconds of one generation.")

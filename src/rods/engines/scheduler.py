@@ -78,6 +78,7 @@ class Scheduler:
         self._join_at, self._patience = join_at, patience
         self._contexts: set[Context] = set()
         self._waiting: list[Request] = []
+        self._joining: list[Request] = []  # out of the queue, not yet in the batch
         self._running: list[Request] = []
         self._driver: asyncio.Task[None] | None = None
         self._pass = 0
@@ -141,14 +142,11 @@ class Scheduler:
         error = None if driver.cancelled() else driver.exception()
         if driver is not self._driver:
             return  # a request came in between, and its driver took the queues over
-        left = [*self._waiting, *self._running]
-        self._waiting.clear()
-        self._running.clear()
+        left = [*self._waiting, *self._joining, *self._running]
+        self._waiting, self._joining, self._running = [], [], []
         for request in left:
-            if request.future.done():
-                continue
-            if error is None:
-                request.future.cancel()
+            if error is None or request.future.done():
+                request.future.cancel()  # does nothing where it is done
                 continue
             failure = PolicyError(
                 f"the engine stopped while {len(left)} sessions were generating: "
@@ -159,6 +157,7 @@ class Scheduler:
             request.future.set_exception(failure)
 
     async def _drive(self) -> None:
+        self._waiting[:0], self._joining = self._joining, []  # of a driver that failed
         while self._waiting or self._running:
             await self._gather()
             use_threads(DECODE)
@@ -201,7 +200,9 @@ class Scheduler:
         if not ready and not self._running:
             self._rows.evict(len(self._waiting))
             ready = self._take_rows()
-        for wave in self._waves(ready):
+        waves = self._waves(ready)
+        self._joining = [*waves[0], *waves[1]]
+        for wave in waves:
             for batch in self._cut(wave):
                 self._fill(batch)
 
@@ -246,6 +247,7 @@ class Scheduler:
         self.stats.prefill_tokens += sum(map(len, chunks))
         self.stats.prefill_seconds += time.perf_counter() - started
         self._running.extend(batch)
+        del self._joining[: len(batch)]
         self._sample(batch, logits)
 
     def _step(self) -> None:
@@ -279,12 +281,11 @@ class Scheduler:
 
     def _accept(self, request: Request, token: int, logprob: float) -> None:
         if logprob != logprob:
-            request.future.set_exception(
-                PolicyError(
-                    f"the model gave NaN after {len(request.context.ids)} tokens of context; the "
-                    "weights are broken (look at the last update's gradient norm)."
-                )
+            words = (
+                f"the model gave NaN after {len(request.context.ids)} tokens of context; the "
+                "weights are broken (look at the last update's gradient norm)."
             )
+            request.future.set_exception(PolicyError(words))
             return
         if request.version is None:
             request.version = self.version
