@@ -11,14 +11,14 @@ trajectory alone, so that a saved one gets the verdict of the run that saved it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, Parsed
 from rods.env import Environment
 from rods.task import Task
 from rods.trajectory import Trajectory
-from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
+from rods.types import ParseVerdict, ToolSpec
 
 CALLS = 100_000
 """Calls of a conversation: no suite bounds them, its steps do."""
@@ -103,41 +103,17 @@ def executing(dialect: Dialect) -> Dialect:
     Calls of tools that are not offered, and such whose arguments do not fit, go to the world; what
     cannot be read, or was cut off, ends what an answer ends.
     """
-    return _Executing(dialect)
+    return cast("Dialect", _Executing(dialect))
 
 
-class _Executing(Dialect):
+class _Executing:
     """Another dialect in all but how calls are read."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self.feedback_role, self.shows_tools = dialect.feedback_role, dialect.shows_tools
 
-    def system_prompt(self) -> str:
-        """The other's."""
-        return self._dialect.system_prompt()
-
-    def write(self, calls: Sequence[ToolCall]) -> str:
-        """As the other writes."""
-        return self._dialect.write(calls)
-
-    def answer(self, text: str) -> str:
-        """As the other answers."""
-        return self._dialect.answer(text)
-
-    def describe(self, specs: Sequence[ToolSpec]) -> str:
-        """As the other describes tools."""
-        return self._dialect.describe(specs)
-
-    def results(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
-    ) -> tuple[Message, ...]:
-        """As the other tells results."""
-        return self._dialect.results(calls, results)
-
-    def opening(self, dialogue: Sequence[Message], user: str) -> tuple[Message, ...]:
-        """As the other begins."""
-        return self._dialect.opening(dialogue, user)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dialect, name)
 
     def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
         """Read one generation as the inner dialect does; no verdict is an error."""

@@ -14,7 +14,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -25,7 +25,7 @@ from rods.dialects import Dialect
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.kept import Kept
 from rods.evaluation.rules import Outcome, SuiteRules
-from rods.evaluation.stats import Interval, mean_of_means
+from rods.evaluation.stats import Interval, mean_ci
 from rods.evaluation.suite import NOISE, stratified
 from rods.infra.dotted import nearest
 from rods.policy import Policy
@@ -256,7 +256,7 @@ def _accuracy(
     mean = None
     if all(parts.values()):
         mean = fmean(fmean(fmean(row.right) for row in found) for found in parts.values())
-    interval = mean_of_means(values, [p for p, _ in rows], [row.scenario for _, row in rows])
+    interval = mean_ci(values, [row.scenario for _, row in rows], [part for part, _ in rows])
     process = None
     if mean is not None and all(row.process for _, row in rows):
         process = fmean(fmean(fmean(row.process) for row in found) for found in parts.values())
@@ -278,17 +278,4 @@ def pass_hat(right: Sequence[bool], k: int) -> float:
 
 def rows_as_json(rows: Sequence[SuiteRow]) -> list[dict[str, Any]]:
     """Plain JSON, a row a task."""
-    return [
-        {
-            "task_id": row.task_id,
-            "origin": row.origin,
-            "category": row.category,
-            "scenario": row.scenario,
-            "right": list(row.right),
-            "why": list(row.why),
-            "process": list(row.process),
-            "cut": list(row.cut),
-            "failures": list(row.failures),
-        }
-        for row in rows
-    ]
+    return [asdict(row) for row in rows]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rods.evaluation.stats import Difference, Interval, mean_ci, paired_difference
+from rods.evaluation.stats import Interval, mean_ci, paired_difference
 from rods.report.run_data import EvalRow, Evaluation
 
 METRICS: Mapping[str, tuple[str, str]] = {
@@ -50,7 +50,7 @@ class Cell:
 
     before: Interval | None
     after: Interval | None
-    difference: Difference | None
+    difference: Interval | None
     paired: int
     """Tasks that both evaluations hold."""
 
