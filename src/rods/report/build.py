@@ -58,20 +58,19 @@ class Tile:
     detail: str = ""
 
 
-def build_report(run: Path | RunData, out: Path | None = None) -> Path:
+def build_report(path: Path, out: Path | None = None) -> Path:
     """Write the report of a run and return its path.
 
     Args:
-        run: a run directory, or what `load_run` made of it.
+        path: a run directory.
         out: where to write; by default `report.html` in the run directory.
 
     Raises:
         StoreError: the run cannot be read, or the report cannot be written.
     """
-    data = run if isinstance(run, RunData) else load_run(run)
-    view = trajectory_view(data, decoder_for(data))
-    page = render("report.html.j2", report_context(data, view))
-    return write_page(out or data.path / "report.html", page)
+    run = load_run(path)
+    page = render("report.html.j2", report_context(run, trajectory_view(run, decoder_for(run))))
+    return write_page(out or run.path / "report.html", page)
 
 
 def render(template: str, context: Mapping[str, object]) -> str:

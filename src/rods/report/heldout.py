@@ -146,23 +146,19 @@ def by_key(evaluation: Evaluation | None) -> dict[Key, EvalRow]:
 def _cell(
     metric: str, keys: list[Key], first: Mapping[Key, EvalRow], last: Mapping[Key, EvalRow]
 ) -> Cell:
-    before = [first[k] for k in keys if k in first and metric in first[k].values]
-    after = [last[k] for k in keys if k in last and metric in last[k].values]
-    both = [
-        k
-        for k in keys
-        if k in first and k in last and metric in first[k].values and metric in last[k].values
-    ]
+    before = {k: first[k] for k in keys if k in first and metric in first[k].values}
+    after = {k: last[k] for k in keys if k in last and metric in last[k].values}
+    both = [k for k in before if k in after]
     difference = paired_difference(
-        [first[k].values[metric] for k in both],
-        [last[k].values[metric] for k in both],
-        [last[k].scenario for k in both],
+        [before[k].values[metric] for k in both],
+        [after[k].values[metric] for k in both],
+        [after[k].scenario for k in both],
     )
     return Cell(_mean(metric, before), _mean(metric, after), difference, len(both))
 
 
-def _mean(metric: str, rows: list[EvalRow]) -> Interval | None:
-    return mean_ci([r.values[metric] for r in rows], [r.scenario for r in rows])
+def _mean(metric: str, rows: Mapping[Key, EvalRow]) -> Interval | None:
+    return mean_ci([r.values[metric] for r in rows.values()], [r.scenario for r in rows.values()])
 
 
 def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:
