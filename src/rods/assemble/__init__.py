@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from rods.abilities import CallBound, ability
 from rods.assemble.engines import engine_within, template_of
 from rods.assemble.refusals import grows, require_known_tools, require_named, require_tasks
 from rods.assemble.settled import settle
@@ -140,6 +141,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
     ) -> Sequence[Mapping[str, Json]]:
         return await suite.run(environment, policy, dialect, template, config.rollout, progress)
 
+    bound = ability(environment, CallBound)
     with worker_of(config, sides, run.path) as synthesis:
         yield Components(
             environment=environment,
@@ -152,7 +154,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
             evaluate=evaluate,
             rewards=rewards_of(config.rewards.model_dump()),
             hints=hinted,
-            metrics=partial(step_metrics, needed=environment.calls_needed),
+            metrics=partial(step_metrics, needed=bound.calls_needed if bound else None),
             filter=_filter(config.train),
         )
 
