@@ -79,7 +79,7 @@ class CheckReport:
     tasks: int
     """How many tasks were looked at."""
     calls: int
-    """How many ground-truth calls were replayed (each task is played twice)."""
+    """How many ground-truth calls were replayed (each task is replayed twice)."""
     seconds: float
 
     @property
@@ -95,7 +95,7 @@ class CheckReport:
         return {finding.value: found.get(finding.value, 0) for finding in TaskFault}
 
 
-class _Played(NamedTuple):
+class _Replayed(NamedTuple):
     results: tuple[tuple[ToolResult, ...], ...]
     verdicts: tuple[TurnVerdict, ...]
     snapshots: tuple[object, ...]
@@ -117,7 +117,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
         rows.extend(_unusual(task))
         try:
             rows.extend(_misnamed(task, environment))
-            first, second = _play(task, environment), _play(task, environment)
+            first, second = _replay(task, environment), _replay(task, environment)
         except (TaskError, EnvError) as error:
             rows.append(_row(TaskFault.UNREACHABLE, task, -1, str(error)))
             continue
@@ -132,7 +132,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
 def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Task], list[CheckRow]]:
     """Tasks whose ground truth solves them, and the first fault of each that it does not.
 
-    Played once. Questions have no calls to replay: all of them are kept.
+    Replayed once. Questions have no calls to replay: all of them are kept.
     """
     if ability(environment, QuestionSource):
         return list(tasks), []
@@ -141,7 +141,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     for task in tasks:
         try:
             found = chain(
-                _misnamed(task, environment), _unreachable(task, _play(task, environment))
+                _misnamed(task, environment), _unreachable(task, _replay(task, environment))
             )
             fault = next(found, None)
         except (TaskError, EnvError) as error:
@@ -193,7 +193,7 @@ def _row(finding: TaskFault, task: Task, turn: int, detail: str) -> CheckRow:
     return CheckRow(finding, task.id, task.provenance.origin, task.category, turn, detail)
 
 
-def _play(task: Task, environment: Environment) -> _Played:
+def _replay(task: Task, environment: Environment) -> _Replayed:
     world = environment.open(task)
     try:
         results: list[tuple[ToolResult, ...]] = []
@@ -208,16 +208,16 @@ def _play(task: Task, environment: Environment) -> _Played:
             snapshots.append(world.snapshot())
     finally:
         world.close()
-    return _Played(tuple(results), tuple(verdicts), tuple(snapshots), tuple(offered))
+    return _Replayed(tuple(results), tuple(verdicts), tuple(snapshots), tuple(offered))
 
 
-def _unreachable(task: Task, played: _Played) -> Iterator[CheckRow]:
-    for index, (turn, results) in enumerate(zip(task.turns, played.results, strict=True)):
+def _unreachable(task: Task, replayed: _Replayed) -> Iterator[CheckRow]:
+    for index, (turn, results) in enumerate(zip(task.turns, replayed.results, strict=True)):
         for call, result in zip(turn.ground_truth, results, strict=True):
             if result.failed:
                 detail = f"{call} failed: {result.content[:200]}"
                 yield _row(TaskFault.UNREACHABLE, task, index, detail)
-        verdict = played.verdicts[index]
+        verdict = replayed.verdicts[index]
         if not (verdict.solved and verdict.parity):
             yield _row(
                 TaskFault.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}"
@@ -277,7 +277,7 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
         yield _row(TaskFault.UNREACHABLE, task, 0, problem)
 
 
-def _unstable(task: Task, first: _Played, second: _Played) -> Iterator[CheckRow]:
+def _unstable(task: Task, first: _Replayed, second: _Replayed) -> Iterator[CheckRow]:
     for index in range(len(task.turns)):
         for name in ("results", "snapshots", "verdicts"):
             if getattr(first, name)[index] != getattr(second, name)[index]:
@@ -303,7 +303,7 @@ def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator
         heard.append(calls)
 
 
-def _guessed(task: Task, played: _Played) -> Iterator[CheckRow]:
+def _guessed(task: Task, replayed: _Replayed) -> Iterator[CheckRow]:
     """Values of the ground truth that nothing said so far contains."""
     seen = _Seen()
     seen.read(json.dumps(task.world, ensure_ascii=False))
@@ -312,11 +312,11 @@ def _guessed(task: Task, played: _Played) -> Iterator[CheckRow]:
     known: set[str] = set()
     for index, turn in enumerate(task.turns):
         seen.read(turn.user)
-        for spec in played.offered[index]:
+        for spec in replayed.offered[index]:
             if spec.name not in known:
                 known.add(spec.name)
                 seen.read(f"{spec.description} {json.dumps(spec.parameters)}")
-        for call, result in zip(turn.ground_truth, played.results[index], strict=True):
+        for call, result in zip(turn.ground_truth, replayed.results[index], strict=True):
             for key, value in _leaves(call.arguments):
                 if not seen.holds(value):
                     detail = (

@@ -1,6 +1,6 @@
-"""What a suite is: a published benchmark's tasks, how they are played, and what counts as right.
+"""What a suite is: a published benchmark's tasks, their rollouts, and what counts as right.
 
-Owns the protocol and the settings of play that all suites share. A suite stands in the folder of
+Owns the protocol and the rollout settings that all suites share. A suite stands in the folder of
 its environment; the table of their names is `rods.suites.SUITES`. Its score is worked out from a
 trajectory alone, so that a saved one gets the verdict of the run that saved it.
 
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 class SuiteRules(Protocol):
-    """A suite. Derive from it: how it is played has defaults."""
+    """A suite. Derive from it: how it is rolled out has defaults."""
 
     name: str
     environment: Environment
@@ -59,12 +59,12 @@ class SuiteRules(Protocol):
         """The verdict on a valid trajectory of the task, by what was written and called alone."""
         ...
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
-        """Refuse now what could not be played or judged later.
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
+        """Refuse now what could not be rolled out or judged later.
 
         Args:
             tasks: what is asked for.
-            plays: they are to be played; else saved trajectories of them are judged.
+            rollouts: they are to be rolled out; else saved trajectories of them are judged.
 
         Raises:
             PrerequisiteError: something must be installed or given for one of the tasks.
@@ -72,7 +72,7 @@ class SuiteRules(Protocol):
         return
 
     def rollout(self, settings: RolloutSettings) -> RolloutSettings:
-        """The settings of play under the suite's rules."""
+        """The rollout settings under the suite's rules."""
         return unbounded(settings)
 
     def dialect(self, dialect: Dialect) -> Dialect:
