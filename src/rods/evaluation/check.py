@@ -25,7 +25,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -96,10 +96,12 @@ class CheckReport:
 
 
 class _Replayed(NamedTuple):
-    results: tuple[tuple[ToolResult, ...], ...]
-    verdicts: tuple[TurnVerdict, ...]
-    snapshots: tuple[object, ...]
-    offered: tuple[tuple[ToolSpec, ...], ...]
+    """What one turn of a replay showed."""
+
+    offered: tuple[ToolSpec, ...]
+    results: list[ToolResult]
+    verdict: TurnVerdict
+    snapshot: object
 
 
 def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
@@ -121,7 +123,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
         except (TaskError, EnvError) as error:
             rows.append(_row(TaskFault.UNREACHABLE, task, -1, str(error)))
             continue
-        calls += 2 * sum(map(len, first.results))
+        calls += 2 * sum(len(turn.results) for turn in first)
         rows.extend(_unreachable(task, first))
         rows.extend(_unstable(task, first, second))
         rows.extend(_guessed(task, first))
@@ -140,10 +142,8 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     faults: list[CheckRow] = []
     for task in tasks:
         try:
-            found = chain(
-                _misnamed(task, environment), _unreachable(task, _replay(task, environment))
-            )
-            fault = next(found, None)
+            faulty = _unreachable(task, _replay(task, environment))
+            fault = next(chain(_misnamed(task, environment), faulty), None)
         except (TaskError, EnvError) as error:
             fault = _row(TaskFault.UNREACHABLE, task, -1, str(error))
         if fault is None:
@@ -193,35 +193,29 @@ def _row(finding: TaskFault, task: Task, turn: int, detail: str) -> CheckRow:
     return CheckRow(finding, task.id, task.provenance.origin, task.category, turn, detail)
 
 
-def _replay(task: Task, environment: Environment) -> _Replayed:
+def _replay(task: Task, environment: Environment) -> list[_Replayed]:
     world = environment.open(task)
+    turns: list[_Replayed] = []
     try:
-        results: list[tuple[ToolResult, ...]] = []
-        verdicts: list[TurnVerdict] = []
-        snapshots: list[object] = []
-        offered: list[tuple[ToolSpec, ...]] = []
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
-            offered.append(world.offered())
-            results.append(tuple(called(world, call) for call in turn.ground_truth))
-            verdicts.append(world.end_turn())
-            snapshots.append(world.snapshot())
+            offered = world.offered()
+            results = [called(world, call) for call in turn.ground_truth]
+            turns.append(_Replayed(offered, results, world.end_turn(), world.snapshot()))
     finally:
         world.close()
-    return _Replayed(tuple(results), tuple(verdicts), tuple(snapshots), tuple(offered))
+    return turns
 
 
-def _unreachable(task: Task, replayed: _Replayed) -> Iterator[CheckRow]:
-    for index, (turn, results) in enumerate(zip(task.turns, replayed.results, strict=True)):
-        for call, result in zip(turn.ground_truth, results, strict=True):
+def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
+    for index, (turn, found) in enumerate(zip(task.turns, replayed, strict=True)):
+        for call, result in zip(turn.ground_truth, found.results, strict=True):
             if result.failed:
                 detail = f"{call} failed: {result.content[:200]}"
                 yield _row(TaskFault.UNREACHABLE, task, index, detail)
-        verdict = replayed.verdicts[index]
-        if not (verdict.solved and verdict.parity):
-            yield _row(
-                TaskFault.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}"
-            )
+        if not (found.verdict.solved and found.verdict.parity):
+            detail = f"does not pass its own judge: {found.verdict}"
+            yield _row(TaskFault.UNREACHABLE, task, index, detail)
 
 
 def _misnamed(task: Task, environment: Environment) -> Iterator[CheckRow]:
@@ -277,11 +271,13 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
         yield _row(TaskFault.UNREACHABLE, task, 0, problem)
 
 
-def _unstable(task: Task, first: _Replayed, second: _Replayed) -> Iterator[CheckRow]:
-    for index in range(len(task.turns)):
-        for name in ("results", "snapshots", "verdicts"):
-            if getattr(first, name)[index] != getattr(second, name)[index]:
-                detail = f"{name} of two replays differ"
+def _unstable(
+    task: Task, first: Sequence[_Replayed], second: Sequence[_Replayed]
+) -> Iterator[CheckRow]:
+    for index, (one, other) in enumerate(zip(first, second, strict=True)):
+        for name in ("results", "snapshot", "verdict"):
+            if getattr(one, name) != getattr(other, name):
+                detail = f"{name.removesuffix('s')}s of two replays differ"
                 yield _row(TaskFault.UNSTABLE, task, index, detail)
 
 
@@ -303,20 +299,20 @@ def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator
         heard.append(calls)
 
 
-def _guessed(task: Task, replayed: _Replayed) -> Iterator[CheckRow]:
+def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
     """Values of the ground truth that nothing said so far contains."""
     seen = _Seen()
     seen.read(json.dumps(task.world, ensure_ascii=False))
     for message in task.dialogue:
         seen.read(f"{message.content} {message.calls}")
     known: set[str] = set()
-    for index, turn in enumerate(task.turns):
+    for index, (turn, found) in enumerate(zip(task.turns, replayed, strict=True)):
         seen.read(turn.user)
-        for spec in replayed.offered[index]:
+        for spec in found.offered:
             if spec.name not in known:
                 known.add(spec.name)
                 seen.read(f"{spec.description} {json.dumps(spec.parameters)}")
-        for call, result in zip(turn.ground_truth, replayed.results[index], strict=True):
+        for call, result in zip(turn.ground_truth, found.results, strict=True):
             for key, value in _leaves(call.arguments):
                 if not seen.holds(value):
                     detail = (
