@@ -25,7 +25,7 @@ from rods.errors import RodsError, StoreError, TaskError
 from rods.infra.files import parquet_rows
 from rods.infra.rows import file_rows
 from rods.integrations.formats.logged import Reading, read_rewards
-from rods.report.observe import observe
+from rods.integrations.observe import observe
 from rods.task import Task, Turn, read_tasks
 from rods.trajectory_codec import from_json, read_parquet, to_json
 from rods.types import Message, ToolCall

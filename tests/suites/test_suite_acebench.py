@@ -218,7 +218,7 @@ def test_talks_need_somebody_who_plays_the_user(tmp_path: Path) -> None:
     rules = suite(make_folder(tmp_path))
     with pytest.raises(PrerequisiteError, match=r"1 of 2 tasks are talks.*suite\.user\.url URL"):
         chosen_tasks(rules, SuiteSettings())
-    assert len(chosen_tasks(rules, SuiteSettings(), plays=False)) == 2
+    assert len(chosen_tasks(rules, SuiteSettings(), rollouts=False)) == 2
     assert len(chosen_tasks(rules, SuiteSettings(categories=("multi_step_en",)))) == 1
 
 

@@ -34,8 +34,8 @@ def observe(
     """
     from rods.config import load_config
     from rods.integrations.formats.logged import Reading, read_rewards
-    from rods.report.observe import observe as judged
-    from rods.report.observe import write
+    from rods.integrations.observe import observe as judged
+    from rods.integrations.observe import write
 
     settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
     low, high = _span(span)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rods.evaluation.stats import Difference, Interval, mean_ci, paired_difference
+from rods.evaluation.stats import Interval, mean_ci, paired_difference
 from rods.report.run_data import EvalRow, Evaluation
 
 METRICS: Mapping[str, tuple[str, str]] = {
@@ -50,7 +50,7 @@ class Cell:
 
     before: Interval | None
     after: Interval | None
-    difference: Difference | None
+    difference: Interval | None
     paired: int
     """Tasks that both evaluations hold."""
 
@@ -146,23 +146,19 @@ def by_key(evaluation: Evaluation | None) -> dict[Key, EvalRow]:
 def _cell(
     metric: str, keys: list[Key], first: Mapping[Key, EvalRow], last: Mapping[Key, EvalRow]
 ) -> Cell:
-    before = [first[k] for k in keys if k in first and metric in first[k].values]
-    after = [last[k] for k in keys if k in last and metric in last[k].values]
-    both = [
-        k
-        for k in keys
-        if k in first and k in last and metric in first[k].values and metric in last[k].values
-    ]
+    before = {k: first[k] for k in keys if k in first and metric in first[k].values}
+    after = {k: last[k] for k in keys if k in last and metric in last[k].values}
+    both = [k for k in before if k in after]
     difference = paired_difference(
-        [first[k].values[metric] for k in both],
-        [last[k].values[metric] for k in both],
-        [last[k].scenario for k in both],
+        [before[k].values[metric] for k in both],
+        [after[k].values[metric] for k in both],
+        [after[k].scenario for k in both],
     )
     return Cell(_mean(metric, before), _mean(metric, after), difference, len(both))
 
 
-def _mean(metric: str, rows: list[EvalRow]) -> Interval | None:
-    return mean_ci([r.values[metric] for r in rows], [r.scenario for r in rows])
+def _mean(metric: str, rows: Mapping[Key, EvalRow]) -> Interval | None:
+    return mean_ci([r.values[metric] for r in rows.values()], [r.scenario for r in rows.values()])
 
 
 def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:

@@ -1,6 +1,6 @@
 """The end of a run as tables on a terminal. Owns words and columns, computes nothing new.
 
-Console(stderr=True).print(summary(load_run(path), report=path / "report.html"))
+Console(stderr=True).print(summary(path, path / "report.html"))
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ NONE = "No interval: so few scenarios leave every value possible."
 """Of values that are shown without one."""
 
 
-def summary(run: Path | RunData, report: Path | None = None) -> Group:
+def summary(path: Path, report: Path) -> Group:
     """What `rods train` ends with: results, what the buffer did, where the report is."""
-    data = run if isinstance(run, RunData) else load_run(run)
-    lines = [Text(line) for line in summary_lines(data)]
-    notes = [Text(note, style="yellow") for note in data.notes]
-    where = [Text(f"Report: {report}")] if report else []
-    return Group(summary_table(data), *lines, *notes, *where)
+    run = load_run(path)
+    notes = [Text(note, style="yellow") for note in run.notes]
+    return Group(_results(run), *map(Text, summary_lines(run)), *notes, Text(f"Report: {report}"))
 
 
-def summary_table(run: Path | RunData) -> Table:
+def summary_table(path: Path) -> Table:
     """Held-out results before and after, with paired 95 % intervals; fits 80 columns."""
-    data = run if isinstance(run, RunData) else load_run(run)
-    rows = result_rows(data.evaluation("before"), data.last_evaluation)
-    title = f"Held-out results of {escape(data.name)}"
+    return _results(load_run(path))
+
+
+def _results(run: RunData) -> Table:
+    rows = result_rows(run.evaluation("before"), run.last_evaluation)
+    title = f"Held-out results of {escape(run.name)}"
     return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
 
 

@@ -27,7 +27,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar, cast
@@ -266,16 +266,11 @@ def load_run(path: Path) -> RunData:
 
 
 def moment(value: Json) -> datetime | None:
-    """A time in the manifest (ISO 8601 text or seconds since 1970), or `None`."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return datetime.fromtimestamp(value, UTC)
+    """A time in the manifest, or `None`."""
     try:
-        found = datetime.fromisoformat(str(value))
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _manifest(path: Path, notes: list[str]) -> dict[str, Json]:

@@ -96,10 +96,10 @@ class AceBenchAgent(SuiteRules):
         """All agent tasks whose files are there."""
         return self._tasks
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse talks where nobody plays the user."""
         talks = sum("prompt" in task.world for task in tasks)
-        if plays and talks and not self._user:
+        if rollouts and talks and not self._user:
             raise PrerequisiteError(
                 f"acebench-agent: {talks} of {len(tasks)} tasks are talks with a user, whom a chat "
                 "server plays: give --evaluation.suite.user.url URL (OpenAI-compatible; "

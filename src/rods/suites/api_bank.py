@@ -101,7 +101,7 @@ class ApiBank(SuiteRules):
         """A task for each call of each dialogue."""
         return self._tasks
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse tasks whose API cannot be imported here."""
         needed = Counter(_wanted(task)["api_name"] for task in tasks)
         missing = {name: n for name, n in needed.items() if name not in self._catalog.classes}

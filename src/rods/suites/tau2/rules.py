@@ -72,10 +72,10 @@ class Tau2(SuiteRules):
         """All tasks of the split."""
         return self._tasks
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse where nobody plays the user, or judges what has to be judged."""
         key = "(OpenAI-compatible; .model NAME; the key in RODS_WRITER_KEY)"
-        if plays and not self._user.url:
+        if rollouts and not self._user.url:
             raise PrerequisiteError(
                 f"{self.name}: every task is a talk with a user, whom a chat server plays: give "
                 f"--evaluation.suite.user.url URL {key}."

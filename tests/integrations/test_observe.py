@@ -16,7 +16,7 @@ from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
 from rods.errors import TaskError
 from rods.integrations.formats.logged import FOUND, Reading, read_rewards
-from rods.report.observe import Observed, observe
+from rods.integrations.observe import Observed, observe
 from verbs import rods
 
 SETTINGS = BoundarySettings()
