@@ -26,8 +26,8 @@ from rods.report.heldout import (
     METRICS,
     SETS,
     Key,
-    Part,
     ResultRow,
+    TaskSubset,
     by_key,
     measured,
     result_rows,
@@ -73,7 +73,7 @@ class RunCell:
 class ComparisonRow:
     """One metric on one part of one set."""
 
-    part: Part
+    part: TaskSubset
     metric: str
     cells: tuple[RunCell, ...]
 
@@ -103,7 +103,7 @@ class Comparison:
         for label in self.labels:
             table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
         for name in SETS:
-            whole = [r for r in self.rows if r.part == Part(name) and r.metric in LEADING]
+            whole = [r for r in self.rows if r.part == TaskSubset(name) and r.metric in LEADING]
             for row in whole:
                 texts = [_cell_text(cell) for cell in row.cells]
                 table.add_row(Text(f"{heading(row.metric, ', ')}\n{SETS[name].lower()}"), *texts)
@@ -187,8 +187,8 @@ def _cell_text(cell: RunCell) -> Text:
 
 
 def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
-    within: list[dict[Part, ResultRow]] = []
-    across: list[dict[Part, ResultRow]] = []
+    within: list[dict[TaskSubset, ResultRow]] = []
+    across: list[dict[TaskSubset, ResultRow]] = []
     for run in runs:
         own = result_rows(run.evaluation("before"), run.last_evaluation)
         both = result_rows(runs[0].last_evaluation, run.last_evaluation)
@@ -209,10 +209,10 @@ def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
 
 def _run_cell(
     index: int,
-    part: Part,
+    part: TaskSubset,
     metric: str,
-    within: Sequence[Mapping[Part, ResultRow]],
-    across: Sequence[Mapping[Part, ResultRow]],
+    within: Sequence[Mapping[TaskSubset, ResultRow]],
+    across: Sequence[Mapping[TaskSubset, ResultRow]],
 ) -> RunCell:
     own, other = within[index].get(part), across[index].get(part)
     cell = own.cells[metric] if own else None

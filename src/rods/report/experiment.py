@@ -33,15 +33,15 @@ from rods.report.heldout import (
     METRICS,
     SETS,
     WRITERS_NOTE,
-    Cell,
-    Part,
+    MetricCell,
+    TaskSubset,
     measured,
     result_rows,
 )
 from rods.report.plots import Axes, Series, line_chart
 from rods.report.reach import Point, held_out_curve, trajectories_to
 from rods.report.results import change, heading, mean, plain_table
-from rods.report.run_data import MANIFEST, EvalRow, Evaluation, RunData, StepRow, load_run
+from rods.report.run_data import MANIFEST, EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
 
 
@@ -64,7 +64,7 @@ class ArmResult:
     overrides: tuple[str, ...]
     runs: Mapping[int, RunData]
     """By seed."""
-    cells: Mapping[tuple[Part, str], ArmCell]
+    cells: Mapping[tuple[TaskSubset, str], ArmCell]
     by_seed: Mapping[str, tuple[float, ...]]
     """For each metric of the first set: this arm after training minus the baseline, for each seed
     that both have; empty for the baseline."""
@@ -175,7 +175,7 @@ class Experiment:
         return [*found, *overlays(runs, [arm.name for arm in self.arms], colours)]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TaskSubset]:
         """Parts of the held-out tasks that any arm has values of, in their order."""
         return list(dict.fromkeys(part for arm in self.arms for part, _ in arm.cells))
 
@@ -212,7 +212,7 @@ class Experiment:
 # -- pooling -------------------------------------------------------------------------------------
 
 
-def pooled(runs: Sequence[RunData], when: str) -> Evaluation:
+def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
     """One evaluation of several runs: each task's values averaged over those that all runs have."""
     found = [e for run in runs if (e := run.evaluation(when))]
     by_run = [{(row.set, row.task_id): row for row in e.rows} for e in found]
@@ -223,24 +223,24 @@ def pooled(runs: Sequence[RunData], when: str) -> Evaluation:
             shared = [m for m in first.values if all(m in row.values for row in same)]
             values = {m: math.fsum(row.values[m] for row in same) / len(same) for m in shared}
             rows.append(replace(first, values=values, samples=sum(r.samples for r in same)))
-    return Evaluation(when, tuple(rows))
+    return EvaluationPass(when, tuple(rows))
 
 
 def _cells(
     mine: Mapping[int, RunData], base: Mapping[int, RunData]
-) -> dict[tuple[Part, str], ArmCell]:
+) -> dict[tuple[TaskSubset, str], ArmCell]:
     if not mine:
         return {}
     own = result_rows(pooled([*mine.values()], "before"), pooled([*mine.values()], "after"))
     common = sorted(mine.keys() & base.keys())
-    other: dict[tuple[Part, str], Cell] = {}
+    other: dict[tuple[TaskSubset, str], MetricCell] = {}
     if common:
         against = result_rows(
             pooled([base[seed] for seed in common], "after"),
             pooled([mine[seed] for seed in common], "after"),
         )
         other = {(row.part, m): cell for row in against for m, cell in row.cells.items()}
-    found: dict[tuple[Part, str], ArmCell] = {}
+    found: dict[tuple[TaskSubset, str], ArmCell] = {}
     for row in own:
         for metric in measured(own):
             cell, pair = row.cells[metric], other.get((row.part, metric))

@@ -26,7 +26,7 @@ from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.replay import PreparedWorld, plain
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.errors import TaskError
 from rods.split import Split, SplitKind, split
 from rods.task import Task
@@ -110,7 +110,7 @@ class BfclEnvironment(Environment):
         return found
 
 
-class BfclWorld(Turns):
+class BfclWorld(TurnWorld):
     """One single-use world of one task."""
 
     __slots__ = ("_apis", "_judge", "_log", "_names", "_prepared", "_shadow")

@@ -35,7 +35,7 @@ from rods.envs.tool_classes.state import (
     plain,
     plain_state,
 )
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import unless_ctrl_c
 from rods.task import Task
@@ -292,7 +292,7 @@ def _rendered(result: Json) -> ToolResult:
         return _failure(str(error))
 
 
-class ToolWorld(Turns):
+class ToolWorld(TurnWorld):
     """One single-use world of one task."""
 
     __slots__ = ("_judge", "_objects", "_prepared")

@@ -17,7 +17,7 @@ from rods.errors import TaskError
 from rods.types import ParseVerdict, Role, ToolCall, ToolSpec
 
 
-class ToolN1(Dialect):
+class ToolN1Dialect(Dialect):
     """A thought, then one JSON list of calls; an empty list where no tool fits."""
 
     feedback_role: Role = "user"

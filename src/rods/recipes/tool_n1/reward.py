@@ -55,7 +55,7 @@ _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _TAGS = ("<think>", "</think>", _OPEN, _CLOSE)
 
 
-class Reply(NamedTuple):
+class ParsedResponse(NamedTuple):
     """What a response says."""
 
     thought: bool
@@ -67,7 +67,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolN1(SingleStepReward):
+class ToolN1Reward(SingleStepReward):
     """The binary reward, and the base of its ablations."""
 
     form: Form = "text"
@@ -87,7 +87,7 @@ class ToolN1(SingleStepReward):
         value = self.value(reply, names, exact, nothing=not truth)
         return Score(value, {**parts, "correct": float(exact)})
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool, nothing: bool) -> float:
         """What it is worth.
 
         Args:
@@ -99,40 +99,40 @@ class ToolN1(SingleStepReward):
         return float(reply.thought and exact)
 
 
-class ToolN1Paper(ToolN1):
+class ToolN1Paper(ToolN1Reward):
     """`tool_n1` by the paper's strict format."""
 
     strict = True
 
 
-class ToolN1NoThink(ToolN1):
+class ToolN1NoThink(ToolN1Reward):
     """Exact calls alone."""
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool, nothing: bool) -> float:
         """1 if exact."""
         return float(exact)
 
 
-class ToolN1Partial(ToolN1):
+class ToolN1Partial(ToolN1Reward):
     """0.2 and 0.8."""
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool, nothing: bool) -> float:
         """The sum of both parts."""
         return 0.2 * reply.thought + 0.8 * exact
 
 
-class ToolN1Names(ToolN1):
+class ToolN1Names(ToolN1Reward):
     """0.2, and 0.8 or 0.2."""
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool, nothing: bool) -> float:
         """The sum of both parts."""
         return 0.2 * reply.thought + (0.8 if exact else 0.2 * names)
 
 
-class ToolN1Bonus(ToolN1):
+class ToolN1Bonus(ToolN1Reward):
     """A thought is a stake: more for right calls, less for wrong ones."""
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool, nothing: bool) -> float:
         """1.2, 1, -0.2 or 0."""
         if reply.calls is None:
             return 0.0
@@ -141,24 +141,24 @@ class ToolN1Bonus(ToolN1):
         return -0.2 if reply.thought else 0.0
 
 
-class ToolN1Llama(ToolN1):
+class ToolN1Llama(ToolN1Reward):
     """`tool_n1` that takes silence for an empty list."""
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool, nothing: bool) -> float:
         """1 or 0; without a block no thought is asked for."""
         return float(reply.thought and exact) if reply.block else float(nothing)
 
 
-def read_reply(text: str) -> Reply:
+def read_reply(text: str) -> ParsedResponse:
     """What a response says, read as the released code does."""
     thought = "<think>" in text and "</think>" in text
     block = _last_block(text)
     if block is None:
-        return Reply(thought, False, None)
+        return ParsedResponse(thought, False, None)
     calls = _loads(block.strip())
     if isinstance(calls, str):
         calls = _loads(calls)
-    return Reply(thought, True, [calls] if isinstance(calls, dict) else calls)
+    return ParsedResponse(thought, True, [calls] if isinstance(calls, dict) else calls)
 
 
 def _last_block(text: str) -> str | None:
@@ -177,12 +177,12 @@ def _loads(text: str) -> Any:
         return None
 
 
-def _as_read(response: Step | None) -> Reply:
+def _as_read(response: Step | None) -> ParsedResponse:
     """What the dialect read: an answer calls nothing."""
     if response is None or response.verdict not in (*READ, ParseVerdict.ANSWER):
-        return Reply(False, True, None)
+        return ParsedResponse(False, True, None)
     calls = [as_json(call, "arguments") for call in response.calls]
-    return Reply(True, bool(calls), calls)
+    return ParsedResponse(True, bool(calls), calls)
 
 
 def is_strict(text: str) -> bool:

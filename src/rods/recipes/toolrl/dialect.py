@@ -3,7 +3,7 @@ r"""ToolRL's dialect (arXiv 2504.13958): a thought, a JSON call a line, then wor
 Owns the form in both directions; the wording of the instructions is ours. It describes the tools
 itself. What is read here is what a world is asked to do; the reward reads the text by itself.
 
-    >>> ToolRl().write([ToolCall("ls")])
+    >>> ToolRlDialect().write([ToolCall("ls")])
     '<think>I call ls.</think>\n<tool_call>\n{"name": "ls", "parameters": {}}\n</tool_call>'
 """
 
@@ -23,7 +23,7 @@ from rods.types import Message, ParseVerdict, Role, ToolCall, ToolSpec
 _WORDS = re.compile(r"<response>(.*?)</response>", re.DOTALL)
 
 
-class ToolRl(Dialect):
+class ToolRlDialect(Dialect):
     """A thought, then one JSON call a line, then words; what was said before is one message."""
 
     feedback_role: Role = "user"

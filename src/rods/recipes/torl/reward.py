@@ -17,7 +17,7 @@ from typing import Literal
 
 from rods.recipes.torl.scorer import torl_box, torl_verdict
 from rods.reward import Score
-from rods.rewards.answers import Judged, compare, judged_parts, require_judges
+from rods.rewards.answers import JudgedAnswer, compare, judged_parts, require_judges
 from rods.rewards.reading import executed, prose, written
 from rods.task import Task
 from rods.trajectory import Trajectory
@@ -51,10 +51,10 @@ def torl_penalty_code(task: Task, trajectory: Trajectory) -> Score:
     return _torl(task, trajectory, "code")
 
 
-def _judged(task: Task, trajectory: Trajectory) -> Judged:
+def _judged(task: Task, trajectory: Trajectory) -> JudgedAnswer:
     require_judges([task])
     box = torl_box(prose(trajectory))
-    return Judged(None, "wrong") if box is None else compare(task, box, torl_verdict)
+    return JudgedAnswer(None, "wrong") if box is None else compare(task, box, torl_verdict)
 
 
 def _torl(task: Task, trajectory: Trajectory, kind: Fault) -> Score:
