@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings
 from rods.config.synthesis import ResampleSettings
 from rods.envs.originals import parted_tasks, tasks_of_files
@@ -28,7 +29,7 @@ EVALUATION_SHARE = 0.25
 """Held-out variants that `resample` proposes beside `graph`, whatever this run's own writer is."""
 
 
-class OriginalTasks(NamedTuple):
+class Splits(NamedTuple):
     """Original tasks of both sides of the split."""
 
     train: Sequence[Task]
@@ -41,7 +42,7 @@ class OriginalTasks(NamedTuple):
     """Tasks of `env.tasks` that are on no side: their ground truth does not replay."""
 
 
-def sides_of(config: RunConfig, environment: Any = None) -> OriginalTasks:
+def sides_of(config: RunConfig, environment: Any = None) -> Splits:
     """The original tasks, parted.
 
     Args:
@@ -58,7 +59,7 @@ def sides_of(config: RunConfig, environment: Any = None) -> OriginalTasks:
     originals = stratified(train, config.env.train_tasks, config.seed)
     if config.static.variants:
         originals = [*originals, *_made_before(config, held_out)]
-    return OriginalTasks(train, originals, held_out, parted.digest, skipped)
+    return Splits(train, originals, held_out, parted.digest, skipped)
 
 
 def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
@@ -78,7 +79,7 @@ def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
     return variants
 
 
-def held_out_tasks(config: RunConfig, environment: Any, sides: OriginalTasks) -> list[Task]:
+def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[Task]:
     """Original held-out tasks and variants of them, the same for every run."""
     settings = config.evaluation
     originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
@@ -90,7 +91,7 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: OriginalTasks) ->
         resample=ResampleSettings(share=EVALUATION_SHARE),
         max_distance=config.synthesis.max_distance,
     )
-    pipeline = Pipeline.of(made_with, environment.here, sides.held_out, sides.train)
+    pipeline = Pipeline.of(made_with, in_process(environment), sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []
     for number in range(4 * settings.variants):
