@@ -30,7 +30,7 @@ from rods.envs.originals import parted_tasks
 from rods.reward import Score, score_group
 from rods.rewards import get_reward
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.store import RunDirectory
 from rods.trainers.loading import load_model
 from rods.trainers.local import LocalTrainer
@@ -63,7 +63,7 @@ async def played(config: RunConfig, trainer: LocalTrainer, groups: int) -> list[
         config.rollout, 0, 1.0,
     )  # fmt: skip
     pool = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
-    player = Player(context, config.rollout.k, 10**6)
+    player = RolloutRunner(context, config.rollout.k, 10**6)
     tasks = random.Random(config.seed).sample(pool, groups)
     found = await asyncio.gather(*(player.group(task, 0) for task in tasks))
     await engine.close()

@@ -49,7 +49,7 @@ from rods.loop import keep_rolling, while_rolling
 from rods.policy import Capabilities, Completion, Engine, Weights
 from rods.rollout import owner
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.schedule import DrawnTask, Rollout, Schedule, SchedulePlan, ScoredGroup
 from rods.rollout.template import ChatTemplate
@@ -279,7 +279,7 @@ def recursion(
     return (handed[-1] - handed[half]) / (len(handed) - 1 - half)
 
 
-class Watched(Player):
+class Watched(RolloutRunner):
     """Notes how long each group takes."""
 
     def __init__(self, *args: Any) -> None:

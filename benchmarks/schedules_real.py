@@ -47,7 +47,7 @@ from rods.loop import keep_rolling, while_rolling
 from rods.reward import score_group
 from rods.rewards import get_reward
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.schedule import DrawnTask, Rollout, Schedule, SchedulePlan, ScoredGroup
 from rods.task import Task
@@ -139,7 +139,7 @@ async def run(config: RunConfig, updates: int, turns: int) -> list[dict[str, flo
         environment, engine, get_dialect(config.model.dialect), template, rollout, 0, 1.0,
         lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
     )  # fmt: skip
-    schedule = Schedule(Player(context, K, 10**6), SchedulePlan.of(config))
+    schedule = Schedule(RolloutRunner(context, K, 10**6), SchedulePlan.of(config))
 
     async def roll_out(n: int) -> None:
         schedule.roll_out(await source.draw(n))

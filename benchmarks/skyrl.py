@@ -32,7 +32,7 @@ from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import mutations
 from rods.policy import Completion
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -186,7 +186,7 @@ async def play_tiny(schedule: str) -> tuple[float, float, float]:
 async def measured(
     context: RolloutContext, k: int, tasks: Sequence[Task]
 ) -> tuple[float, float, float]:
-    player = Player(context, k, k * len(tasks))
+    player = RolloutRunner(context, k, k * len(tasks))
     started = time.perf_counter()
     groups: list[Group] = await asyncio.gather(*(player.group(task) for task in tasks))
     seconds = time.perf_counter() - started

@@ -34,7 +34,7 @@ from rods.envs.remote.processes import STARTING, ProcessEnvironment, local
 from rods.errors import EnvError
 from rods.policy import Completion
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import hanging
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -170,7 +170,7 @@ async def soak(environment: Environment, episodes: int, concurrency: int, kill: 
             found.memory.append(resident())
             found.threads.append(threading.active_count())
 
-    player = Player(context, K, concurrency, count)
+    player = RolloutRunner(context, K, concurrency, count)
     started = time.perf_counter()
     running: set[asyncio.Task[None]] = set()
 

@@ -16,7 +16,7 @@ from rods.config import RunConfig, load_config
 from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.kept import Kept
-from rods.evaluation.rules import Outcome, SuiteRules
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.stats import mean_ci
 from rods.evaluation.suites import (
     SuiteRow,
@@ -55,8 +55,8 @@ class Notes(SuiteRules):
         made = [notes_task([(f"add {i}", add)], 0, 0, c, f"n{i}") for i, c in enumerate(names)]
         return made
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
-        return Outcome(True) if trajectory.solved else Outcome(False, "not added")
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
+        return RuleOutcome(True) if trajectory.solved else RuleOutcome(False, "not added")
 
 
 def row(category: str, scenario: str, *right: bool, failures: tuple[str, ...] = ()) -> SuiteRow:
@@ -207,10 +207,10 @@ def test_pass_k_is_the_share_of_choices_of_which_all_are_right() -> None:
 
 def test_a_judge_that_does_not_answer_fails_one_trajectory_and_no_other() -> None:
     class Judged(Notes):
-        def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+        def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
             if trajectory.member:
                 raise EnvError("no judge")
-            return Outcome(True)
+            return RuleOutcome(True)
 
     groups = play(Judged(), Notes().tasks()[:1], script("[add(amount=2)]", "ok"), repeats=2)
     (made,) = suite_rows(Judged(), groups)
@@ -296,8 +296,8 @@ class LessThanASuite:
 
     def __init__(self, config: RunConfig) -> None: ...
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
-        return Outcome(True)
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
+        return RuleOutcome(True)
 
 
 def test_saved_trajectories_of_other_tasks_are_counted(

@@ -24,7 +24,7 @@ CALLS = 100_000
 """Calls of a conversation: no suite bounds them, its steps do."""
 
 
-class Outcome(NamedTuple):
+class RuleOutcome(NamedTuple):
     """What the suite's rules say of one trajectory."""
 
     right: bool
@@ -55,7 +55,7 @@ class SuiteRules(Protocol):
         """
         ...
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The verdict on a valid trajectory of the task, by what was written and called alone."""
         ...
 

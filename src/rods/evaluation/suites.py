@@ -24,7 +24,7 @@ from rods.config.rollout import SuiteSettings
 from rods.dialects import Dialect
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.kept import Kept
-from rods.evaluation.rules import Outcome, SuiteRules
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.stats import Interval, mean_ci
 from rods.evaluation.suite import NOISE, stratified
 from rods.infra.dotted import nearest
@@ -209,7 +209,7 @@ def _row(rules: SuiteRules, group: Group) -> SuiteRow:
     task = group.task
     valid = [t for t in group.trajectories if t.valid]
     failures = [t.failure for t in group.trajectories if t.failure is not None]
-    scored: list[Outcome] = []
+    scored: list[RuleOutcome] = []
     for trajectory in valid:
         try:
             scored.append(rules.score(task, trajectory))

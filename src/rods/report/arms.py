@@ -14,15 +14,15 @@ from typing import TypeAlias
 
 from rods.evaluation.stats import Interval
 from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
-from rods.report.heldout import METRICS, Part, measured, result_rows
+from rods.report.heldout import METRICS, TaskSubset, measured, result_rows
 from rods.report.plots import Axes, Series, line_chart
-from rods.report.run_data import Evaluation, RunData
+from rods.report.run_data import EvaluationPass, RunData
 
 COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
 FAIR = 0.05
 """Runs whose trajectories or tokens differ by a larger share are said to differ in budget."""
 
-Pair: TypeAlias = tuple[Evaluation | None, Evaluation | None]
+Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
 """Two evaluations whose common tasks are paired."""
 
 
@@ -39,7 +39,7 @@ class Compared:
     """Tasks behind `against`."""
 
 
-Cells: TypeAlias = Mapping[tuple[Part, str], Compared]
+Cells: TypeAlias = Mapping[tuple[TaskSubset, str], Compared]
 """By part and metric, in their order; what was not measured is missing."""
 
 
@@ -52,7 +52,7 @@ def compared(own: Pair, against: Pair = (None, None)) -> Cells:
     """
     rows = result_rows(*own)
     other = {row.part: row.cells for row in result_rows(*against)} if all(against) else {}
-    found: dict[tuple[Part, str], Compared] = {}
+    found: dict[tuple[TaskSubset, str], Compared] = {}
     for row in rows:
         for metric in measured(rows, METRICS):
             cell = row.cells[metric]

@@ -27,7 +27,7 @@ from rods.report.heldout import (
     METRICS,
     SETS,
     WRITERS_NOTE,
-    Cell,
+    MetricCell,
     ResultRow,
     measured,
     result_rows,
@@ -194,7 +194,7 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
     return found
 
 
-def _change_tile(label: str, cell: Cell) -> Tile:
+def _change_tile(label: str, cell: MetricCell) -> Tile:
     change = cell.difference
     if change is not None:
         means = " → ".join(f"{i.mean:.3f}" if i else "?" for i in (cell.before, cell.after))
@@ -246,7 +246,7 @@ def interval(found: Interval | None) -> str:
     return f"[{max(found.low, -1):+.3f}, {min(found.high, 1):+.3f}]"
 
 
-def share(cell: Cell, when: str) -> str:
+def share(cell: MetricCell, when: str) -> str:
     """Mean before or after, three digits, or a dash."""
     found = cell.before if when == "before" else cell.after
     return DASH if found is None else f"{found.mean:.3f}"

@@ -20,7 +20,7 @@ from rich.text import Text
 from rods.errors import StoreError
 from rods.report.arms import Compared, colours_of, compared, overlays, uneven_budgets
 from rods.report.build import details, identity, render, write_page
-from rods.report.heldout import LEADING, METRICS, SETS, Key, Part, by_key
+from rods.report.heldout import LEADING, METRICS, SETS, Key, TaskSubset, by_key
 from rods.report.panels import landing_of
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData
@@ -44,7 +44,7 @@ SHOWN = 3
 class ComparisonRow:
     """One metric on one part of one set."""
 
-    part: Part
+    part: TaskSubset
     metric: str
     cells: tuple[Compared, ...]
 
@@ -74,7 +74,7 @@ class Comparison:
         for label in self.labels:
             table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
         for name in SETS:
-            whole = [r for r in self.rows if r.part == Part(name) and r.metric in LEADING]
+            whole = [r for r in self.rows if r.part == TaskSubset(name) and r.metric in LEADING]
             for row in whole:
                 texts = [_cell_text(cell) for cell in row.cells]
                 table.add_row(Text(f"{heading(row.metric, ', ')}\n{SETS[name].lower()}"), *texts)

@@ -41,7 +41,7 @@ from rods.report.heldout import (
     METRICS,
     SETS,
     WRITERS_NOTE,
-    Part,
+    TaskSubset,
     by_key,
     measured,
     result_rows,
@@ -49,7 +49,7 @@ from rods.report.heldout import (
 from rods.report.plots import Axes, Series
 from rods.report.reach import Point, held_out_curve, trajectories_to
 from rods.report.results import change, heading, mean, plain_table
-from rods.report.run_data import MANIFEST, EvalRow, Evaluation, RunData, StepRow, load_run
+from rods.report.run_data import MANIFEST, EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
 
 
@@ -170,7 +170,7 @@ class Experiment:
         return [*found, *overlays(runs, [arm.name for arm in self.arms])]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TaskSubset]:
         """Parts of the held-out tasks that any arm has values of, in their order."""
         return list(dict.fromkeys(part for arm in self.arms for part, _ in arm.cells))
 
@@ -207,7 +207,7 @@ class Experiment:
 # -- pooling -------------------------------------------------------------------------------------
 
 
-def pooled(runs: Sequence[RunData], when: str) -> Evaluation:
+def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
     """One evaluation of several runs: each task's values averaged over those that all runs have."""
     found = [e for run in runs if (e := run.evaluation(when))]
     by_run = [by_key(e) for e in found]
@@ -218,7 +218,7 @@ def pooled(runs: Sequence[RunData], when: str) -> Evaluation:
             shared = [m for m in first.values if all(m in row.values for row in same)]
             values = {m: math.fsum(row.values[m] for row in same) / len(same) for m in shared}
             rows.append(replace(first, values=values, samples=sum(r.samples for r in same)))
-    return Evaluation(when, tuple(rows))
+    return EvaluationPass(when, tuple(rows))
 
 
 def _cells(mine: Mapping[int, RunData], base: Mapping[int, RunData]) -> Cells:

@@ -17,9 +17,17 @@ from rich.table import Table
 from rich.text import Text
 
 from rods.evaluation.stats import Interval
-from rods.report.heldout import METRICS, SETS, WRITERS_NOTE, Cell, ResultRow, measured, result_rows
+from rods.report.heldout import (
+    METRICS,
+    SETS,
+    WRITERS_NOTE,
+    MetricCell,
+    ResultRow,
+    measured,
+    result_rows,
+)
 from rods.report.panels import landing_of, words
-from rods.report.run_data import Evaluation, RunData, load_run
+from rods.report.run_data import EvaluationPass, RunData, load_run
 
 NONE = "No interval: so few scenarios leave every value possible."
 """Of values that are shown without one."""
@@ -43,14 +51,14 @@ def _results(run: RunData) -> Table:
     return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
 
 
-def evaluation_table(found: Evaluation) -> Table:
+def evaluation_table(found: EvaluationPass) -> Table:
     """One evaluation, each mean with its 95 % interval; fits 80 columns."""
     rows = result_rows(None, found)
     return _table("Held-out results", "of the 95 % interval, by scenario", rows, _single)
 
 
 def _table(
-    title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[Cell], Text]
+    title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[MetricCell], Text]
 ) -> Table:
     said = f"\n{WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
     table = plain_table(
@@ -83,12 +91,12 @@ def _without(rows: Sequence[ResultRow]) -> bool:
     return any(found and not reach(found, least) for found, least in pairs)
 
 
-def _change(cell: Cell) -> Text:
+def _change(cell: MetricCell) -> Text:
     means = f"{mean(cell.before)} \N{RIGHTWARDS ARROW} {mean(cell.after)}"
     return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
 
 
-def _single(cell: Cell) -> Text:
+def _single(cell: MetricCell) -> Text:
     return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rods.errors import PrerequisiteError, StoreError
-from rods.report.run_data import Judged, RunData
+from rods.report.run_data import JudgedGroup, RunData
 from rods.trajectory import Step, Trajectory
 from rods.trajectory_codec import read_parquet
 from rods.types import Json, Message
@@ -104,8 +104,8 @@ def progress(trajectory: Trajectory) -> float:
 
 
 def _judgement(
-    judged: Mapping[tuple[str, int], Judged], first: Trajectory, path: Path
-) -> Judged | None:
+    judged: Mapping[tuple[str, int], JudgedGroup], first: Trajectory, path: Path
+) -> JudgedGroup | None:
     """The judgement of this group at the step in the file's name, or the task's first one."""
     step = path.stem.rpartition("-")[2]
     exact = judged.get((first.task_id, int(step))) if step.isdecimal() else None
@@ -113,7 +113,7 @@ def _judgement(
 
 
 def _group(
-    members: Sequence[Trajectory], judged: Judged | None, file: str, decode: Decode | None
+    members: Sequence[Trajectory], judged: JudgedGroup | None, file: str, decode: Decode | None
 ) -> dict[str, Json]:
     values = [progress(t) for t in members if t.valid]
     return {

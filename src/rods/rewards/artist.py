@@ -13,7 +13,7 @@ FORM = 0.5
 
 
 @dataclass(frozen=True)
-class Artist:
+class ArtistScoring:
     """What both rewards share."""
 
     form_weight: float = FORM

@@ -15,7 +15,7 @@ from rods.infra.pycall import CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 
-class ToolN1(Reasoned):
+class ToolN1Dialect(Reasoned):
     """A thought, then one JSON list of calls; an empty list where no tool fits."""
 
     name = "tool_n1"

@@ -25,7 +25,7 @@ import openai
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.infra.keys import read_key
-from rods.infra.turns import Turns
+from rods.infra.turns import FairPlaces
 from rods.synthesis.chat.cache import ResponseCache, digest
 from rods.synthesis.chat.failures import (
     DROPPABLE,
@@ -37,7 +37,7 @@ from rods.synthesis.chat.failures import (
     read_models,
 )
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.chat.settings import KEY_VARIABLE, Reply, Usage, split_address
+from rods.synthesis.chat.settings import KEY_VARIABLE, ChatUsage, Reply, split_address
 from rods.types import Json
 
 T = TypeVar("T")
@@ -87,11 +87,11 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             http_client=self._watch,
         )
         self._api.organization = self._api.project = None  # nor that service's account
-        self._slots = Turns(settings.concurrency)
+        self._slots = FairPlaces(settings.concurrency)
         self._listing, self._lock = threading.Lock(), threading.Lock()
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, ChatUsage] = {}
         self._closed, self._under_way = False, 0
         self._garbage, self._useless, self._useful = 0, 0, False
 
@@ -140,7 +140,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                         self._cache.put(key, reply)
         return reply if schema is None else dataclasses.replace(reply, data=find_json(reply.text))
 
-    def usage(self) -> Mapping[str, Usage]:
+    def usage(self) -> Mapping[str, ChatUsage]:
         """Usage by stage, since this client was made."""
         return dict(self._usage)
 
@@ -272,7 +272,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
 
     def _count(self, stage: str, **more: float) -> None:
         with self._lock:
-            old = self._usage.get(stage, Usage())
+            old = self._usage.get(stage, ChatUsage())
             sums: dict[str, Any] = {name: getattr(old, name) + more[name] for name in more}
             self._usage[stage] = dataclasses.replace(old, **sums)
 
