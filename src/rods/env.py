@@ -1,4 +1,4 @@
-"""Environments and worlds: the two protocols that a tool environment fulfils.
+"""Environments and worlds: what a tool environment fulfils.
 
 An `Environment` makes worlds; a `World` belongs to one trajectory, is used once and never shared.
 
@@ -9,22 +9,24 @@ An `Environment` makes worlds; a `World` belongs to one trajectory, is used once
     world.close()
 
 A call that fails is a `ToolResult` with `failed=True`. A world that breaks raises `EnvError`: the
-trajectory is then invalid, it is not worth 0. A world whose tasks are questions also has
-`judge_answer` (`AnswerJudge`), one that knows what helps after a failed call `hint` (`HintSource`);
-an environment that makes its questions is a `QuestionSource`, one that says what its values mean
-has `knowledge`; a world in which somebody talks with the agent is a `Partner`.
+trajectory is then invalid, it is not worth 0.
+
+What only some can do is an ability: a small protocol, asked by `rods.abilities.ability`. Those of
+worlds are here (`AnswerJudge`, `HintSource`, `Partner`, `Ending`, `Paced`), those of environments
+in `rods.abilities`.
 """
 
 from __future__ import annotations
 
 import inspect
-import random
+from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
+from rods.abilities import ability
 from rods.errors import ConfigError
 from rods.infra.interrupt import unless_ctrl_c
 from rods.infra.text import is_finite, size_of, whole
@@ -134,9 +136,12 @@ Layer: TypeAlias = Callable[[World], World]
 """Puts something between a trajectory and its world, such as hints (`rods.envs.hints.hinted`)."""
 
 
+# -- what only some worlds can do ----------------------------------------------------------------
+
+
 @runtime_checkable
 class AnswerJudge(Protocol):
-    """What a world may have besides: a judge of what the agent says (question tasks).
+    """A world that judges what the agent says (question tasks).
 
     The rollout asks it once a turn, before `end_turn`; its word becomes `TurnVerdict.correct`.
     """
@@ -153,7 +158,7 @@ class AnswerJudge(Protocol):
 
 @runtime_checkable
 class HintSource(Protocol):
-    """What a world may have besides: it knows what would help after a call that failed.
+    """A world that knows what would help after a call that failed.
 
     It is asked only where failed calls are answered with hints (`rods.envs.hints`).
     """
@@ -172,7 +177,7 @@ class HintSource(Protocol):
 
 @runtime_checkable
 class Partner(Protocol):
-    """What a world may have besides: somebody who talks with the agent within a turn."""
+    """A world in which somebody talks with the agent within a turn."""
 
     def opens(self) -> str:
         """What is said at a turn's start, after the task's own text; asked once a turn."""
@@ -192,7 +197,7 @@ class Partner(Protocol):
 
 @runtime_checkable
 class Ending(Protocol):
-    """What a world may have besides: turns that end by a call, or by a rule of its own."""
+    """A world whose turns end by a call, or by a rule of its own."""
 
     def ended(self) -> str:
         """Why the current turn is over, in a word; empty: it is not. Asked after every call."""
@@ -201,7 +206,7 @@ class Ending(Protocol):
 
 @runtime_checkable
 class Paced(Protocol):
-    """What a world may have besides: it runs programs of the policy, which take as long as they do.
+    """A world that runs programs of the policy, which take as long as they do.
 
     A trajectory whose seconds were spent by them is cut and counts; else a policy could discard it
     by sleeping.
@@ -214,41 +219,29 @@ class Paced(Protocol):
 
 def seconds_ran(world: World | None) -> float:
     """Seconds of a world's calls that the policy decided on; 0 where it runs no programs."""
-    return world.ran() if isinstance(world, Paced) else 0.0
+    paced = ability(world, Paced) if world else None
+    return paced.ran() if paced else 0.0
 
 
-class Environment(Protocol):
-    """Makes worlds for tasks. Derive from it: all but `name` and `open` has a default."""
+class Environment(ABC):
+    """Makes worlds for tasks. An own one has a `name` and `open`; all else has a default.
+
+    What only some environments can do is a protocol in `rods.abilities`, which a class fulfils or
+    does not.
+    """
 
     name: str
+    """Short name; the `env` of its tasks."""
     blocking: bool = False
-    """Its worlds wait for something: each is played in a thread of its own."""
-    gives_up: bool = False
-    """A turn that took all its steps without an answer ends the conversation; else the next turn
-    begins."""
-    capacity: int | None = None
-    """Worlds that may be open at once; None: as many as there are trajectories in flight."""
-    program_seconds: float = 0.0
-    """How long one program of the policy may run in its worlds; 0: they run none."""
-    varies: bool = True
-    """Whether writers can make variants of its tasks."""
-    knowledge: Path | None = None
-    """A folder that may hold `domains.toml` (what values mean, which exist, which belong together)
-    and `phrases/*.toml` (how people ask for each tool). Without them kinds of values are inferred
-    from tools and worlds, and messages are made from the tools' descriptions."""
+    """Its worlds wait for something: each trajectory has a thread of its own."""
 
-    @property
-    def here(self) -> Environment:
-        """The same with its worlds in this process, which writers read; elsewhere they cannot."""
-        return self
-
+    @abstractmethod
     def open(self, task: Task) -> World:
         """A fresh world in the task's initial state, outside of any turn.
 
         Raises:
             TaskError: the task's world data cannot be loaded.
         """
-        ...
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """Its own original tasks, of both sides; empty: `env.tasks` names files of them.
@@ -275,51 +268,11 @@ class Environment(Protocol):
         """
         return split(tasks, held_out_share=held_out or 0.0)
 
-    def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
-        """Formats of its own in which its tasks can be written, by name: path and tasks."""
-        return {}
-
-    def needs(self) -> str:
-        """What it has to fetch and whether that is here, in words for `rods doctor`; or nothing."""
-        return ""
-
-    def warm_up(self) -> None:
+    def warm_up(self) -> None:  # noqa: B027 (most are ready at once)
         """Do now what takes long, instead of within the first trajectory's deadline."""
-        return
 
-    def calls_needed(self, task: Task) -> int | None:
-        """Calls without which the task cannot be solved; None: not known."""
-        return None
-
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most keep nothing running)
         """End what it keeps running, such as a sandbox."""
-        return
-
-
-@runtime_checkable
-class QuestionSource(Protocol):
-    """What an environment may have besides: it makes its questions, so it can make more of them."""
-
-    def another(self, task: Task, rng: random.Random) -> Task | None:
-        """Another question of the same family, difficulty and side.
-
-        None: the task is of no family (it comes from a file), or there is no other question.
-        """
-        ...
-
-    def is_held_out(self, task: Task) -> bool:
-        """Whether a generated question is of the held-out side."""
-        ...
-
-    def replay(self, task: Task) -> str | None:
-        """What is wrong with a task's answer, worked out again; None: nothing, or not known."""
-        ...
-
-
-def questions_of(environment: Environment) -> QuestionSource | None:
-    """The environment as one that makes questions, wherever its worlds are; None: it makes none."""
-    here = environment.here
-    return here if isinstance(here, QuestionSource) else None
 
 
 def load_environment(address: str, arguments: Mapping[str, Any] | None = None) -> Environment:

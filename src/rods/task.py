@@ -73,7 +73,7 @@ class Task:
     """`base`, `miss_func`, `miss_param`, `long_context`, or what the environment names."""
     turns: tuple[Turn, ...]
     world: Mapping[str, Json]
-    """What the environment needs to make a fresh world (classes, initial configuration)."""
+    """What the environment needs to make a fresh world; nobody else looks into it."""
     provenance: Provenance = field(default=Provenance("", ""), compare=False)
     dialogue: tuple[Message, ...] = ()
     """What was said before the first turn; the policy reads it. Its calls were all executed."""

@@ -14,15 +14,17 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, in_process
 from rods.config import RunConfig
 from rods.config.checks import require
 from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory
-from rods.env import Environment, questions_of
+from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward
+from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
@@ -43,6 +45,7 @@ def require_named(config: RunConfig) -> None:
             'are written inside one response and get no hints. Take curriculum = "static".'
         )
     ENVIRONMENTS.address(config.env.name)
+    filter_of(config.train)
     for stage in config.stages:
         reward = get_reward(stage.reward)
         if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:
@@ -73,7 +76,8 @@ def require_whole(config: RunConfig) -> None:
 
 def _require_growth(config: RunConfig) -> None:
     """Raises `ConfigError` where `curriculum = "rods"` would never make a variant."""
-    if not make_environment(config.env.name, config.env.arguments).varies:
+    says = ability(make_environment(config.env.name, config.env.arguments), Variability)
+    if says and not says.varies:
         raise ConfigError(
             f'curriculum = "rods": there is no writer of variants for env.name '
             f"{config.env.name!r}. Train with --curriculum static; a pool may grow before the run "
@@ -104,7 +108,7 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
     card = json.loads((BUNDLED[config.model.name] / "card.json").read_text(encoding="utf-8"))
     offered: dict[str, None] = {}
     for task in tasks:
-        offered |= dict.fromkeys(all_tools(environment.here, task))
+        offered |= dict.fromkeys(all_tools(in_process(environment), task))
         if not offered.keys().isdisjoint(card["tools"]):
             return
     if offered:  # worlds elsewhere show their tools in a turn alone
@@ -129,7 +133,8 @@ def require_interruptible(config: RunConfig, environment: Environment) -> None:
             f'"{config.env.name}" only compute, and are not interrupted. Play them in processes, '
             "which are ended (rollout.worlds.processes), or leave it out."
         )
-    longest = environment.program_seconds
+    runner = ability(environment, ProgramRunner)
+    longest = runner.program_seconds if runner else 0.0
     if 0 < seconds <= longest:
         raise ConfigError(
             f"rollout.worlds.call_seconds = {seconds:g}, but a program of the policy may run for "
@@ -148,7 +153,7 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
     if not config.grows or writer not in WRITERS:
         return
     why = ""
-    if writer == "family" or (writer in OF_CALLS and questions_of(environment)):
+    if writer == "family" or (writer in OF_CALLS and ability(environment, QuestionSource)):
         if not any(_made_again(environment, task) for task in tasks):
             why = (
                 "is a generated question, of which there could be another (those of files have no "
@@ -165,7 +170,7 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
 
 def _made_again(environment: Environment, task: Task) -> bool:
     """Whether the environment could make another question like this one."""
-    source = questions_of(environment)
+    source = ability(environment, QuestionSource)
     if source is None:
         return False
     try:

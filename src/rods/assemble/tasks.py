@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from rods.abilities import in_process
 from rods.config import RunConfig, SynthesisSettings
 from rods.config.synthesis import ResampleSettings
 from rods.envs.originals import parted_tasks, tasks_of_files
@@ -90,7 +91,7 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
         resample=ResampleSettings(share=EVALUATION_SHARE),
         max_distance=config.synthesis.max_distance,
     )
-    pipeline = Pipeline.of(made_with, environment.here, sides.held_out, sides.train)
+    pipeline = Pipeline.of(made_with, in_process(environment), sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []
     for number in range(4 * settings.variants):

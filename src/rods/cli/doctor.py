@@ -51,12 +51,14 @@ def _show(found: dict[str, dict[str, str | None]], cores: int) -> None:
         rows = [f"{name} {have or 'MISSING'}" for name, have in packages.items()]
         table.add_row(extra, ", ".join(rows), escape(line) if missing else "complete")
     console.print(table)
+    from rods.abilities import Fetching, ability
     from rods.envs import ENVIRONMENTS, make_environment
 
     for name in ENVIRONMENTS:
         # One that cannot be made without settings, such as an address, needs nothing here.
         try:
-            needs = make_environment(name).needs()
+            fetching = ability(make_environment(name), Fetching)
+            needs = fetching.needs() if fetching else ""
         except ConfigError:
             continue
         except PrerequisiteError as error:

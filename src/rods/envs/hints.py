@@ -18,17 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
+from rods.abilities import Wrapper, ability
 from rods.dialects.base import nested, signature
-from rods.env import (
-    AnswerJudge,
-    Ending,
-    HintSource,
-    Partner,
-    TurnVerdict,
-    World,
-    called,
-    seconds_ran,
-)
+from rods.env import HintSource, TurnVerdict, World, called
 from rods.types import ToolCall, ToolResult, ToolSpec, allows_null, json_choices, json_type
 
 MARK = "\nHint: "
@@ -51,90 +43,39 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-class HintedWorld:
+class HintedWorld(Wrapper[World]):
     """A world whose failed calls are answered with hints; all else is the world's own."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
 
     def begin_turn(self, index: int) -> None:
         """Enter a turn."""
-        self._world.begin_turn(index)
+        self.inner.begin_turn(index)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools of the current turn."""
-        return self._world.offered()
+        return self.inner.offered()
 
     def call(self, call: ToolCall) -> ToolResult:
         """Execute one call; the very result where it succeeded or nothing would help."""
-        result = called(self._world, call)
-        found = hint_of(self._world, call, result) if result.failed else ""
+        result = called(self.inner, call)
+        found = hint_of(self.inner, call, result) if result.failed else ""
         return ToolResult(f"{result.content}{MARK}{found}", failed=True) if found else result
 
     def end_turn(self) -> TurnVerdict:
         """The world's verdict, which knows of no hint."""
-        return self._world.end_turn()
+        return self.inner.end_turn()
 
     def snapshot(self) -> object:
         """Public state of the world."""
-        return self._world.snapshot()
-
-    def ran(self) -> float:
-        """Seconds of the policy's programs in the world."""
-        return seconds_ran(self._world)
+        return self.inner.snapshot()
 
     def close(self) -> None:
         """Close the world."""
-        self._world.close()
-
-
-class _HintedQuestions(HintedWorld):
-    """One whose tasks are questions."""
-
-    def __init__(self, world: World, judge: AnswerJudge) -> None:
-        super().__init__(world)
-        self._judge = judge
-
-    def judge_answer(self, text: str) -> bool:
-        """What the world says of an answer."""
-        return self._judge.judge_answer(text)
-
-
-class _HintedEndings(HintedWorld):
-    """One that ends turns by itself."""
-
-    def __init__(self, world: World, ending: Ending) -> None:
-        super().__init__(world)
-        self._ending = ending
-
-    def ended(self) -> str:
-        """Why the world says that the turn is over."""
-        return self._ending.ended()
-
-
-class _HintedTalks(HintedWorld):
-    """One in which somebody talks with the agent."""
-
-    def __init__(self, world: World, partner: Partner) -> None:
-        super().__init__(world)
-        self._partner = partner
-
-    def opens(self) -> str:
-        """What is said at a turn's start."""
-        return self._partner.opens()
-
-    def reply(self, text: str) -> str | None:
-        """What is said after an answer."""
-        return self._partner.reply(text)
+        self.inner.close()
 
 
 def hinted(world: World) -> HintedWorld:
-    """The world under the layer; it must be in no turn yet."""
-    if isinstance(world, Partner):
-        return _HintedTalks(world, world)
-    if isinstance(world, Ending):
-        return _HintedEndings(world, world)
-    return _HintedQuestions(world, world) if isinstance(world, AnswerJudge) else HintedWorld(world)
+    """The world in a wrapper that gives hints; it must be in no turn yet."""
+    return HintedWorld(world)
 
 
 @runtime_checkable
@@ -152,10 +93,10 @@ def hint_of(world: World, call: ToolCall, result: ToolResult) -> str:
     found = call_hint(call, offered)
     if any(one.name not in offered for one in nested(call)):
         return found
-    if not found and isinstance(world, HintSource):
-        found = world.hint(call, result)
-    if not found and isinstance(world, _Shown):
-        found = value_hint(call, result.content, world.public_state())
+    if not found and (source := ability(world, HintSource)):
+        found = source.hint(call, result)
+    if not found and (shown := ability(world, _Shown)):
+        found = value_hint(call, result.content, shown.public_state())
     return found
 
 

@@ -31,7 +31,8 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
-from rods.env import AnswerJudge, Environment, TurnVerdict, called, questions_of
+from rods.abilities import QuestionSource, ability
+from rods.env import AnswerJudge, Environment, TurnVerdict, called
 from rods.errors import EnvError, TaskError
 from rods.infra.dotted import nearest
 from rods.synthesis.structure.trace import all_tools
@@ -133,7 +134,7 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
 
     Played once. Questions have no calls to replay: all of them are kept.
     """
-    if questions_of(environment):
+    if ability(environment, QuestionSource):
         return list(tasks), []
     kept: list[Task] = []
     faults: list[CheckRow] = []
@@ -270,7 +271,7 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
                 yield _row(TaskFault.UNREACHABLE, task, 0, detail)
     finally:
         world.close()
-    source = questions_of(environment)
+    source = ability(environment, QuestionSource)
     problem = source.replay(task) if source else None
     if problem:
         yield _row(TaskFault.UNREACHABLE, task, 0, problem)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from rods.abilities import StepRule, ability
 from rods.dialects.base import Dialect, nested
 from rods.env import AnswerJudge, Ending, Environment, Partner, TurnVerdict, called
 from rods.errors import TaskError
@@ -43,7 +44,7 @@ class PlayedTask:
         self._verdicts: list[TurnVerdict] = []
         self._texts: list[str] = []
         self._world = environment.open(task)
-        if isinstance(self._world, Partner):
+        if ability(self._world, Partner):
             self._world.close()
             raise TaskError(
                 f"task {task.id}: somebody talks with the agent in this world (rods.env.Partner); "
@@ -64,7 +65,8 @@ class PlayedTask:
         if self.over:
             return ToolResult(OVER, failed=True)
         result = called(self._world, call)
-        ended = self._world.ended() if isinstance(self._world, Ending) else ""
+        ending = ability(self._world, Ending)
+        ended = ending.ended() if ending else ""
         if ended:
             self.end(answered=False, ended=ended)
         return dataclasses.replace(result, content=whole_text(result.content))
@@ -79,8 +81,8 @@ class PlayedTask:
         if self.over:
             return
         world, correct = self._world, None
-        if isinstance(world, AnswerJudge):
-            correct = world.judge_answer("\n".join(self._texts))
+        if judge := ability(world, AnswerJudge):
+            correct = judge.judge_answer("\n".join(self._texts))
         verdict = world.end_turn()
         self._verdicts.append(
             dataclasses.replace(verdict, answered=answered, ended=ended, correct=correct)
@@ -117,7 +119,8 @@ class Conversation:
         """
         self.played = PlayedTask(environment, task)
         self._dialect, self._most, self._said = dialect, steps, 0
-        self._gives_up = environment.gives_up
+        rule = ability(environment, StepRule)
+        self._gives_up = rule is not None and rule.gives_up
         specs = self.played.offered()
         self._known = {spec.name for spec in specs}
         tools = f"\n\n{dialect.describe(specs)}" if specs else ""

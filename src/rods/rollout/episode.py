@@ -27,6 +27,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from rods.abilities import StepRule, ability
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, Dialect, Parsed, structured
 from rods.dialects.base import nested
@@ -186,11 +187,12 @@ class Episode:
         """The world's verdict on a turn, with what only the rollout knows."""
         mine = [step for step in self._steps if step.turn == index]
         answered = bool(mine) and mine[-1].verdict is ParseVerdict.ANSWER
-        if not isinstance(world, AnswerJudge):
+        judge = ability(world, AnswerJudge)
+        if judge is None:
             verdict = await self._owner(world.end_turn)
             return dataclasses.replace(verdict, answered=answered, ended=self._ended)
         text = "\n".join(step.text for step in mine)
-        correct = await self._owner.unhurried(world.judge_answer, text)
+        correct = await self._owner.unhurried(judge.judge_answer, text)
         verdict = await self._owner(world.end_turn)
         return dataclasses.replace(verdict, answered=answered, correct=correct)
 
@@ -210,8 +212,8 @@ class Episode:
         new = [s for s in offered if s.name not in self._announced] if index else []
         self._announced.update(self._tools)
         parts = [self._task.turns[index].user]
-        if isinstance(world, Partner):
-            parts.append(await self._owner.unhurried(world.opens))
+        if partner := ability(world, Partner):
+            parts.append(await self._owner.unhurried(partner.opens))
         if new:
             parts.append(f"{MORE_TOOLS}\n{self._dialect.describe(new)}")
         text = "\n\n".join(part for part in parts if part.strip())
@@ -251,13 +253,15 @@ class Episode:
                 return stop
             if parsed.verdict is ParseVerdict.ANSWER and not await self._replied(world, parsed):
                 return None
-        return StopReason.STEPS if self._context.environment.gives_up else None
+        rule = ability(self._context.environment, StepRule)
+        return StopReason.STEPS if rule and rule.gives_up else None
 
     async def _replied(self, world: World, parsed: Parsed) -> bool:
         """Whether somebody replies to an answer, so that the turn goes on."""
-        if not isinstance(world, Partner):
+        partner = ability(world, Partner)
+        if partner is None:
             return False
-        said = await self._owner.unhurried(world.reply, parsed.answer)
+        said = await self._owner.unhurried(partner.reply, parsed.answer)
         if said is not None:
             self._say(Message("user", said))
         return said is not None
@@ -274,7 +278,7 @@ class Episode:
         known = self._context.prompts.get(self._task.id)
         if known is None:
             known = self._context.template.prompt(self._pending, self._prompted)
-            if not isinstance(self._world, Partner):  # who may open otherwise the next time
+            if not ability(self._world, Partner):  # who may open otherwise the next time
                 self._context.prompts[self._task.id] = known
         return known
 
@@ -338,14 +342,15 @@ class Episode:
         self, world: World, calls: Sequence[ToolCall]
     ) -> tuple[tuple[ToolResult, ...], StopReason | None]:
         results: list[ToolResult] = []
+        ending = ability(world, Ending)
         for call in calls:
             stop = self._exceeded(calls=1)
             if stop:
                 return tuple(results), stop
             self._usage.calls += 1
             results.append(self._shorten(await self._owner(called, world, call)))
-            if isinstance(world, Ending):
-                self._ended = await self._owner(world.ended)
+            if ending:
+                self._ended = await self._owner(ending.ended)
                 if self._ended:
                     break
         return tuple(results), None

@@ -24,6 +24,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
+from rods.abilities import Bounded, ability
 from rods.config import RolloutSettings
 from rods.dialects import AnyDialect, InlineDialect
 from rods.env import Environment, Layer
@@ -217,11 +218,12 @@ def _place(environment: Environment) -> AbstractAsyncContextManager[None]:
     All who play in it share them: where an evaluation meets training's groups in flight, or its
     own two passes each other, an episode waits here, where waiting is not its world's time.
     """
-    if not environment.capacity:
+    bounded = ability(environment, Bounded)
+    if bounded is None:
         return nullcontext()
     mine = _places.setdefault(asyncio.get_running_loop(), {})
     if id(environment) not in mine:
-        mine[id(environment)] = environment, asyncio.Semaphore(environment.capacity)
+        mine[id(environment)] = environment, asyncio.Semaphore(bounded.capacity)
     return mine[id(environment)][1]
 
 

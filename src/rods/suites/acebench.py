@@ -136,7 +136,6 @@ class AceEnvironment(Environment):
     """Worlds of the folder's classes; each waits for who plays its user."""
 
     name = NAME
-    varies = False
     blocking = True
 
     def __init__(self, host: Host, user: Speaker) -> None:

@@ -179,7 +179,6 @@ class ApiBankEnvironment(Environment):
     """Worlds of single calls, which are written down."""
 
     name = NAME
-    varies = False
 
     def __init__(self, host: Host) -> None:
         """Keep what its end ends."""

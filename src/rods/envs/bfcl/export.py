@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from rods.env import Environment
+from rods.envs.class_world import ToolClassWorld
 from rods.errors import TaskError
 from rods.integrations.formats.exports import write_rows
 from rods.integrations.formats.forms import verl_row, verl_schema
 from rods.synthesis.structure.trace import owners
-from rods.task import Task, Turn
+from rods.task import LONG_CONTEXT, Task, Turn
 from rods.types import Json
 
 FIRST_NUMBER = 1_000
 """Numbers of variants begin here: the benchmark's own stay below."""
 
-_WORLD = {"classes", "initial_config", "long_context"}
 _ORIGIN = re.compile(r"multi_turn_[a-z_]+_\d+")
 
 
@@ -84,8 +84,8 @@ def _name(task: Task, number: int) -> str:
 
 
 def _entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
-    surplus = sorted(set(task.world) - _WORLD)
-    if surplus:
+    world = ToolClassWorld.of(task)
+    if surplus := sorted(world.more.keys() - {LONG_CONTEXT}):
         raise TaskError(
             f"task {task.id}: cannot be said in the benchmark's format: its world has "
             f"{', '.join(surplus)}."
@@ -95,9 +95,9 @@ def _entry(task: Task, name: str, environment: Environment) -> dict[str, Json]:
     entry: dict[str, Any] = {
         "id": name,
         "question": [_question(turn) for turn in task.turns],
-        "initial_config": task.world["initial_config"],
+        "initial_config": dict(world.initial_config),
         "path": [f"{owned.get(function, '')}.{function}" for function in names],
-        "involved_classes": task.world["classes"],
+        "involved_classes": list(world.classes),
         "provenance": task.to_json()["provenance"],
     }
     missed = _missed(task)

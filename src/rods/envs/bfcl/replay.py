@@ -15,9 +15,10 @@ from typing import cast
 
 from rods.envs.bfcl import tasks
 from rods.envs.bfcl.apis import Apis, Prototype, prototype_of
+from rods.envs.class_world import ToolClassWorld
 from rods.envs.judge import Replay, play
-from rods.errors import TaskError
-from rods.task import Task
+from rods.envs.prepared import named
+from rods.task import LONG_CONTEXT, Task
 from rods.types import ToolSpec
 
 
@@ -33,17 +34,15 @@ class PreparedWorld:
     @classmethod
     def of(cls, task: Task, wheel: str = "") -> PreparedWorld:
         """Load the task's world; raises `TaskError` where that cannot be done."""
-        where = f"task {task.id} ({task.provenance.origin or 'no origin'})"
-        classes, config = task.world.get("classes"), task.world.get("initial_config")
-        if not (isinstance(classes, list) and classes and isinstance(config, dict)):
-            raise TaskError(
-                f"{where}: world needs `classes` (a list of class names) and `initial_config` "
-                "(an object with a configuration for each class)."
-            )
-        names = [str(name) for name in classes]
-        long_context = bool(task.world.get("long_context", False))
-        prototype = prototype_of(names, config, long_context=long_context, wheel=wheel, where=where)
-        return cls(task, prototype, tasks.specs(names, wheel))
+        world = ToolClassWorld.of(task)
+        prototype = prototype_of(
+            world.classes,
+            world.initial_config,
+            long_context=bool(world.more.get(LONG_CONTEXT)),
+            wheel=wheel,
+            where=named(task),
+        )
+        return cls(task, prototype, tasks.specs(world.classes, wheel))
 
     def offer(self, turn: int) -> tuple[tuple[ToolSpec, ...], frozenset[str]]:
         """Tools that may be called in a turn: their descriptions, and their names."""

@@ -79,7 +79,6 @@ class SingleTurnEnvironment(Environment):
     """Worlds of single entries: calls are written down."""
 
     name = NAME
-    varies = False
 
     def open(self, task: Task) -> World:
         """A fresh world."""

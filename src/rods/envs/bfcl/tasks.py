@@ -16,8 +16,9 @@ from typing import Any, cast
 
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.calls import parse_call
+from rods.envs.class_world import ToolClassWorld
 from rods.errors import TaskError
-from rods.task import Provenance, Task, Turn
+from rods.task import LONG_CONTEXT, Provenance, Task, Turn
 from rods.types import Json, ToolSpec
 
 _TYPES = {
@@ -76,11 +77,8 @@ def task_of(entry: Mapping[str, Any], answer: list[list[str]], category: str, wh
             raise TaskError(f"{name}, turn {index}: ground truth {calls}: {error}.") from error
         user = "\n".join(m["content"] for m in messages if m["role"] == "user")
         turns.append(Turn(user, truth, tuple(withheld)))
-    world: dict[str, Json] = {
-        "classes": cast("list[Json]", classes),
-        "initial_config": entry["initial_config"],
-        "long_context": category == "long_context",
-    }
+    long: dict[str, Json] = {LONG_CONTEXT: category == LONG_CONTEXT}
+    world = ToolClassWorld(tuple(classes), entry["initial_config"], long).to_json()
     scenario = f"bfcl-{int(name.rsplit('_', 1)[1]):03d}"
     provenance = Provenance(origin=name, scenario=scenario, scenarios=(scenario,))
     return Task("bfcl", category, tuple(turns), world, provenance)

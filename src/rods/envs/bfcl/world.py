@@ -13,8 +13,6 @@ interleaved in one thread. Never shows the ground truth: it stays in the replay.
 from __future__ import annotations
 
 import functools
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
@@ -25,23 +23,22 @@ from rods.envs.bfcl.files import load_entries
 from rods.envs.bfcl.hints import hint_of
 from rods.envs.bfcl.replay import PreparedWorld, plain
 from rods.envs.bfcl.tasks import load_tasks
+from rods.envs.class_world import ClassTasks
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
+from rods.envs.prepared import Kept
 from rods.envs.turns import Turns
-from rods.errors import TaskError
 from rods.split import Split, SplitKind, split
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
 HELD_OUT = 0.5
 """Share of the benchmark's scenarios that is held out."""
-CACHED_TASKS = 1024
-"""Tasks whose prototype and ground-truth replay are kept."""
 
 _verdict = functools.lru_cache(256)(TurnVerdict)
 """Verdicts are values; most turns have one of a few."""
 
 
-class BfclEnvironment(Environment):
+class BfclEnvironment(ClassTasks, Environment):
     """Opens worlds for the benchmark's tasks and for their variants."""
 
     name = "bfcl"
@@ -56,8 +53,7 @@ class BfclEnvironment(Environment):
         """
         self._wheel = wheel
         self._split: SplitKind = split
-        self._cache: OrderedDict[str, PreparedWorld] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept = Kept(self.name, lambda task: PreparedWorld.of(task, wheel))
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """The benchmark's 800; its own share is held out."""
@@ -95,19 +91,7 @@ class BfclEnvironment(Environment):
 
     def prepare(self, task: Task) -> PreparedWorld:
         """The task made ready, kept for the next world."""
-        if task.env != self.name:
-            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
-        with self._lock:
-            found = self._cache.get(task.id)
-            if found is not None:
-                self._cache.move_to_end(task.id)
-                return found
-        found = PreparedWorld.of(task, self._wheel)
-        with self._lock:
-            self._cache[task.id] = found
-            while len(self._cache) > CACHED_TASKS:
-                self._cache.popitem(last=False)
-        return found
+        return self._kept.get(task)
 
 
 class BfclWorld(Turns):

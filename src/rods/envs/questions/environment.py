@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from rods.config.env import QuestionSettings
 from rods.env import Environment, World
+from rods.envs.prepared import require_env
 from rods.envs.questions.files import load_question_tasks
 from rods.envs.questions.question import HELD_OUT, Question, is_generated
 from rods.errors import ConfigError, RewardError, TaskError
@@ -91,8 +92,7 @@ class QuestionEnvironment(Environment):
 
     def open(self, task: Task) -> World:
         """A fresh world; raises `TaskError` for a task of another environment."""
-        if task.env != self.name:
-            raise TaskError(f"task {task.id}: env is {task.env!r}, expected {self.name!r}.")
+        require_env(task, self.name)
         try:
             references(task)
         except RewardError as error:

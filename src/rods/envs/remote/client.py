@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from rods.env import Environment
+from rods.envs.class_world import ClassTasks
 from rods.envs.remote.messages import Action, Observation, RemoteWorld, checked, remote_world
 from rods.errors import EnvError
 from rods.infra.service import Service, ServiceFailure
@@ -23,7 +24,7 @@ from rods.split import Split, split
 from rods.task import Task
 
 
-class RemoteEnvironment(Environment):
+class RemoteEnvironment(ClassTasks, Environment):
     """Plays worlds on a service.
 
     Args:

@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
+from rods.abilities import ability
 from rods.env import (
     AnswerJudge,
     Ending,
@@ -40,6 +41,8 @@ class Hosted:
     def __init__(self, environment: Environment, task: Task) -> None:
         self._environment, self._task = environment, task
         self._world: World | None = None
+        self._judge: AnswerJudge | None = None
+        self._ending: Ending | None = None
         self._turn = -1
         self.steps = 0
         """Actions so far."""
@@ -51,14 +54,14 @@ class Hosted:
             TaskError: the world cannot be played elsewhere.
         """
         world = self._world = self._environment.open(self._task)
-        if isinstance(world, Partner):
+        if ability(world, Partner):
             raise TaskError(
                 f"task {self._task.id}: somebody talks with the agent in this world "
                 "(rods.env.Partner); such worlds are played in the process of the rollout alone: "
                 "rollout.worlds.processes = 0, and no environment elsewhere."
             )
-        kinds = {"judges": isinstance(world, AnswerJudge), "ends": isinstance(world, Ending)}
-        return {**kinds, "hints": True}
+        self._judge, self._ending = ability(world, AnswerJudge), ability(world, Ending)
+        return {"judges": self._judge is not None, "ends": self._ending is not None, "hints": True}
 
     def step(self, action: Mapping[str, Any]) -> Observation:
         """Do one action; `reward` and `done` stand in the observation where a turn ended.
@@ -79,12 +82,12 @@ class Hosted:
             shown: Observation = {"content": result.content, "failed": result.failed}
             if ran := seconds_ran(world):
                 shown["ran"] = ran
-            return shown | ({"ended": world.ended()} if isinstance(world, Ending) else {})
+            return shown | ({"ended": self._ending.ended()} if self._ending else {})
         if kind == "hint":
             said = ToolResult(str(action["content"]), failed=True)
             return {"hint": hint_of(world, call_from_json(action["call"]), said)}
-        if kind == "judge_answer" and isinstance(world, AnswerJudge):
-            return {"correct": world.judge_answer(str(action["text"]))}
+        if kind == "judge_answer" and self._judge:
+            return {"correct": self._judge.judge_answer(str(action["text"]))}
         if kind == "end_turn":
             verdict = world.end_turn()
             done = self._turn == len(self._task.turns) - 1

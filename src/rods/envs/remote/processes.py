@@ -23,6 +23,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol, cast
 
+from rods.abilities import Wrapper
 from rods.env import Environment
 from rods.envs import make_environment
 from rods.envs.remote.messages import (
@@ -67,7 +68,7 @@ class Worker(Protocol):
         ...
 
 
-class ProcessEnvironment(Environment):
+class ProcessEnvironment(Environment, Wrapper[Environment]):
     """Another environment whose worlds are played in processes; all else is the other's."""
 
     blocking = True
@@ -89,10 +90,8 @@ class ProcessEnvironment(Environment):
             seconds: of one call; then the process is ended.
             starting: processes that start at once, where they share this machine's cores; 0: all.
         """
-        self._inner = inner
-        self.name, self.capacity, self.knowledge = inner.name, processes, inner.knowledge
-        self.varies, self.gives_up = inner.varies, inner.gives_up
-        self.program_seconds = inner.program_seconds
+        super().__init__(inner)
+        self.name, self.capacity = inner.name, processes
         self._begin, self._seconds, self._starting = begin, seconds, starting
         self._free: SimpleQueue[Worker] = SimpleQueue()
         self._lock = threading.Lock()
@@ -100,34 +99,21 @@ class ProcessEnvironment(Environment):
         self.replaced = 0
         """Processes that were ended because they hung, or that died."""
 
-    @property
-    def here(self) -> Environment:
-        """The other environment."""
-        return self._inner
-
     def tasks(self, held_out: float) -> Sequence[Task]:
         """Those of the other environment."""
-        return self._inner.tasks(held_out)
+        return self.inner.tasks(held_out)
 
     def load(self, path: Path) -> list[Task]:
         """As the other environment reads a file."""
-        return self._inner.load(path)
+        return self.inner.load(path)
 
     def part(self, tasks: Sequence[Task], held_out: float | None) -> Split:
         """As the other environment parts tasks."""
-        return self._inner.part(tasks, held_out)
-
-    def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
-        """Those of the other environment."""
-        return self._inner.exporters()
-
-    def calls_needed(self, task: Task) -> int | None:
-        """As the other environment knows."""
-        return self._inner.calls_needed(task)
+        return self.inner.part(tasks, held_out)
 
     def warm_up(self) -> None:
         """Start all processes, as many at once as may."""
-        left = (self.capacity or 1) - len(self._all)
+        left = self.capacity - len(self._all)
         while left > 0:
             wave = min(left, self._starting or left)
             with self._lock:
@@ -193,7 +179,7 @@ class ProcessEnvironment(Environment):
         with contextlib.suppress(Empty):
             while True:
                 self._free.get_nowait()
-        self._inner.close()
+        self.inner.close()
 
 
 def local(name: str, arguments: Mapping[str, Json]) -> Callable[[], Worker]:

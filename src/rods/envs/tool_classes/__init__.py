@@ -6,6 +6,7 @@ public attributes, `world.py` opens, calls and judges. A hosted class needs no c
     library = ToolClasses("library", [Library])             # env.name = "my_module:library"
 """
 
+from rods.envs.class_world import ClassTasks, ToolClassWorld
 from rods.envs.tool_classes.world import ToolClasses, ToolWorld
 
-__all__ = ["ToolClasses", "ToolWorld"]
+__all__ = ["ClassTasks", "ToolClassWorld", "ToolClasses", "ToolWorld"]

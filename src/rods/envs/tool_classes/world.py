@@ -15,15 +15,15 @@ import copy
 import inspect
 import json
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 from rods.env import Environment, TurnVerdict
+from rods.envs.class_world import ClassTasks, ToolClassWorld
 from rods.envs.judge import Judge, Replay, State, play, refusal
+from rods.envs.prepared import Kept, named
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     StateError,
@@ -42,14 +42,12 @@ from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
 
 _LOG = logging.getLogger(__name__)
-CACHED_TASKS = 1024
-"""Tasks whose start and ground-truth replay are kept."""
 OUTAGES = (EnvError, ConnectionError, TimeoutError)
 """What a method raises when something outside it failed: the trajectory is invalid, not wrong. Not
 MemoryError: an agent gets one by asking for too much."""
 
 
-class ToolClasses(Environment):
+class ToolClasses(ClassTasks, Environment):
     """An environment made of Python classes."""
 
     def __init__(
@@ -99,8 +97,7 @@ class ToolClasses(Environment):
             raise ConfigError(
                 f"environment {name!r}: hidden: no class has a method {unknown[0]!r}."
             )
-        self._cache: OrderedDict[str, PreparedObjects] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept = Kept(name, self._prepared)
 
     def open(self, task: Task) -> ToolWorld:
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
@@ -111,36 +108,18 @@ class ToolClasses(Environment):
         return self.prepare(task).replay
 
     def prepare(self, task: Task) -> PreparedObjects:
-        """The task made ready."""
-        with self._lock:
-            found = self._cache.get(task.id)
-            if found is not None:
-                self._cache.move_to_end(task.id)
-                return found
-        found = self._prepared(task)
-        with self._lock:
-            self._cache[task.id] = found
-            while len(self._cache) > CACHED_TASKS:
-                self._cache.popitem(last=False)
-        return found
+        """The task made ready, kept for the next world."""
+        return self._kept.get(task)
 
     def _prepared(self, task: Task) -> PreparedObjects:
-        where = f"task {task.id} ({task.provenance.origin or 'no origin'})"
-        if task.env != self.name:
-            raise TaskError(f"{where}: env is {task.env!r}, expected {self.name!r}.")
-        classes, config = task.world.get("classes"), task.world.get("initial_config", {})
-        if not (isinstance(classes, list) and classes and isinstance(config, dict)):
-            raise TaskError(
-                f"{where}: world needs `classes` (a list of class names) and may have "
-                "`initial_config` (an object with the attributes of each class)."
-            )
-        for name in [*classes, *config]:
+        where, world = named(task), ToolClassWorld.of(task)
+        for name in [*world.classes, *world.initial_config]:
             if name not in self._kinds:
                 known = ", ".join(self._kinds)
                 raise TaskError(f"{where}: world: there is no class {name!r}; known: {known}.")
         start: dict[str, Any] = {}
-        for name in cast("list[str]", classes):
-            given = config.get(name) or {}
+        for name in world.classes:
+            given = world.initial_config.get(name) or {}
             if not isinstance(given, dict):
                 raise TaskError(f"{where}: world.initial_config.{name} must be an object.")
             start[name] = make(self._kinds[name], given, where)

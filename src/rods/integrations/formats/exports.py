@@ -12,10 +12,11 @@ from __future__ import annotations
 import filecmp
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rods.abilities import Exporting, ability
 from rods.env import Environment
 from rods.errors import StoreError
 from rods.infra.files import is_parquet, pyarrow
@@ -25,9 +26,15 @@ from rods.task import Task, write_tasks
 FORMATS = ("jsonl", "verl", "trl", "verifiers")
 
 
+def _own(environment: Environment) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
+    """What writes tasks in the environment's own formats, by name."""
+    exporting = ability(environment, Exporting)
+    return exporting.exporters() if exporting else {}
+
+
 def formats(environment: Environment) -> tuple[str, ...]:
     """All formats in which tasks of an environment can be written."""
-    return (*FORMATS, *environment.exporters())
+    return (*FORMATS, *_own(environment))
 
 
 def export(
@@ -70,8 +77,8 @@ def export(
         elif form == "verifiers":
             rows = [verifiers_row(task, index) for index, task in enumerate(tasks)]
             _write_either(part, path.suffix, rows)
-        elif form in environment.exporters():
-            environment.exporters()[form](part, tasks)
+        elif form in _own(environment):
+            _own(environment)[form](part, tasks)
         else:
             known = ", ".join(formats(environment))
             raise StoreError(f"there is no format {form!r}; known: {known}.")

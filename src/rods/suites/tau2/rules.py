@@ -167,7 +167,6 @@ class Tau2Airline(Tau2):
 class Tau2Environment(Environment):
     """Worlds of one domain; each waits for who plays its user."""
 
-    varies = False
     blocking = True
     gives_up = True
 

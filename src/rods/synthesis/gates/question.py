@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rods.env import questions_of
+from rods.abilities import QuestionSource, ability
 from rods.synthesis.gates import structure
 from rods.synthesis.gates.case import Case, Gate
 from rods.task import Task
@@ -56,7 +56,7 @@ def is_on_its_side(case: Case) -> str | None:
     """No held-out task has its text, and its seed is of the side of the seed task's."""
     if case.variant.prints.text in case.corpus.texts:
         return "a held-out task has this text"
-    source = questions_of(case.variant.environment)
+    source = ability(case.variant.environment, QuestionSource)
     if source is not None:
         sides = [source.is_held_out(facts.task) for facts in (case.seed, case.variant)]
         if sides[0] is not sides[1]:
@@ -66,7 +66,7 @@ def is_on_its_side(case: Case) -> str | None:
 
 def answer_replays(case: Case) -> str | None:
     """Its answer comes out again where the environment can work it out."""
-    source = questions_of(case.variant.environment)
+    source = ability(case.variant.environment, QuestionSource)
     if source is None:
         return f"the environment {case.variant.environment.name} cannot work out answers"
     return source.replay(case.variant.task)

@@ -18,6 +18,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, ValidationError
 
+from rods.abilities import knowledge_of
 from rods.env import Environment
 from rods.errors import SynthesisError
 
@@ -199,7 +200,7 @@ def domains_of(environment: Environment) -> Domains:
     Raises:
         SynthesisError: the file cannot be read, or a section of it is broken or unknown.
     """
-    folder = environment.knowledge
+    folder = knowledge_of(environment)
     known = folder is not None and (folder / FILE).is_file()
     return _load(folder / FILE) if folder and known else NO_DOMAINS
 

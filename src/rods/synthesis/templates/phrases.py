@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from rods.abilities import knowledge_of
 from rods.env import Environment
 from rods.errors import SynthesisError
 from rods.synthesis.templates.wording import (
@@ -266,7 +267,7 @@ def phrases_of(environment: Environment) -> Phrases:
     Raises:
         SynthesisError: a file cannot be read, or a section of it has no clauses.
     """
-    folder = environment.knowledge
+    folder = knowledge_of(environment)
     return _load(folder / "phrases") if folder is not None else NO_PHRASES
 
 

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from rods.abilities import QuestionSource, ability
 from rods.config import SynthesisSettings
-from rods.env import Environment, questions_of
+from rods.env import Environment
 from rods.registry import Registry, require, takes
 from rods.synthesis.writer import Writer, WriterOptions
 from rods.synthesis.writers.mixed import MixedWriter
@@ -64,7 +65,7 @@ def make_writer(
         ConfigError: there is no such writer, or `llm` has no server.
     """
     options = options or SynthesisSettings()
-    if name in OF_CALLS and questions_of(environment):
+    if name in OF_CALLS and ability(environment, QuestionSource):
         return _made("family", pool, environment, options, cache)
     writer = _made(name, pool, environment, options, cache)
     if resample_share == 0 or name in ("resample", "family"):

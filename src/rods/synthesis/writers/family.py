@@ -13,7 +13,8 @@ import dataclasses
 import random
 from collections.abc import Sequence
 
-from rods.env import Environment, questions_of
+from rods.abilities import QuestionSource, ability
+from rods.env import Environment
 from rods.errors import ConfigError, TaskError
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer
@@ -34,7 +35,7 @@ class FamilyWriter(Writer):
         Raises:
             ConfigError: the environment makes no questions.
         """
-        source = questions_of(environment)
+        source = ability(environment, QuestionSource)
         if source is None:
             raise ConfigError(
                 f"synthesis.writer: 'family' makes questions, but env.name {environment.name!r} "

@@ -1,0 +1,175 @@
+"""What only some environments can do: small protocols, and how one asks for them.
+
+An environment has an ability where its class fulfils the protocol; nothing is declared. A wrapper
+has the abilities of what it wraps, too. Abilities of worlds stand beside `rods.env.World`.
+
+    source = ability(environment, QuestionSource)
+    more = source.another(task, rng) if source else None
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+from rods.task import Task
+from rods.types import Json
+
+Wrapped = TypeVar("Wrapped")
+Able = TypeVar("Able")
+
+
+class Wrapper(Generic[Wrapped]):
+    """Base of a world or an environment around another one, whose abilities it then has too."""
+
+    def __init__(self, inner: Wrapped) -> None:
+        self.inner = inner
+        """The other one."""
+
+
+def ability(thing: object, kind: type[Able]) -> Able | None:
+    """A world or an environment as one that has an ability; None: it has not.
+
+    Args:
+        thing: asked first; then what it wraps, from the outside in.
+        kind: a protocol that can be looked for at run time.
+    """
+    found: Any = thing
+    while not isinstance(found, kind):
+        if not isinstance(found, Wrapper):
+            return None
+        found = cast("Wrapper[Any]", found).inner
+    return found
+
+
+def in_process(environment: Wrapped) -> Wrapped:
+    """The environment with its worlds in this process, which writers can read."""
+    found: Any = environment
+    while isinstance(found, Wrapper):
+        found = cast("Wrapper[Any]", found).inner
+    return found
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """An environment that has so many worlds open at most; who wants one more waits."""
+
+    capacity: int
+
+
+@runtime_checkable
+class ProgramRunner(Protocol):
+    """An environment whose worlds run programs of the policy."""
+
+    program_seconds: float
+    """How long one program may run."""
+
+
+@runtime_checkable
+class StepRule(Protocol):
+    """An environment that says what follows a turn which took all its steps without an answer."""
+
+    gives_up: bool
+    """The conversation ends; else, and without this rule, the next turn begins."""
+
+
+@runtime_checkable
+class Variability(Protocol):
+    """An environment that says whether writers can make variants of its tasks; else they can."""
+
+    varies: bool
+
+
+@runtime_checkable
+class Knowing(Protocol):
+    """An environment that says what its values mean."""
+
+    knowledge: Path | None
+    """A folder that may hold `domains.toml` (what values mean, which exist, which belong together)
+    and `phrases/*.toml` (how people ask for each tool). Without them kinds of values are inferred
+    from tools and worlds, and messages are made from the tools' descriptions."""
+
+
+def knowledge_of(environment: object) -> Path | None:
+    """The folder of what an environment's values mean; None: it brings none."""
+    knowing = ability(environment, Knowing)
+    return knowing.knowledge if knowing else None
+
+
+@runtime_checkable
+class Exporting(Protocol):
+    """An environment that can write its tasks in formats of its own."""
+
+    def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
+        """What writes them to a path, by the format's name."""
+        ...
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """An environment that has to fetch something."""
+
+    def needs(self) -> str:
+        """What that is and whether it is here, in words for `rods doctor`."""
+        ...
+
+
+@runtime_checkable
+class CallBound(Protocol):
+    """An environment that knows how few calls can solve a task."""
+
+    def calls_needed(self, task: Task) -> int | None:
+        """Calls without which the task cannot be solved; None: not known."""
+        ...
+
+
+@runtime_checkable
+class QuestionSource(Protocol):
+    """An environment that makes its questions, so it can make more of them."""
+
+    def another(self, task: Task, rng: random.Random) -> Task | None:
+        """Another question of the same family, difficulty and side.
+
+        None: the task is of no family (it comes from a file), or there is no other question.
+        """
+        ...
+
+    def is_held_out(self, task: Task) -> bool:
+        """Whether a generated question is of the held-out side."""
+        ...
+
+    def replay(self, task: Task) -> str | None:
+        """What is wrong with a task's answer, worked out again; None: nothing, or not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InitialState:
+    """What a world starts from, as far as writers may read and change it."""
+
+    owners: tuple[str, ...] = ()
+    """What its tools belong to, such as classes; empty: the tools of all worlds are the same."""
+    values: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """Plain values that the world is set to, by owner."""
+
+
+@runtime_checkable
+class StateAccess(Protocol):
+    """An environment whose worlds' start can be read off a task and replaced in it."""
+
+    def initial_state(self, task: Task) -> InitialState:
+        """What the task's world starts from."""
+        ...
+
+    def with_initial_state(self, task: Task, state: InitialState) -> Task:
+        """The task with another start of its world; all else stays, the provenance too."""
+        ...
+
+
+def initial_state(environment: object, task: Task) -> InitialState:
+    """What a task's world starts from; nothing where the environment is no `StateAccess`."""
+    access = ability(environment, StateAccess)
+    return access.initial_state(task) if access else InitialState()

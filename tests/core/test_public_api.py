@@ -1,0 +1,114 @@
+"""The public names of `rods`: complete, lazy, and with the signatures that users rely on."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rods
+from rods.abilities import Bounded, StepRule, Wrapper, ability, in_process
+
+SIGNATURES = {
+    "evaluate": "(config, run=None, progress)",
+    "hosted": "(config, drift=False)",
+    "load_config": "(recipe='rods', profile='small', overrides=())",
+    "synthesize": "(config, n, seeds=None, seed=0)",
+    "train": "(config, folder='', resume=None, start=None, *, drift=False)",
+    "Task": "(env, category, turns, world, provenance, dialogue=())",
+    "ToolCall": "(name, arguments)",
+    "Score": "(value, parts, valid=True, reason=None, turns=())",
+    "OnlineCurriculum": "(config, originals, synthesis=None)",
+}
+"""Names and plain defaults of parameters; a change here belongs into CHANGELOG.md."""
+
+
+def shown(function: object) -> str:
+    words: list[str] = []
+    starred = False
+    for parameter in inspect.signature(function).parameters.values():  # type: ignore[arg-type]
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            words.append("*")
+            starred = True
+        plain = isinstance(parameter.default, str | int | float | tuple | type(None))
+        default = f"={parameter.default!r}" if plain else ""
+        words.append(parameter.name + default)
+    return f"({', '.join(words)})"
+
+
+@pytest.mark.parametrize("name", rods.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(rods, name) is getattr(rods, name)
+    assert name in dir(rods)
+
+
+def test_the_list_is_sorted_and_complete() -> None:
+    assert rods.__all__ == sorted(rods.__all__)
+    assert set(rods.__all__) == {*rods._HOMES, "__version__"}
+    with pytest.raises(AttributeError, match="module 'rods' has no attribute 'trian'"):
+        _ = rods.trian  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(SIGNATURES))
+def test_signatures(name: str) -> None:
+    assert shown(getattr(rods, name)) == SIGNATURES[name]
+
+
+def test_an_environment_has_at_most_eight_members() -> None:
+    kind = rods.Environment
+    members = {n for n in {**vars(kind), **kind.__annotations__} if not n.startswith("_")}
+    assert members == {"name", "blocking", "open", "tasks", "load", "part", "warm_up", "close"}
+    with pytest.raises(TypeError, match=r"abstract method '?open"):
+        kind()  # type: ignore[abstract]
+
+
+def test_an_ability_is_found_through_wrappers_and_nowhere_else() -> None:
+    class Knows(rods.Environment):
+        name = "knows"
+        gives_up = True
+
+        def open(self, task: rods.Task) -> rods.World:
+            raise AssertionError("no world is opened")
+
+    class Around(rods.Environment, Wrapper[rods.Environment]):
+        name = "around"
+        capacity = 3
+
+        def open(self, task: rods.Task) -> rods.World:
+            return self.inner.open(task)
+
+    inner = Knows()
+    outer = Around(Around(inner))
+    assert ability(outer, StepRule) is ability(inner, StepRule) is inner
+    assert ability(outer, Bounded) is outer and ability(inner, Bounded) is None
+    assert in_process(outer) is in_process(inner) is inner
+
+
+def test_importing_rods_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, rods; print([m for m in ('torch', 'pydantic', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(rods.__file__).parent / "py.typed").is_file()
+
+
+@pytest.mark.slow
+def test_variants_are_synthesized_from_python() -> None:
+    config = rods.load_config()
+    made = rods.synthesize(config, 3, seed=5)
+    assert len(made) == 3 and all(not task.is_original for task in made)
+    assert rods.synthesize(config, 3, seed=5) == made
+
+
+@pytest.mark.slow
+def test_a_model_is_evaluated_from_python() -> None:
+    small = ["evaluation.tasks=1", "evaluation.variants=0", "evaluation.samples=1"]
+    rows = rods.evaluate(rods.load_config("rods", "quick", small))
+    assert len(rows) == 1 and rows[0]["task_id"]

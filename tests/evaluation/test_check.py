@@ -1,0 +1,242 @@
+"""The model-free check finds what is wrong with a task, and says nothing of a sound one."""
+
+import dataclasses
+import itertools
+import json
+import re
+
+import pytest
+
+from rods.env import TurnVerdict
+from rods.envs import make_environment
+from rods.envs.bfcl.tasks import load_tasks
+from rods.envs.bfcl.world import BfclEnvironment
+from rods.envs.tool_classes import ToolClasses
+from rods.errors import TaskError
+from rods.evaluation.check import TaskFault, check_tasks, replaying
+from rods.task import Provenance, Task, Turn
+from rods.types import ToolCall, ToolResult, ToolSpec
+
+ENVIRONMENT = BfclEnvironment()
+
+
+def math_task(user: str, *calls: ToolCall, withheld: tuple[str, ...] = ()) -> Task:
+    world = {"classes": ["MathAPI"], "initial_config": {}, "long_context": False}
+    return Task("bfcl", "base", (Turn(user, calls, withheld),), world)
+
+
+def findings(*tasks: Task) -> list[tuple[TaskFault, str]]:
+    return [(row.finding, row.detail) for row in check_tasks(tasks, ENVIRONMENT).rows]
+
+
+def test_the_benchmark_itself_is_sound():
+    report = check_tasks(load_tasks()[::16], ENVIRONMENT)
+    assert report.ok
+    assert report.tasks == 50
+    assert report.calls > 400
+    assert report.counts()["unreachable"] == report.counts()["unstable"] == 0
+
+
+def test_a_sound_task_gives_no_row():
+    assert findings(math_task("Add two and 5.", ToolCall("add", {"a": 2, "b": 5.0}))) == []
+
+
+def test_a_failing_call_is_unreachable():
+    rows = findings(math_task("Divide 1 by 0", ToolCall("divide", {"a": 1, "b": 0})))
+    assert [kind for kind, _ in rows] == [TaskFault.UNREACHABLE]
+    assert "Cannot divide by zero" in rows[0][1]
+
+
+def test_a_call_that_is_not_offered_is_unreachable():
+    task = math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}), withheld=("add",))
+    assert {kind for kind, _ in findings(task)} == {TaskFault.UNREACHABLE}
+    task = math_task("Fly", ToolCall("fly", {}))
+    assert {kind for kind, _ in findings(task)} == {TaskFault.UNREACHABLE}
+
+
+def test_a_world_that_cannot_be_opened_is_unreachable():
+    sound = math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}))
+    for world in ({}, {"classes": ["Nope"], "initial_config": {}}):
+        rows = findings(dataclasses.replace(sound, world=world))
+        assert [kind for kind, _ in rows] == [TaskFault.UNREACHABLE]
+    broken = {"classes": ["VehicleControlAPI"], "initial_config": {"VehicleControlAPI": 3}}
+    rows = findings(dataclasses.replace(sound, world=broken))
+    assert "initial_config.VehicleControlAPI cannot be loaded" in rows[0][1]
+
+
+def test_a_value_out_of_nowhere_is_ambiguous():
+    task = math_task("Add some numbers", ToolCall("mean", {"numbers": [17, 4]}))
+    rows = findings(task)
+    assert [kind for kind, _ in rows] == [TaskFault.AMBIGUOUS] * 2
+    assert "numbers[0]=17" in rows[0][1]
+    assert check_tasks([task], ENVIRONMENT).ok
+
+
+def test_a_value_from_an_earlier_result_is_grounded():
+    turns = (
+        Turn("Multiply 6 by 7", (ToolCall("multiply", {"a": 6, "b": 7}),)),
+        Turn("Add 1 to it", (ToolCall("add", {"a": 42, "b": 1}),)),
+    )
+    task = dataclasses.replace(math_task("x"), turns=turns)
+    assert findings(task) == []
+
+
+def test_same_words_with_other_calls_are_ambiguous():
+    one = math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}))
+    other = math_task("Add 1 and 2", ToolCall("add", {"a": 2, "b": 1}))
+    assert [kind for kind, _ in findings(one, other)] == [TaskFault.AMBIGUOUS]
+    assert findings(one, one) == []
+
+
+class _Flaky:
+    """An environment whose worlds answer differently each time."""
+
+    name = "flaky"
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def open(self, task: Task) -> "_Flaky":
+        return self
+
+    def begin_turn(self, index: int) -> None: ...
+
+    def offered(self) -> tuple[ToolSpec, ...]:
+        return ()
+
+    def call(self, call: ToolCall) -> ToolResult:
+        return ToolResult(str(next(self._numbers)))
+
+    def end_turn(self) -> TurnVerdict:
+        return TurnVerdict(True, 1, True, True, True)
+
+    def snapshot(self) -> object:
+        return 0
+
+    def close(self) -> None: ...
+
+
+def test_a_world_that_changes_between_replays_is_unstable():
+    task = math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}))
+    report = check_tasks([task], _Flaky())
+    assert [row.finding for row in report.rows] == [TaskFault.UNSTABLE]
+    assert not report.ok
+
+
+class Desk:
+    """One of the user's own classes."""
+
+    def __init__(self) -> None:
+        self.booked = 0
+
+    def book(self, hours: int) -> int:
+        """Book it."""
+        self.booked += hours
+        return self.booked
+
+    def hand_out(self) -> str:
+        """Hand out a key."""
+        return "key"
+
+
+DESK = ToolClasses("desk", [Desk])
+BOOK = ToolCall("book", {"hours": 2})
+
+
+def desk_task(*turns: Turn, category: str = "base") -> Task:
+    return Task("desk", category, turns, {"classes": ["Desk"]}, Provenance("d", "d"))
+
+
+def desk_findings(task: Task) -> list[tuple[str, int, str]]:
+    rows = check_tasks([task], DESK).rows
+    kept, faults = replaying([task], DESK)
+    unsound = any(row.finding is TaskFault.UNREACHABLE for row in rows)
+    assert (len(kept), len(faults)) == ((0, 1) if unsound else (1, 0)), "training leaves it out"
+    return [(row.finding.value, row.turn, row.detail) for row in rows]
+
+
+def test_an_unknown_tool_in_a_ground_truth_is_a_finding():
+    rows = desk_findings(desk_task(Turn("book 2", (ToolCall("bok", {"hours": 2}), BOOK))))
+    assert [row[:2] for row in rows] == [("unreachable", 0)] * len(rows)
+    assert (
+        "there is no function 'bok' among those you can call now. Did you mean book?" in rows[0][2]
+    )
+    tools = {"tools": [{"name": "book", "description": "", "parameters": {}}]}
+    single = Task("function_call", "single", (Turn("x", (ToolCall("bok"),)),), tools)
+    (row, *_) = check_tasks([single], make_environment("function_call")).rows
+    assert "there is no function 'bok'" in row.detail
+
+
+def test_a_withheld_tool_that_there_is_not_is_a_finding():
+    turns = (Turn("a key", (), ("hand_outt",)), Turn("", (ToolCall("hand_out"),)))
+    rows = desk_findings(desk_task(*turns, category="miss_func"))
+    assert rows == [
+        (
+            "unreachable",
+            0,
+            "withheld: there is no tool 'hand_outt' in its world. Did you mean 'hand_out'?",
+        )
+    ]
+    sum_two = math_task("Add 1 and 2", ToolCall("add", {"a": 1, "b": 2}), withheld=("sbtract",))
+    assert "there is no tool 'sbtract'" in findings(sum_two)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("category", "turns", "said"),
+    [
+        ("bsae", [BOOK], "category 'bsae' is none of base, .*Did you mean 'base'"),
+        ("lending", [BOOK], "category 'lending' is none of base, miss_func, miss_param"),
+        ("base", [BOOK, None], "its last turn has no calls"),
+        ("long_context", [None], "its last turn has no calls"),
+        ("miss_func", [None, BOOK], "no turn withholds a tool"),
+        ("miss_param", [BOOK], "no turn without calls"),
+    ],
+)
+def test_a_category_that_does_not_fit_is_a_hint(category, turns, said):
+    made = [Turn(f"book 2 {i}", (call,) if call else ()) for i, call in enumerate(turns)]
+    rows = desk_findings(desk_task(*made, category=category))
+    assert [row[0] for row in rows] == ["unusual"]
+    assert re.search(said, rows[0][2])
+    assert check_tasks([desk_task(*made, category=category)], DESK).ok
+
+
+GOOD = desk_task(Turn("book 2", (BOOK,))).to_json()
+
+
+def changed(where, value):
+    """A row with something else in one place."""
+    row = json.loads(json.dumps(GOOD))
+    *path, last = where
+    place = row
+    for part in path:
+        place = place[part]
+    place[last] = value
+    return row
+
+
+@pytest.mark.parametrize("where", [["provenance"], ["provenance", "seed"], ["dialogue"]], ids=str)
+def test_null_is_nothing(where):
+    assert Task.from_json(changed(where, None)) == Task.from_json(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "said"),
+    [
+        (["provenance"], 3, "provenance must be an object, got 3"),
+        (["provenance", "origin"], 3, "origin must be a text, got 3"),
+        (["provenance", "ancestors"], "abc", 'ancestors must be a list, got "abc"'),
+        (["turns"], None, "turns must be a list, got null"),
+        (["turns", 0], "book", 'a turn must be an object, got "book"'),
+        (["turns", 0, "user"], None, "user must be a text, got null"),
+        (["turns", 0, "ground_truth"], None, "ground_truth must be a list, got null"),
+        (["turns", 0, "ground_truth", 0, "arguments"], None, "arguments must be an object"),
+        (["turns", 0, "ground_truth", 0, "name"], None, "name must be a text, got null"),
+        (["turns", 0, "withheld"], "hand_out", 'withheld must be a list, got "hand_out"'),
+        (["turns", 0, "withheld"], [3], "withheld must be a text, got 3"),
+        (["category"], None, "category must be a text, got null"),
+        (["world"], [], "world must be an object, got []"),
+    ],
+)
+def test_a_field_of_another_type_is_named(where, value, said):
+    with pytest.raises(TaskError, match=re.escape(f"x.jsonl:3: not a task row: {said}")):
+        Task.from_json(changed(where, value), "x.jsonl:3")

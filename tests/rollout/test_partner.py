@@ -1,0 +1,75 @@
+"""Somebody who talks with the agent within a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rods.abilities import ability
+from rods.env import Partner, World
+from rods.envs.hints import hinted
+from rods.envs.remote.messages import Hosted
+from rods.errors import TaskError
+from rods.policy import ScriptedPolicy
+from rods.task import Task
+from rods.types import ParseVerdict, ToolCall
+from rollout_cases import TEMPLATE, play, play_groups, script
+from worlds import NotesEnvironment, notes_task
+
+ADD = ToolCall("add", {"amount": 2})
+TASK = notes_task([("add two", [ADD]), ("thanks", [])])
+
+
+class Talkative(NotesEnvironment):
+    """Opens a turn by its number, and replies twice in the first one."""
+
+    opened = 0
+
+    def open(self, task: Task) -> World:
+        world: Any = super().open(task)
+        Talkative.opened += 1
+        number, replies = Talkative.opened, ["Go on.", "And on."]
+
+        class Talking(type(world)):  # type: ignore[misc]
+            def opens(self) -> str:
+                return f"I am {number}."
+
+            def reply(self, text: str) -> str | None:
+                return f"{replies.pop(0)} ({text})" if replies else None
+
+        world.__class__ = Talking
+        return world
+
+
+def test_replies_go_on_within_the_turn() -> None:
+    policy = script("what?", "[add(amount=2)]", "so?", "ok", "bye")
+    played = play(TASK, policy, Talkative(), steps_per_turn=9)
+    assert played.failure is None
+    assert [s.turn for s in played.steps] == [0, 0, 0, 0, 1]
+    users = [m.content for m in played.messages if m.role == "user"]
+    assert users[0].endswith("add two\n\nI am 1.") or users[0].startswith("add two")
+    assert users[1:3] == ["Go on. (what?)", "And on. (so?)"]
+    assert users[3].startswith("thanks")
+    assert [v.solved for v in played.verdicts] == [True, True]
+    assert [s.verdict for s in played.steps].count(ParseVerdict.ANSWER) == 4
+
+
+def test_steps_bound_a_talk() -> None:
+    played = play(TASK, script("a", "b", "c", "d"), Talkative(), steps_per_turn=2)
+    assert [s.turn for s in played.steps] == [0, 0, 1]  # nobody replies any more in the second
+
+
+def test_each_talk_reads_its_own_opening() -> None:
+    """First prompts are rendered once for a group, but not where somebody opens."""
+    policy: ScriptedPolicy = script("a", "b", "c", "d", "e", "f", "g")
+    (group,) = play_groups([TASK], policy, Talkative(), k=3)
+    prompts = {TEMPLATE.decode(t.spans[0].ids) for t in group.trajectories}
+    assert len(prompts) == 3
+
+
+def test_a_talk_goes_on_under_hints_and_is_refused_elsewhere() -> None:
+    world = ability(hinted(Talkative().open(TASK)), Partner)
+    assert world and world.opens().startswith("I am ") and world.reply("a") == "Go on. (a)"
+    with pytest.raises(TaskError, match=r"somebody talks with the agent.*rods\.env\.Partner"):
+        Hosted(Talkative(), TASK).open()
