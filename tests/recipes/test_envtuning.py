@@ -305,7 +305,7 @@ def test_stages_with_hints_may_be_named() -> None:
     assert hinted_epochs(**named) == [False] * 3 + [True] * 5
     for curriculum in ("static", "rods"):
         assert not any(hinted_epochs(curriculum=curriculum, **named))
-    with pytest.raises(ConfigError, match=r"envtuning\.hints: no stage is called 'al', only"):
+    with pytest.raises(ConfigError, match=r"envtuning\.hints: no stage is called 'al'\. Name"):
         small_config(envtuning={"hints": ["al"]}, stages=FOUR)
 
 

@@ -129,6 +129,40 @@ def test_layers() -> None:
             assert mine != "synthesis" or boundary, f"{path}: of the curriculum only the boundary"
 
 
+def _names_engine(node: ast.expr) -> bool:
+    """Whether an expression is `engine.name`, of any object, or a setting of this key."""
+    if isinstance(node, ast.Subscript):
+        node = node.slice
+        return isinstance(node, ast.Constant) and node.value == "engine.name"
+    if not (isinstance(node, ast.Attribute) and node.attr == "name"):
+        return False
+    owner = node.value
+    return getattr(owner, "attr", getattr(owner, "id", "")) == "engine"
+
+
+def _compares_engines(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if (
+            isinstance(node, ast.Compare)
+            and any(map(_names_engine, [node.left, *node.comparators]))
+        )
+        or (isinstance(node, ast.Match) and _names_engine(node.subject))
+    ]
+
+
+def test_only_engines_are_told_apart_by_name() -> None:
+    """Everybody else asks for a capability: `config.engine.traits`, `engine.capabilities`."""
+    for text in ('config.engine.name == "hf"', '"hf" != engine.name', 'v["engine.name"] in ("a",)'):
+        assert _compares_engines(ast.parse(text)), text
+    assert not _compares_engines(ast.parse("environment.name == task.env"))
+    for path in FILES:
+        if room_of(module_of(path)) != "engines":
+            found = _compares_engines(ast.parse(facts(path).text))
+            assert not found, f"{path}, lines {found}: ask for a capability of the engine"
+
+
 def test_nobody_imports_a_recipe() -> None:
     """Folders of `recipes/` can be deleted: the registries find them, and one knows no other."""
     for path in FILES:

@@ -56,7 +56,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     device = device_of(config)
     shape = shape_of(load_architecture(config.model))
     before = _read(run)
-    if before is not None and config.engine.name == "auto":
+    if before is not None and config.engine.traits.undecided:
         engine = config.engine.model_copy(update={"name": before.engine})
         config = config.model_copy(update={"engine": engine})
     config, said = with_engine(config, shape.parameters, device.on_gpu)

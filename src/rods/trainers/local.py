@@ -50,13 +50,8 @@ def _key(sample: Sample) -> tuple[bytes, bytes]:
     return sample.ids.tobytes(), sample.mask.tobytes()
 
 
-def _require_consistent(settings: TrainSettings, total_steps: int, longest: int) -> None:
+def _require_lengths(settings: TrainSettings, total_steps: int, longest: int) -> None:
     """Raises `ConfigError`, see `LocalTrainer`."""
-    if 0 < settings.dual_clip <= 1:
-        raise ConfigError(
-            f"train.dual_clip: {settings.dual_clip} would clip the unchanged policy; expected "
-            "0 (off) or a number above 1."
-        )
     if settings.schedule == "cosine" and total_steps < 1:
         raise ConfigError(
             'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
@@ -97,11 +92,11 @@ class LocalTrainer:
         Under `gae` a critic is made beside the policy. Its start is that of the policy, too.
 
         Raises:
-            ConfigError: `dual_clip` is between 0 and 1, the cosine schedule has no length, the
-                aggregation `constant` no constant, or there is no such filter.
+            ConfigError: the cosine schedule has no length, the aggregation `constant` no
+                constant, or there is no such filter.
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
-        _require_consistent(settings, total_steps, longest)
+        _require_lengths(settings, total_steps, longest)
         self.model = model
         """The model whose weights are trained (LoRA layers stand inside it)."""
         self.tokenizer = tokenizer

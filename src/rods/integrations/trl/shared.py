@@ -81,7 +81,7 @@ def engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, Chat
     template = ChatTemplate(tokenizer, generation_stops(model))
     device, half = str(trainer.accelerator.device), args.bf16 and not args.use_cpu
     # A copy of the weights: the optimiser and its wrappers hold the model's own.
-    if config.engine.name == "auto":
+    if config.engine.traits.undecided:
         settings = config.engine.model_copy(update={"name": "hf"})
         config = config.model_copy(update={"engine": settings})
     engine = make_engine(EngineOptions(config, template, model, device, half, None, share=False))
