@@ -18,13 +18,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from pretrain.conversations import DIALECT, Conversation, rehearse
+from pretrain.conversations import DIALECT, Conversation
 from rods.config import RolloutSettings
 from rods.dialects import structured
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import WIDE, Mutation, mutations
 from rods.envs.repo.plant import REPOSITORIES, Bug, plant, planted, repository
 from rods.envs.repo.world import PATCH, SPECS, START, RepoWorld
+from rods.policies.ground_truth import rehearse
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.editor import edit
 from rods.sandbox.shell import ShellResult
