@@ -24,7 +24,7 @@ from loop_cases import (
     task_of,
 )
 from pool_cases import config as small_config
-from rods import trainers as adapters
+from rods import integrations
 from rods.cli.hosts.verl import parted
 from rods.config import RunConfig, load_config
 from rods.envs.hints import hinted
@@ -228,6 +228,6 @@ def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["trl", "verl"])
 def test_adapters_stay_small(host: str) -> None:
-    folder = Path(adapters.__file__).parent / host
+    folder = Path(integrations.__file__).parent / host
     lengths = {path.name: len(path.read_text().splitlines()) for path in folder.glob("*.py")}
     assert len(lengths) > 2 and max(lengths.values()) < 300, lengths
