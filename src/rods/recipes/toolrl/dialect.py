@@ -25,6 +25,7 @@ class ToolRlDialect(Reasoned):
     """A thought, then one JSON call a line, then words; what was said before is one message."""
 
     name = "toolrl"
+    shows_tools = True
     _arguments = "parameters"
     _answer = "<think>I answer the user.</think>\n<response> WORDS </response>"
     _remedy = (
