@@ -93,23 +93,27 @@ def demonstrate(
         raise StoreError(f"{target}: exists. Choose another name; nothing was written.")
     asked = overrides(context.args)
     if model:
-        asked += [f"model.name={json.dumps(model)}", f"seed={seed}"]
-        asked += [f"model.dialect={json.dumps(dialect)}"] if dialect else []
+        config = _settings(recipe, profile, asked, model, dialect, seed)
         writers = [name.strip() for name in writer.split(",") if name.strip()]
-        config = load_config(recipe, profile, asked)
-        mixture = variants, originals, SEVERAL if several is None else several
-        if variants and not writers:
-            raise ConfigError(f"--variants {variants}: name what makes them: --writer.")
-        _tasks(config, target, number, writers, mixture)
+        calls = SEVERAL if several is None else several
+        _tasks(config, target, number, writers, (variants, originals, calls))
         return
-    if asked or writer or variants:
+    if unread := [*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)]:
         raise ConfigError(
-            f"{asked[0] if asked else '--writer' if writer else '--variants'}: tasks are "
-            "demonstrated to a model, whose chat template and tokens they are in. Name it: --model."
+            f"{unread[0]}: tasks are demonstrated to a model, whose chat template and tokens they "
+            "are in. Name it: --model."
         )
     few = several if several is not None else 0.3
     shares = (one, few, failing, useless)
     _questions(target, number, dialect or "retool", families, difficulties, shares, results, seed)
+
+
+def _settings(
+    recipe: str, profile: str, asked: Sequence[str], model: str, dialect: str, seed: int
+) -> RunConfig:
+    named = [f"model.name={json.dumps(model)}", f"seed={seed}"]
+    named += [f"model.dialect={json.dumps(dialect)}"] if dialect else []
+    return load_config(recipe, profile, [*asked, *named])
 
 
 def _tasks(
@@ -126,6 +130,8 @@ def _tasks(
 
     if target.suffix != ".parquet":
         raise ConfigError(f"--out {target}: conversations are trajectories; name it .parquet.")
+    if mixture[0] and not writers:
+        raise ConfigError(f"--variants {mixture[0]}: name what makes them: --writer.")
     made, template = demonstrations_of(config, writers, *mixture)
     started, count = time.monotonic(), 0
 

@@ -91,7 +91,7 @@ def _converted(path: Path, folder: Path) -> Path:
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(path.parent), **source)
         read = AutoModelForCausalLM.from_pretrained(str(path.parent), dtype=torch.float32, **source)
-    except (OSError, ValueError, KeyError, RuntimeError, NotImplementedError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise PolicyError(f"model {path}: transformers cannot read it: {error}") from error
     # What came from a GGUF file counts as quantized, and transformers refuses to save it.
     model = cast("Any", AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16))

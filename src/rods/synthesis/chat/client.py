@@ -24,7 +24,7 @@ import openai
 
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
-from rods.infra.keys import read_key
+from rods.infra.service import read_key
 from rods.infra.turns import FairPlaces
 from rods.synthesis.chat.cache import ResponseCache, digest
 from rods.synthesis.chat.failures import (
