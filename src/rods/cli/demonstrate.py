@@ -94,18 +94,20 @@ def demonstrate(
     asked = overrides(context.args)
     if model:
         config = _settings(recipe, profile, asked, model, dialect, seed)
-        writers = [name.strip() for name in writer.split(",") if name.strip()]
         calls = SEVERAL if several is None else several
-        _tasks(config, target, number, writers, (variants, originals, calls))
+        _tasks(config, target, number, writer, (variants, originals, calls))
         return
-    if unread := [*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)]:
+    _require_model([*asked, *["--writer"] * bool(writer), *["--variants"] * bool(variants)])
+    shares = (one, 0.3 if several is None else several, failing, useless)
+    _questions(target, number, dialect or "retool", families, difficulties, shares, results, seed)
+
+
+def _require_model(unread: Sequence[str]) -> None:
+    if unread:
         raise ConfigError(
             f"{unread[0]}: tasks are demonstrated to a model, whose chat template and tokens they "
             "are in. Name it: --model."
         )
-    few = several if several is not None else 0.3
-    shares = (one, few, failing, useless)
-    _questions(target, number, dialect or "retool", families, difficulties, shares, results, seed)
 
 
 def _settings(
@@ -120,7 +122,7 @@ def _tasks(
     config: RunConfig,
     target: Path,
     number: int,
-    writers: Sequence[str],
+    writer: str,
     mixture: tuple[int, float, float],
 ) -> None:
     """Play the ground truth of the training side, and keep what is solved."""
@@ -130,6 +132,7 @@ def _tasks(
 
     if target.suffix != ".parquet":
         raise ConfigError(f"--out {target}: conversations are trajectories; name it .parquet.")
+    writers = [name.strip() for name in writer.split(",") if name.strip()]
     if mixture[0] and not writers:
         raise ConfigError(f"--variants {mixture[0]}: name what makes them: --writer.")
     made, template = demonstrations_of(config, writers, *mixture)
