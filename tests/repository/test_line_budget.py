@@ -39,7 +39,7 @@ BUDGETS = {
     "trainers": Budget(("trainers",), 4_000, 5_060),
     "engines": Budget(("engines",), 3_000, 4_170),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 5_080),
-    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_180),
+    "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_190),
     "envs": Budget(("envs",), 9_000, 10_480, ("suites",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_460),
     "offline writers": Budget(OFFLINE, 6_300, 4_780),
