@@ -39,7 +39,7 @@ from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 
-TESTS = Path(__file__).parents[1] / "tests"
+TESTS = Path(__file__).parents[1] / "tests" / "support"
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.llm.writer import LlmWriter
 from rods.task import Task
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import altered
 import mutants

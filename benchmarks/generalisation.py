@@ -26,7 +26,11 @@ from rods.rollout.template import ChatTemplate
 from rods.split import split
 from rods.trainers.loading import load_model
 
-KINDS = {"words of people": (1.0, 0.0), "templates": (0.0, 0.0), "templates, roaming": (0.0, 1.0)}
+KINDS = {
+    "human-written messages": (1.0, 0.0),
+    "template-written": (0.0, 0.0),
+    "template-written, roaming": (0.0, 1.0),
+}
 """Shares of resampled and of roaming conversations."""
 
 

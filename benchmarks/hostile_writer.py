@@ -24,7 +24,7 @@ from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writer import WriterOptions
 from rods.synthesis.writers.llm.writer import make_llm_writer
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 from loopback import MODES, Loopback
 from scripted_author import ScriptedAuthor
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
 from calls_cases import Call, draw, says, single
 from rods.reward import Score, score
@@ -33,8 +33,7 @@ GRAINS |= {"coarse": "COARSEREWARD"}
 SCALES = {"fixed": "", "equal": "CORRECTMAX1", "two_stage": "MAX1STEP30MAX3"}
 SCALES |= {"scheduled": "SCHEDULEREWARD"}
 LENGTHS = {"none": "", "fixed": "WITHLENGTH", "scheduled": "WITHLENGTH SCHEDULELENGTH"}
-FORMS = {"tool_n1": "v0", "tool_n1_bonus": "v1", "tool_n1_no_think": "v2"}
-FORMS |= {"tool_n1_partial": "v3", "tool_n1_names": "v4", "tool_n1_llama": "llama"}
+FORMS = {"tool_n1": "v0", "tool_n1_names": "v4"}
 HEADER = "<|im_start|>assistant\n"
 
 
@@ -96,7 +95,7 @@ def output(truth: list[Call], words: bool) -> str:
 
 
 def compare_tool_n1(theirs: Any, samples: int) -> None:
-    """All six forms."""
+    """Both forms."""
     found: Counter[str] = Counter()
     for name, form in FORMS.items():
         for truth, _, text, _ in drawn(name, "arguments", samples):

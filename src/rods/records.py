@@ -143,7 +143,7 @@ def unused_record(unused: Unused, step: int) -> dict[str, Json]:
 def unused_words(played: int, playing: int) -> str:
     """Say the same in a sentence."""
     return (
-        f"{played + playing} groups were begun and are in no update: {played} had been played, "
+        f"{played + playing} groups were begun and are in no update: {played} had been rolled out, "
         f"{playing} were in flight."
     )
 

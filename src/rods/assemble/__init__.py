@@ -21,7 +21,7 @@ from rods.assemble.refusals import grows, require_known_tools, require_named, re
 from rods.assemble.settled import settle
 from rods.assemble.tasks import Sides, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
-from rods.config import RunConfig, Start
+from rods.config import RunConfig, Start, TrainSettings
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
 from rods.engines import require_adapters, require_trainable
@@ -31,14 +31,14 @@ from rods.envs.hints import hinted
 from rods.envs.opening import environment_of
 from rods.errors import ConfigError, Interrupted, PolicyError, RewardError
 from rods.evaluation.suite import Suite
-from rods.evaluation.tool_metrics import meters
+from rods.evaluation.tool_metrics import step_metrics
 from rods.integrations.trackers import tracking
 from rods.loop import train as play
 from rods.policy import Engine
 from rods.report.build import build_report
 from rods.report.live import TrainDisplay
 from rods.rewards import rewards_of
-from rods.rewards.filters import group_fault, has_variance
+from rods.rewards.filters import filter_of, has_variance
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory, new_run_dir
 from rods.synthesis.worker.client import SynthesisWorker
@@ -154,8 +154,8 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
             evaluate=evaluate,
             rewards=rewards_of(config.rewards.model_dump()),
             hints=hinted,
-            metrics=partial(meters, needed=bound.calls_needed if bound else None),
-            filter=_filter(config),
+            metrics=partial(step_metrics, needed=bound.calls_needed if bound else None),
+            filter=_filter(config.train),
         )
 
 
@@ -173,13 +173,12 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     return min(steps, config.updates or steps)
 
 
-def _filter(config: RunConfig) -> GroupFilter | None:
-    """The run's filter; None: every group is trained on."""
-    if config.train.filter == "none":
-        return None
-    if config.train.filter == "dapo":
+def _filter(train: TrainSettings) -> GroupFilter | None:
+    """Whether a group counts among those of an update; None: every group does."""
+    if train.filter == "dapo":
         return has_variance
-    return lambda scores: group_fault(scores, config.train.filtering.window) is None
+    chosen = filter_of(train)
+    return None if chosen is None else lambda scores: chosen.group_fault(scores) is None
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward
+from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
@@ -44,6 +45,7 @@ def require_named(config: RunConfig) -> None:
         )
     ENVIRONMENTS.address(config.env.name)
     _require_importable(config)
+    filter_of(config.train)
     for stage in config.stages:
         reward = get_reward(stage.reward)
         if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:

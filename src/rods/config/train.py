@@ -102,12 +102,12 @@ class TrainSettings(Settings):
     do; with `_by_trajectory` over its trajectories. `gae`: PPO with a critic, an advantage for each
     token, whitened over the batch; groups play no part, so that equal rewards teach too."""
     gae: GaeSettings = GaeSettings()
-    filter: Literal["none", "zerotir", "dapo"] = "none"
+    filter: str = "none"
     """`dapo`: groups whose scores are all equal do not count, so that `filtering.redraw` draws
     others for them (dynamic sampling). `zerotir`: leave out groups whose accuracy is outside
     `filtering.window` or whose scores mostly failed, and samples that are cut and wrong, odd, made
     up, repetitive or (by `filtering.max_perplexity`) too unlikely under the base model. All are
-    counted. Needs a reward that logs `correct`."""
+    counted. Needs a reward that logs `correct`. Or `module:attribute` of yours."""
     filtering: FilterSettings = FilterSettings()
     credit: Literal["trajectory", "turn", "call"] = "trajectory"
     """`trajectory`: every token has the advantage of the whole. `turn`: that of its turn, among the

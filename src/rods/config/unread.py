@@ -84,7 +84,7 @@ RULES = (
     Rule(
         ("train.filtering.window", "train.filtering.max_perplexity"),
         ("train.filter",),
-        _is("train.filter", "zerotir"),
+        lambda values: values["train.filter"] not in ("none", "dapo"),
         'train.filter = "zerotir"',
     ),
     Rule(("train.call",), ("train.credit",), _is("train.credit", "call"), 'train.credit = "call"'),

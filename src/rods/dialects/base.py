@@ -10,12 +10,15 @@ matter. Names of required and unknown arguments are checked here, in nested call
 from __future__ import annotations
 
 import difflib
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rods.dialects.bounds import calls_fault
+from rods.dialects.marks import without_thought
 from rods.errors import TaskError
+from rods.infra.pycall import CallSyntaxError
 from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec, Value
 
 QUOTED = 200
@@ -103,6 +106,42 @@ class Dialect(Protocol):
             if message.calls:
                 raise
             return message.content  # words that this dialect cannot say: they are read as they are
+
+
+class PlainDialect(Dialect):
+    """Base of dialects in which a thought is skipped and what is no call is an answer."""
+
+    name: str
+    """For messages."""
+    _remedy: str
+    """What the model reads beside what was wrong."""
+
+    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
+        """Read one generation; a leading `<think>` block is skipped."""
+        if truncated:
+            return too_long()
+        try:
+            return self._read(without_thought(text), offered)
+        except CallSyntaxError as error:
+            return malformed(str(error), self._remedy)
+
+    @abstractmethod
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
+        """What stands after the thought.
+
+        Raises:
+            CallSyntaxError: it is neither a call nor an answer; the policy reads why.
+        """
+
+    def answer(self, text: str) -> str:
+        """The text itself."""
+        parsed = self.parse(text, {}, truncated=False)
+        if (parsed.verdict, parsed.answer) != (ParseVerdict.ANSWER, text.strip()):
+            raise TaskError(
+                f"an answer of the {self.name} dialect cannot be read as a call or a thought: "
+                f"{text!r}."
+            )
+        return text.strip()
 
 
 class Asked(Protocol):
@@ -193,20 +232,6 @@ def malformed(problem: str, remedy: str) -> Parsed:
     return Parsed(
         ParseVerdict.MALFORMED, feedback=f"Error: {short(problem)}. Nothing was executed. {remedy}"
     )
-
-
-def words(dialect: Dialect, name: str, text: str) -> str:
-    """The text of an answer that is written as it is.
-
-    Raises:
-        TaskError: the dialect would read something else in it.
-    """
-    parsed = dialect.parse(text, {}, truncated=False)
-    if (parsed.verdict, parsed.answer) != (ParseVerdict.ANSWER, text.strip()):
-        raise TaskError(
-            f"an answer of the {name} dialect cannot be read as a call or a thought: {text!r}."
-        )
-    return text.strip()
 
 
 def short(text: str) -> str:

@@ -14,11 +14,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.dialects.base import Dialect, Parsed, check_calls, has_nested, malformed, too_long, words
+from rods.dialects.base import Parsed, PlainDialect, check_calls, has_nested
 from rods.dialects.bounds import TOO_DEEP, calls_fault
-from rods.dialects.marks import closes, next_tag, quoted, unfence, without_thought
+from rods.dialects.marks import closes, next_tag, quoted, unfence
 from rods.errors import TaskError
-from rods.infra.pycall import MAX_CHARACTERS
+from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -28,10 +28,6 @@ _ABSTAIN = (
     "When the request is done, answer in words. If a function or a value is missing, call nothing "
     "and say what is missing."
 )
-
-
-class JsonCallError(ValueError):
-    """The text is no JSON call; the message is fit to be shown to the model that wrote it."""
 
 
 class Read(NamedTuple):
@@ -58,7 +54,7 @@ def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = Fal
         texts: arguments may be a JSON text that holds an object, as some models write them.
 
     Raises:
-        JsonCallError: no JSON, or no object with a name and an object of arguments.
+        CallSyntaxError: no JSON, or no object with a name and an object of arguments.
     """
     data, end = _decode(text, _end(_BLANK, text, start))
     items = cast("list[Any]", data) if isinstance(data, list) else [data]
@@ -67,14 +63,14 @@ def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = Fal
 
 def _decode(text: str, start: int) -> tuple[Any, int]:
     if text[start : start + 1] not in ("{", "["):
-        raise JsonCallError("the JSON is not valid: expected an object or a list")
+        raise CallSyntaxError("the JSON is not valid: expected an object or a list")
     part = text[start : start + MAX_CHARACTERS]  # an error counts the lines before it
     try:
         data, end = _DECODER.raw_decode(part)
     except RecursionError as error:
-        raise JsonCallError(TOO_DEEP) from error
+        raise CallSyntaxError(TOO_DEEP) from error
     except ValueError as error:
-        raise JsonCallError(f"the JSON is not valid: {error}") from error
+        raise CallSyntaxError(f"the JSON is not valid: {error}") from error
     return data, start + end
 
 
@@ -86,26 +82,26 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
 
 def _call(item: Any, arguments_key: str, texts: bool) -> ToolCall:
     if not isinstance(item, dict):
-        raise JsonCallError(f"a call must be a JSON object, got {type(item).__name__}")
+        raise CallSyntaxError(f"a call must be a JSON object, got {type(item).__name__}")
     data = cast("dict[str, Any]", item)
     name, arguments = data.get("name"), data.get(arguments_key)
     if not isinstance(name, str) or not name:
-        raise JsonCallError('the JSON object has no text under "name"')
+        raise CallSyntaxError('the JSON object has no text under "name"')
     if texts and isinstance(arguments, str):
         arguments = _text_arguments(name, arguments)
     if not isinstance(arguments, dict):
         got = "nothing" if arguments_key not in data else type(arguments).__name__
-        raise JsonCallError(f'{name}: expected an object under "{arguments_key}", got {got}')
+        raise CallSyntaxError(f'{name}: expected an object under "{arguments_key}", got {got}')
     extra = sorted(data.keys() - {"name", arguments_key, "type", "id"})
     if extra:
-        raise JsonCallError(f'{name}: the key "{extra[0]}" does not belong to a call')
+        raise CallSyntaxError(f'{name}: the key "{extra[0]}" does not belong to a call')
     return ToolCall(name, cast("dict[str, Any]", arguments))
 
 
 def _text_arguments(name: str, text: str) -> Any:
     found, end = _decode(text, _end(_BLANK, text, 0))
     if text[end:].strip():
-        raise JsonCallError(f"{name}: text follows the JSON of the arguments")
+        raise CallSyntaxError(f"{name}: text follows the JSON of the arguments")
     return found
 
 
@@ -141,7 +137,7 @@ def _block(body: str, tag: re.Match[str], arguments_key: str, texts: bool) -> Bl
     while not (close := _CLOSES[fenced].match(body, at)):
         try:
             read = read_json_calls(body, at, arguments_key, texts)
-        except JsonCallError as error:
+        except CallSyntaxError as error:
             missing = f"after the JSON {CLOSE} is missing"
             return Block([], missing if calls else f"within {OPEN}{CLOSE}: {error}", tag.end())
         calls += read.calls
@@ -185,8 +181,10 @@ _NAMED = re.compile(r'\[?\s*\{\s*"(?:type|id|name|arguments|parameters)"\s*:')
 """The beginning of a call."""
 
 
-class Hermes(Dialect):
+class Hermes(PlainDialect):
     """JSON with `name` and `arguments` in `<tool_call>` tags; text before them is allowed."""
+
+    name = "hermes"
 
     _remedy = (
         "Write each call as <tool_call>\n"
@@ -200,15 +198,8 @@ class Hermes(Dialect):
             f"<tool_call></tool_call> tags; you then read the results. {_ABSTAIN}"
         )
 
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation.
-
-        A leading `<think>` block is skipped, code fences and arguments as JSON text are tolerated,
-        a block that is only quoted is no call.
-        """
-        if truncated:
-            return too_long()
-        body = without_thought(text)
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
+        """Code fences and arguments as JSON text are tolerated; a quoted block is no call."""
         blocks: list[Block] = []
         for block in read_blocks(body, "arguments", texts=True):
             blocks.append(block)
@@ -218,10 +209,10 @@ class Hermes(Dialect):
         if not blocks:
             return Parsed(ParseVerdict.ANSWER, answer=body)
         if blocks[-1].fault:
-            return malformed(blocks[-1].fault, self._remedy)
+            raise CallSyntaxError(blocks[-1].fault)
         calls = [call for block in blocks for call in block.calls]
         if not calls:
-            return malformed("the list of calls is empty", self._remedy)
+            raise CallSyntaxError("the list of calls is empty")
         return check_calls(calls, offered)
 
     def _bare(self, body: str) -> list[Block]:
@@ -233,7 +224,7 @@ class Hermes(Dialect):
             return [Block([], missing, 0)] if late else []
         try:
             read = read_json_calls(inside, 0, "arguments", texts=True)
-        except JsonCallError as error:
+        except CallSyntaxError as error:
             return [Block([], str(error), 0)]
         if inside is body or inside[read.end :].strip():
             return [Block([], missing, 0)]
@@ -245,10 +236,6 @@ class Hermes(Dialect):
             f"<tool_call>\n{dump_call(call, 'arguments', 'hermes')}\n</tool_call>" for call in calls
         )
 
-    def answer(self, text: str) -> str:
-        """The text itself."""
-        return words(self, "hermes", text)
-
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool, within `<tools>` tags."""
         return f"<tools>\n{describe_json(specs)}\n</tools>"
@@ -258,9 +245,10 @@ _OBJECT = re.compile(r"(?:\[\s*)?\{")
 _BETWEEN = re.compile(r"[;\s]*")
 
 
-class Llama(Dialect):
+class Llama(PlainDialect):
     """JSON with `name` and `parameters` as the whole text; several are separated by `;`."""
 
+    name = "llama"
     _tag = "<|python_tag|>"
     _remedy = (
         'Write only the call: {"name": "function", "parameters": {"argument": "value"}}; several '
@@ -275,31 +263,21 @@ class Llama(Dialect):
             f"semicolon; you then read the results. {_ABSTAIN}"
         )
 
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation.
-
-        A leading `<think>` block is skipped; words before `<|python_tag|>`, code fences and
-        arguments as JSON text are tolerated.
-        """
-        if truncated:
-            return too_long()
-        body = without_thought(text)
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
+        """Words before `<|python_tag|>`, fences and arguments as JSON text are tolerated."""
         inside = self._inside(body)
         if inside is None:
             if _LATE.search(body):
-                return malformed("words stand around the call", self._remedy)
+                raise CallSyntaxError("words stand around the call")
             return Parsed(ParseVerdict.ANSWER, answer=body)
         calls: list[ToolCall] = []
-        try:
-            end = 0
-            while end < len(inside):
-                read = read_json_calls(inside, end, "parameters", texts=True)
-                calls += read.calls
-                end = _end(_BETWEEN, inside, read.end)
-        except JsonCallError as error:
-            return malformed(str(error), self._remedy)
+        end = 0
+        while end < len(inside):
+            read = read_json_calls(inside, end, "parameters", texts=True)
+            calls += read.calls
+            end = _end(_BETWEEN, inside, read.end)
         if not calls:
-            return malformed("there is no call after the tag", self._remedy)
+            raise CallSyntaxError("there is no call after the tag")
         return check_calls(calls, offered)
 
     def _inside(self, body: str) -> str | None:
@@ -314,10 +292,6 @@ class Llama(Dialect):
     def write(self, calls: Sequence[ToolCall]) -> str:
         """JSON objects separated by `; `."""
         return "; ".join(dump_call(call, "parameters", "llama") for call in calls)
-
-    def answer(self, text: str) -> str:
-        """The text itself."""
-        return words(self, "llama", text)
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool."""

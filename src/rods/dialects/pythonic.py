@@ -13,21 +13,22 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Dialect, Parsed, check_calls, malformed, signature, too_long, words
+from rods.dialects.base import Parsed, PlainDialect, check_calls, signature
 from rods.dialects.bounds import calls_fault
-from rods.dialects.marks import unfence, without_thought
+from rods.dialects.marks import unfence
 from rods.errors import TaskError
 from rods.infra.pycall import CallSyntaxError, PyCall, PyValue, parse_python_calls
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
 
-_REMEDY = (
-    "Write only a list of calls, such as [name(argument='value')], or answer in words that do not "
-    "start with a bracket."
-)
 
+class Pythonic(PlainDialect):
+    """`[f(a=1), g(b='x')]`, perhaps in a code fence, is calls; other text is an answer."""
 
-class Pythonic(Dialect):
-    """`[f(a=1), g(b='x')]` is calls; text that does not start with `[` is an answer."""
+    name = "pythonic"
+    _remedy = (
+        "Write only a list of calls, such as [name(argument='value')], or answer in words that do "
+        "not start with a bracket."
+    )
 
     def system_prompt(self) -> str:
         """Short instructions."""
@@ -38,20 +39,13 @@ class Pythonic(Dialect):
             "and say what is missing."
         )
 
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation; a leading `<think>` block and a code fence are tolerated."""
-        if truncated:
-            return too_long()
-        body = without_thought(text)
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
         inside = unfence(body)
         if not inside.startswith("["):
             return Parsed(ParseVerdict.ANSWER, answer=body)
-        try:
-            written = parse_python_calls(inside, dotted=True)
-        except CallSyntaxError as error:
-            return malformed(str(error), _REMEDY)
+        written = parse_python_calls(inside, dotted=True)
         if not written:
-            return malformed("the list of calls is empty", _REMEDY)
+            raise CallSyntaxError("the list of calls is empty")
         faults: dict[str, str] = {}
         calls = [_named(call, offered, faults) for call in written]
         return check_calls(calls, offered, faults)
@@ -61,10 +55,6 @@ class Pythonic(Dialect):
         if fault := calls_fault(calls):
             raise TaskError(f"the pythonic dialect cannot write {calls[0].name}: {fault}.")
         return "[" + ", ".join(_call_text(call) for call in calls) + "]"
-
-    def answer(self, text: str) -> str:
-        """The text itself."""
-        return words(self, "pythonic", text)
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line for each tool: its signature and its description."""

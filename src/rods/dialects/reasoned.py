@@ -1,6 +1,8 @@
 """What the dialects of ToolRL and Tool-N1 share: a thought, then calls as JSON in `<tool_call>`.
 
-Owns the short thought of a demonstration, how JSON keeps tags unique, and which blocks count.
+Owns the short thought of a demonstration, how JSON keeps tags unique, and which blocks count. Such
+a dialect describes the tools itself. What it reads is what a world is asked to do; the rewards of
+both systems read the text by themselves.
 """
 
 from __future__ import annotations
@@ -8,23 +10,40 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rods.dialects.jsonic import STRAY, Block, read_blocks
-from rods.types import ToolCall
+from rods.dialects.base import PlainDialect
+from rods.dialects.jsonic import STRAY, Block, dump_call, read_blocks
+from rods.errors import TaskError
+from rods.types import Role, ToolCall
 
-TAG = re.compile(r"</?(?:think|tool_call|response|user|obs)>")
-
-
-def blocks(body: str, arguments_key: str) -> Iterator[Block]:
-    """The blocks of a text; a closing tag by itself counts for nothing, as in the released code."""
-    return (block for block in read_blocks(body, arguments_key) if block.fault != STRAY)
+_TAG = re.compile(r"</?(?:think|tool_call|response|user|obs)>")
 
 
-def thought(calls: Sequence[ToolCall]) -> str:
-    """A short thought that names the tools."""
-    names = ", ".join(dict.fromkeys(call.name for call in calls))
-    return f"<think>I call {TAG.sub('', names)}.</think>"
+class Reasoned(PlainDialect):
+    """Base of both: a thought, then calls or words in tags."""
 
+    feedback_role: Role = "user"
+    shows_tools = True
+    _arguments: str
+    """Key of a call's arguments."""
+    _answer: str
+    """An answer with its thought, around `WORDS`."""
 
-def escaped(line: str) -> str:
-    """JSON without "<", which stands in its texts alone; so tags stay unique."""
-    return line.replace("<", "\\u003c")
+    def _blocks(self, body: str) -> Iterator[Block]:
+        """The blocks of a text; a closing tag by itself counts for nothing, as in their code."""
+        return (b for b in read_blocks(body, self._arguments) if b.fault != STRAY)
+
+    def _thought(self, calls: Sequence[ToolCall]) -> str:
+        """A short thought that names the tools."""
+        names = ", ".join(dict.fromkeys(call.name for call in calls))
+        return f"<think>I call {_TAG.sub('', names)}.</think>"
+
+    def _lines(self, calls: Sequence[ToolCall]) -> list[str]:
+        """Each call as JSON without "<", which stands in its texts alone; so tags stay unique."""
+        lines = (dump_call(call, self._arguments, self.name) for call in calls)
+        return [line.replace("<", "\\u003c") for line in lines]
+
+    def answer(self, text: str) -> str:
+        """A short thought and the words."""
+        if _TAG.search(text):
+            raise TaskError(f"an answer of the {self.name} dialect cannot hold its tags: {text!r}.")
+        return self._answer.replace("WORDS", text.strip())

@@ -16,12 +16,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from rods.dialects.base import Dialect, Parsed, check_calls, has_nested, malformed, too_long, words
+from rods.dialects.base import Parsed, PlainDialect, check_calls, has_nested
 from rods.dialects.bounds import TOO_DEEP, calls_fault
 from rods.dialects.jsonic import CLOSE, OPEN, STRAY, describe_json
-from rods.dialects.marks import closes, next_tag, quoted, without_thought
+from rods.dialects.marks import closes, next_tag, quoted
 from rods.errors import TaskError
-from rods.infra.pycall import MAX_CHARACTERS
+from rods.infra.pycall import MAX_CHARACTERS, CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec, Value
 
 _FUNCTION = re.compile(r"\s*<function=([^<>\n]+)>\s*")
@@ -42,10 +42,6 @@ _CONSTANTS: Mapping[str, bool | float | None] = {
 """What Python and JSON write for values that JSON does not have."""
 
 
-class XmlCallError(ValueError):
-    """The text is no XML call; the message is fit to be shown to the model that wrote it."""
-
-
 class _Written(NamedTuple):
     """One call as written: texts without types."""
 
@@ -54,9 +50,10 @@ class _Written(NamedTuple):
     end: int
 
 
-class Xml(Dialect):
+class Xml(PlainDialect):
     """`<function=...>` with `<parameter=...>` in `<tool_call>` tags; text before is allowed."""
 
+    name = "xml"
     _remedy = (
         f"Write each call as {OPEN}\n<function=name>\n<parameter=argument>\nvalue\n</parameter>\n"
         f"</function>\n{CLOSE}"
@@ -71,18 +68,11 @@ class Xml(Dialect):
             "missing, call nothing and say what is missing."
         )
 
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation; a leading `<think>` block is skipped."""
-        if truncated:
-            return too_long()
-        body = without_thought(text)
-        try:
-            written = [*_blocks(body)]
-            if OPEN not in body and _UNTAGGED.search(body):
-                raise XmlCallError(f"the tags {OPEN}{CLOSE} around the call are missing")
-            calls = [_typed(call, offered.get(call.name)) for call in written]
-        except XmlCallError as error:
-            return malformed(str(error), self._remedy)
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
+        written = [*_blocks(body)]
+        if OPEN not in body and _UNTAGGED.search(body):
+            raise CallSyntaxError(f"the tags {OPEN}{CLOSE} around the call are missing")
+        calls = [_typed(call, offered.get(call.name)) for call in written]
         if not calls:
             return Parsed(ParseVerdict.ANSWER, answer=body)
         return check_calls(calls, offered)
@@ -90,10 +80,6 @@ class Xml(Dialect):
     def write(self, calls: Sequence[ToolCall]) -> str:
         """One block for each call."""
         return "\n".join(_block_text(call) for call in calls)
-
-    def answer(self, text: str) -> str:
-        """The text itself."""
-        return words(self, "xml", text)
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool, within `<tools>` tags."""
@@ -105,14 +91,14 @@ def _blocks(body: str) -> Iterator[_Written]:
     found = next_tag(body, "tool_call")
     while found is not None:
         if closes(found):
-            raise XmlCallError(STRAY)
+            raise CallSyntaxError(STRAY)
         end = found.end()
         try:
             written = _read(body, end)
             end = written.end
             if not quoted(body, found.start(), end):
                 yield written
-        except XmlCallError:
+        except CallSyntaxError:
             if not quoted(body, found.start(), end):
                 raise
         found = next_tag(body, "tool_call", end)
@@ -122,24 +108,24 @@ def _read(body: str, at: int) -> _Written:
     """The call that stands at a place, with its closing tags."""
     function = _FUNCTION.match(body, at)
     if function is None:
-        raise XmlCallError(f"after {OPEN} <function=name> is missing")
+        raise CallSyntaxError(f"after {OPEN} <function=name> is missing")
     name, texts, at = function[1].strip(), dict[str, str](), function.end()
     while parameter := _PARAMETER.match(body, at):
         key = parameter[1].strip()
         closed = _PARAMETER_END.search(body, parameter.end(), parameter.end() + MAX_CHARACTERS)
         if closed is None:
-            raise XmlCallError(f"{name}: </parameter> or </function> is missing after {key}")
+            raise CallSyntaxError(f"{name}: </parameter> or </function> is missing after {key}")
         value = body[parameter.end() : closed.start()]
         if _unclosed(value):
-            raise XmlCallError(f"{name}: </parameter> is missing after {key}")
+            raise CallSyntaxError(f"{name}: </parameter> is missing after {key}")
         if key in texts:
-            raise XmlCallError(f"{name}: the parameter {key} is given twice")
+            raise CallSyntaxError(f"{name}: the parameter {key} is given twice")
         texts[key], at = value.removeprefix("\n").removesuffix("\n"), closed.end()
     closed = _FUNCTION_END.match(body, at)
     if closed is None:
-        raise XmlCallError(f"{name}: expected <parameter=...> or </function>")
+        raise CallSyntaxError(f"{name}: expected <parameter=...> or </function>")
     if not body.startswith(CLOSE, closed.end()):
-        raise XmlCallError(f"{name}: after </function> {CLOSE} is missing")
+        raise CallSyntaxError(f"{name}: after </function> {CLOSE} is missing")
     return _Written(name, texts, closed.end() + len(CLOSE))
 
 
@@ -169,9 +155,9 @@ def _value(text: str, schema: object) -> Value:
     except json.JSONDecodeError:
         return text
     except RecursionError as error:
-        raise XmlCallError(TOO_DEEP) from error
+        raise CallSyntaxError(TOO_DEEP) from error
     except ValueError as error:  # so many digits that Python refuses to read them
-        raise XmlCallError("a number is too long") from error
+        raise CallSyntaxError("a number is too long") from error
 
 
 def _types(schema: object) -> set[str]:
@@ -197,7 +183,7 @@ def _block_text(call: ToolCall) -> str:
     block = f"{OPEN}\n<function={call.name}>\n{body}</function>\n{CLOSE}"
     try:
         read = _read(block, len(OPEN))
-    except XmlCallError:
+    except CallSyntaxError:
         read = None
     if read != (call.name, texts, len(block)):
         raise TaskError(f"the xml dialect cannot write {call}: a text of it holds tags.")

@@ -15,9 +15,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
-from rods.dialects.jsonic import JsonCallError, describe_json, dump_call, read_json_calls
+from rods.dialects.jsonic import describe_json, dump_call, read_json_calls
 from rods.dialects.marks import unfence
 from rods.errors import TaskError
+from rods.infra.pycall import CallSyntaxError
 from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec
 
 _TAGS = ("think", "tool_call", "answer")
@@ -66,7 +67,7 @@ class Think(Dialect):
             return malformed("the <tool_call></tool_call> pair is empty", _REMEDY)
         try:
             read = read_json_calls(body, 0, "arguments")
-        except JsonCallError as error:
+        except CallSyntaxError as error:
             return malformed(f"within <tool_call></tool_call>: {error}", _REMEDY)
         if body[read.end :].strip():
             return malformed(

@@ -67,9 +67,9 @@ def _charts(table: str) -> tuple[Chart, ...]:
 
 
 CURVES, TOOL_CURVES = _charts("learning"), _charts("tool")
-"""The second: meters of tool use, drawn for runs whose reward judges final answers."""
+"""The second: metrics of tool use, drawn for runs whose reward judges final answers."""
 SCHEDULE_CURVES = _charts("schedule")
-"""Meters of the schedule (docs/schedules.md)."""
+"""Metrics of the schedule (docs/schedules.md)."""
 
 
 def learning_curves(run: RunData) -> list[Figure]:
@@ -78,14 +78,14 @@ def learning_curves(run: RunData) -> list[Figure]:
 
 
 def tool_curves(run: RunData) -> list[Figure]:
-    """Meters of tool use; empty for runs that have none."""
+    """Metrics of tool use; empty for runs that have none."""
     if not any("code_ratio" in row.numbers for row in run.steps):
         return []
     return _curves(run, TOOL_CURVES)
 
 
 def schedule_curves(run: RunData) -> list[Figure]:
-    """Meters of the schedule that moved; empty for runs of versions that had none."""
+    """Metrics of the schedule that moved; empty where none did."""
     moved = [
         chart
         for chart in SCHEDULE_CURVES

@@ -28,10 +28,13 @@ METRICS: Mapping[str, tuple[str, str]] = {
 LEADING = tuple(METRICS)[:4]
 """What tables lead with; the benchmark's own verdict stands in the report."""
 SETS: Mapping[str, str] = {"variant": "Held-out variants", "original": "Held-out original tasks"}
-WRITERS: Mapping[str, str] = {"graph": "templates", "resample": "words of people"}
+WRITERS: Mapping[str, str] = {
+    "graph": "template-written messages",
+    "resample": "human-written messages",
+}
 WRITERS_NOTE = (
-    "Templates (graph): messages that are filled in from templates. "
-    "Words of people (resample): messages of original tasks, with other names and values."
+    "Template-written messages (graph) are filled in from templates. Human-written messages "
+    "(resample) are those of original tasks, with other names and values."
 )
 CATEGORIES: Mapping[str, str] = {
     "base": "base",

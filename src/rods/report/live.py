@@ -13,8 +13,9 @@ records that go to `metrics.jsonl` and keeps nothing but the last of each.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, cast
 
 from rich.console import Console, Group
@@ -52,7 +53,7 @@ class TrainDisplay:
             total_steps: updates of the whole run; 0: taken from the records' `total_steps`.
             console: where to draw; by default standard error.
             clock: seconds, for the time left.
-            pipelined: whether groups are played beside updates, so that the schedule has meters.
+            pipelined: whether groups are rolled out beside updates: the schedule has metrics.
         """
         self._console = console or Console(stderr=True, highlight=False)
         self._title, self._total, self._clock = title, total_steps, clock
@@ -61,7 +62,7 @@ class TrainDisplay:
         self._step: Mapping[str, Any] = {}
         self._epoch: Mapping[str, Any] = {}
         self._injected = 0
-        self._retired: dict[str, int] = {}
+        self._retired = Counter[str]()
         self._rollout: tuple[int, int] = (0, 0)
         self._message = ""
         self._started = self._printed = clock()
@@ -115,8 +116,7 @@ class TrainDisplay:
     def _count(self, record: Mapping[str, Any]) -> None:
         self._epoch = record
         self._injected += _whole(record, "injected")
-        for reason, count in _counts(record, "retired").items():
-            self._retired[reason] = self._retired.get(reason, 0) + count
+        self._retired.update(_counts(record, "retired"))
 
     def rollout(self, done: int, total: int) -> None:
         """Trajectories of the current step (or evaluation) that are finished."""
@@ -146,19 +146,29 @@ class TrainDisplay:
     def _line(self) -> str:
         row = self._step
         of = f"/{self._total}" if self._total else ""
-        parts = [
+        place = [
             f"step {_whole(row, 'step')}{of}",
             f"epoch {row.get('epoch', 0)} ({row.get('stage', '')})",
-            self._reward(),
-            f"no variance {_number(row, 'zero_variance'):.0%}",
-            ", ".join(f"{name} {n}" for name, n in self._regions().items()),
-            self._speed(),
-            *([self._schedule()] if self._pipelined else []),
-            self._buffer(),
-            self._synthesis(),
-            f"left {_span(self.seconds_left())}",
         ]
-        return " | ".join(parts)
+        return " | ".join([*place, *self._facts().values(), f"left {_span(self.seconds_left())}"])
+
+    def _facts(self) -> dict[str, str]:
+        """What line and panel both say of the last step, by the panel's names."""
+        row, regions = self._step, _counts(self._step, "regions")
+        key = "progress_mean" if "progress_mean" in row else "reward_mean"
+        name = "mean progress reward" if key == "progress_mean" else "mean reward"
+        facts = {
+            "reward": f"{name} {_number(row, key):.3f}, "
+            f"{_number(row, 'zero_variance'):.0%} of groups without variance",
+            "regions": ", ".join(f"{name} {regions.get(name, 0)}" for name in REGIONS),
+            "speed": f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s, "
+            f"{_number(row, 'tokens_per_s'):.0f} tokens/s",
+        }
+        if self._pipelined:
+            facts["schedule"] = _schedule(row.get("schedule") or {})
+        made = [r.get("synthesis") or {} for r in (row, self._epoch)]
+        made.sort(key=lambda m: (_whole(m, "tried"), _whole(m, "accepted")))
+        return {**facts, "buffer": self._buffer(), "synthesis": synthesis_line(made[-1])}
 
     def _draw(self) -> Panel:
         row = self._step
@@ -169,23 +179,18 @@ class TrainDisplay:
         epoch = row.get("epoch", self._epoch.get("epoch", "-"))
         done, total = _whole(row, "step"), self._total
         bar = ProgressBar(total=total or None, completed=done, width=32, pulse=not total)
-        place = Text(
+        place = (
             f"step {done}{f' of {total}' if total else ''}, left "
             f"{_span(self.seconds_left())}, spent {_span(self._clock() - self._started)}"
         )
         grid.add_row("stage", Text(f"{stage}, epoch {epoch}"))
         grid.add_row("training", _beside(bar, place))
         grid.add_row("rollout", self._rollout_row())
-        grid.add_row("speed", self._speed())
-        if self._pipelined:
-            grid.add_row("schedule", self._schedule())
-        grid.add_row(
-            "reward",
-            f"{self._reward()}, {_number(row, 'zero_variance'):.0%} of groups without variance",
-        )
-        grid.add_row("regions", self._region_text())
-        grid.add_row("buffer", Text(self._buffer()))
-        grid.add_row("synthesis", Text(self._synthesis()))
+        for name, words in self._facts().items():
+            text = Text(words)
+            for region, style in STYLES.items() if name == "regions" else ():
+                text.highlight_regex(rf"{region} \d+", style)
+            grid.add_row(name, text)
         return Panel(
             Group(grid, Text(self._message, style="dim", overflow="ellipsis", no_wrap=True)),
             title=f"[bold]rods train[/] {escape(self._title)}",
@@ -198,59 +203,31 @@ class TrainDisplay:
         if not total:
             return Text("updating" if self._step else "waiting", style="dim")
         bar = ProgressBar(total=total, completed=done, width=32)
-        return _beside(bar, Text(f"{done} of {total} trajectories"))
-
-    def _reward(self) -> str:
-        key = "progress_mean" if "progress_mean" in self._step else "reward_mean"
-        name = "mean progress reward" if key == "progress_mean" else "mean reward"
-        return f"{name} {_number(self._step, key):.3f}"
-
-    def _speed(self) -> str:
-        row = self._step
-        return (
-            f"{_number(row, 'trajectories_per_s'):.1f} trajectories/s, "
-            f"{_number(row, 'tokens_per_s'):.0f} tokens/s"
-        )
-
-    def _schedule(self) -> str:
-        row = cast("Mapping[str, Any]", self._step.get("schedule") or {})
-        return (
-            f"{_whole(row, 'groups_queued')} groups queued, {_whole(row, 'groups_playing')} in "
-            f"flight, {_number(row, 'staleness_mean'):.1f} updates old, "
-            f"{_number(row, 'acceptance'):.0%} pass, idle: rollouts "
-            f"{_number(row, 'idle_rollout'):.0%}, trainer {_number(row, 'idle_update'):.0%}"
-        )
-
-    def _regions(self) -> dict[str, int]:
-        found = _counts(self._step, "regions")
-        return {name: found.get(name, 0) for name in REGIONS}
-
-    def _region_text(self) -> Text:
-        text = Text()
-        for name, count in self._regions().items():
-            text.append(f"{name} {count}   ", style=STYLES[name])
-        return text
+        return _beside(bar, f"{done} of {total} trajectories")
 
     def _buffer(self) -> str:
         reasons = ", ".join(f"{k.replace('_', ' ')} {n}" for k, n in self._retired.items() if n)
-        originals = _whole(self._epoch, "originals")
         variants = _whole(self._epoch, "generated")
+        active = _whole(self._epoch, "originals") + variants
         waited = _number(self._epoch, "seconds_waited")
         return (
-            f"{originals + variants} active ({variants} variants), {self._injected} injected, "
-            f"{sum(self._retired.values())} retired{f' ({reasons})' if reasons else ''}"
+            f"{active} active ({variants} variants), {self._injected} injected, "
+            f"{self._retired.total()} retired{f' ({reasons})' if reasons else ''}"
             + (f", waited {waited:.1f} s for synthesis" if waited >= 0.05 else "")
         )
 
-    def _synthesis(self) -> str:
-        made = [
-            cast("Mapping[str, Any]", r.get("synthesis") or {}) for r in (self._step, self._epoch)
-        ]
-        return synthesis_line(max(made, key=lambda m: (_whole(m, "tried"), _whole(m, "accepted"))))
+
+def _schedule(row: Mapping[str, Any]) -> str:
+    return (
+        f"{_whole(row, 'groups_queued')} groups queued, {_whole(row, 'groups_playing')} in "
+        f"flight, {_number(row, 'staleness_mean'):.1f} updates old, "
+        f"{_number(row, 'acceptance'):.0%} pass, idle: rollouts "
+        f"{_number(row, 'idle_rollout'):.0%}, trainer {_number(row, 'idle_update'):.0%}"
+    )
 
 
 def synthesis_line(state: Mapping[str, Any]) -> str:
-    """What the worker has made, what turns proposals down, and what a variant costs."""
+    """What the worker has made, what rejects candidates, and what a variant costs."""
     tried, accepted = _whole(state, "tried"), _whole(state, "accepted")
     share = f" ({accepted / tried:.0%})" if tried else ""
     parts = [f"{tried} tried, {accepted} accepted{share}"]
@@ -258,23 +235,18 @@ def synthesis_line(state: Mapping[str, Any]) -> str:
     if stages:
         parts.append("rejected " + ", ".join(f"{stage} {count}" for stage, count in stages))
     if accepted:
-        tokens = _tokens(state) / accepted
+        usage: Mapping[str, Any] = state.get("usage") or {}  # of a chat server, by stage
+        kinds = ("prompt_tokens", "completion_tokens")
+        tokens = sum(_number(row, kind) for row in usage.values() for kind in kinds) / accepted
         each = f"{tokens:,.0f} tokens and " if tokens else ""
         seconds = _number(state, "seconds_per_variant")
         parts.append(f"{each}{seconds:.2g} s a variant")
     return "; ".join([*parts, *(["paused"] if state.get("suspended") else [])])
 
 
-def _tokens(synthesis: Mapping[str, Any]) -> float:
-    """Tokens that a chat server was asked and gave, over all stages."""
-    usage = cast("Mapping[str, Mapping[str, Any]]", synthesis.get("usage") or {})
-    kinds = ("prompt_tokens", "completion_tokens")
-    return sum(_number(row, kind) for row in usage.values() for kind in kinds)
-
-
-def _beside(bar: ProgressBar, text: Text) -> Table:
+def _beside(bar: ProgressBar, words: str) -> Table:
     row = Table.grid(padding=(0, 1))
-    row.add_row(bar, text)
+    row.add_row(bar, Text(words))
     return row
 
 
@@ -293,8 +265,4 @@ def _counts(row: Mapping[str, Any], key: str) -> dict[str, int]:
 
 
 def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return "-"
-    whole = round(seconds)
-    minutes = whole // 60
-    return f"{minutes // 60}:{minutes % 60:02d}:{whole % 60:02d}"
+    return "-" if seconds is None else str(timedelta(seconds=round(seconds)))

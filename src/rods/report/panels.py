@@ -63,7 +63,7 @@ def pool_figures(run: RunData) -> list[Figure]:
         for r in reasons
     ]
     left = f"{run.retired} generated tasks left the pool."
-    came = f"{run.injected} variants entered the pool at epoch starts. Deferred ones wait for room."
+    came = f"{run.injected} variants entered the pool at epoch starts. Deferred ones come later."
     return [
         _stacked("Active tasks", "Tasks that can be drawn in an epoch.", xs, active, axes),
         _stacked("Injected variants", came, xs, moved, axes),

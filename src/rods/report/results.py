@@ -5,6 +5,7 @@ Console(stderr=True).print(summary(load_run(path), report=path / "report.html"))
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ def _table(
             table.add_section()
         name = SETS.get(row.set, row.set) if row.whole else row.part.label
         table.add_row(
-            Text(name.removeprefix("Held-out ").removesuffix(" tasks")),
+            Text(re.sub("^Held-out | (tasks|messages)$", "", name)),
             str(row.tasks),
             *[cell(row.cells[metric]) for metric in metrics],
             style="bold" if row.whole else "",

@@ -28,7 +28,7 @@ def suite_table(name: str, found: Sequence[Accuracy], rows: Sequence[SuiteRow]) 
     few = any(one.interval and not reach(one.interval) for one in found)
     table = plain_table(
         name,
-        "\N{PLUS-MINUS SIGN}: half of the 95 % interval, by scenario. Played greedily, "
+        "\N{PLUS-MINUS SIGN}: half of the 95 % interval, by scenario. Sampled greedily, "
         f"{times} valid trajectories a task.{f' {NONE}' if few else ''}",
     )
     table.add_column("", no_wrap=True)

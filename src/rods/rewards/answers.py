@@ -317,6 +317,6 @@ def accuracy_of(score: Score) -> float:
     if "correct" not in score.parts:
         raise RewardError(
             f"a score with the parts {sorted(score.parts)} has no part 'correct'. Filters and "
-            "meters of answers need a reward that logs one, such as outcome, torl or zerotir."
+            "metrics of answers need a reward that logs one, such as outcome, torl or zerotir."
         )
     return score.parts["correct"]

@@ -1,6 +1,6 @@
 r"""What a trajectory of a question task says: its words, its calls, and how it ended.
 
-Owns how the rewards and meters of tool-integrated reasoning read a `Trajectory`. Only what the
+Owns how the rewards and metrics of tool-integrated reasoning read a `Trajectory`. Only what the
 policy sampled is read as words, so a box that a tool printed is not an answer, and neither is
 one in the source of a program. Both forms of an environment read alike: calls as messages of
 their own, or code fences inside one response.
@@ -74,24 +74,6 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
     yield text[at:], ""
 
 
-def response(trajectory: Trajectory) -> str:
-    """The whole response as long as it was, with blanks for programs, calls and results."""
-    parts: list[str] = []
-    for step in trajectory.steps:
-        unmarked = step.calls and not _marked(step)
-        parts.append(_blank(step.text) if unmarked else _blanked(step.text))
-        parts += [_blank(result.content) for result in step.results]
-    return "".join(parts)
-
-
-def _blanked(text: str) -> str:
-    return "".join(words + _blank(call) for words, call in _split(text))
-
-
-def _blank(text: str) -> str:
-    return " " * len(text)
-
-
 def executed(trajectory: Trajectory) -> list[ToolResult]:
     """Results of all calls that were executed, in order."""
     return [result for step in trajectory.steps for result in step.results]
@@ -100,11 +82,6 @@ def executed(trajectory: Trajectory) -> list[ToolResult]:
 def written(trajectory: Trajectory) -> int:
     """Calls that could be read, executed or not."""
     return sum(len(step.calls) for step in trajectory.steps)
-
-
-def rounds(trajectory: Trajectory) -> int:
-    """Generations after which tools were run."""
-    return sum(bool(step.results) for step in trajectory.steps)
 
 
 def ending(trajectory: Trajectory) -> Ending:

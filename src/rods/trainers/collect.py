@@ -2,7 +2,7 @@
 
 Owns which trajectories reach a loss and with which advantage. It runs no model.
 
-    batch = collect(groups, scores, "grpo", filters=Filters("zerotir"))
+    batch = collect(groups, scores, "grpo", filters=filter_of(config.train))
     batch.samples, batch.invalid, batch.dropped, batch.masked
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rods.errors import TrainError
 from rods.reward import Score
-from rods.rewards.filters import WINDOW, GroupFault, SampleFault, group_fault, sample_faults
+from rods.rewards.filters import TrainFilter
 from rods.trainers.advantages import advantages, zero_variance
 from rods.trainers.credit.calls import call_credit
 from rods.trainers.credit.peers import with_credit
@@ -37,20 +37,6 @@ class Credit(NamedTuple):
     by: Literal["trajectory", "turn", "call"] = "trajectory"
     gamma: float = 0.9
     """Discount by `call`."""
-
-
-class Filters(NamedTuple):
-    """What is left out of an update although it is valid; see `rods.rewards.filters`."""
-
-    name: str = "none"
-    """One of `FILTERS`; `dapo` decides what is drawn, not what is trained."""
-    window: tuple[float, float] = WINDOW
-    """Mean accuracies between which a group is kept."""
-    max_perplexity: float = 0.0
-    """Of a sample under the base model; 0: not looked at."""
-
-
-FILTERS = ("none", "zerotir", "dapo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +73,7 @@ def collect(
     scores: Scores,
     kind: str,
     mask_env_tokens: bool = True,
-    filters: Filters | None = None,
+    filters: TrainFilter | None = None,
     credit: Credit | None = None,
     perplexities: Sequence[Sequence[float]] | None = None,
 ) -> Batch:
@@ -108,12 +94,12 @@ def collect(
         perplexities: of each trajectory under the base model, where the filter looks at them.
 
     Raises:
-        TrainError: the shapes of `groups` and `scores` differ, or the filter has no such name.
+        TrainError: the shapes of `groups` and `scores` differ.
         RewardError: a filter needs a part that the scores lack.
     """
     _same_shape(groups, scores)
     known = [_scores_of(g, row) for g, row in zip(groups, scores, strict=True)]
-    group_filter = _GroupFilter(filters or Filters())
+    group_filter = _GroupFilter(filters)
     kept = [i for i, row in enumerate(known) if group_filter.keeps(row)]
     unlikely = perplexities or [None] * len(groups)
     faults = [group_filter.faults(groups[i], known[i], unlikely[i]) for i in kept]
@@ -151,7 +137,7 @@ def collect(
     )
 
 
-_Member = tuple[Trajectory, Score, SampleFault | None, float | None, NDArray[np.float32] | None]
+_Member = tuple[Trajectory, Score, str | None, float | None, NDArray[np.float32] | None]
 
 
 def _samples(
@@ -226,31 +212,25 @@ def _credits(
 class _GroupFilter:
     """Applies a filter and counts what it holds back."""
 
-    def __init__(self, filters: Filters) -> None:
-        if filters.name not in FILTERS:
-            known = ", ".join(FILTERS)
-            raise TrainError(f"there is no filter {filters.name!r}. Known: {known}.")
-        self._on = filters.name == "zerotir"
-        self._window = filters.window
-        self.dropped: dict[str, int] = dict.fromkeys(get_args(GroupFault), 0) if self._on else {}
-        self._most = filters.max_perplexity
-        looked_for = [f for f in get_args(SampleFault) if f != "perplexity" or self._most]
-        self.masked: dict[str, int] = dict.fromkeys(looked_for, 0) if self._on else {}
+    def __init__(self, chosen: TrainFilter | None) -> None:
+        self._chosen = chosen
+        self.dropped: dict[str, int] = dict.fromkeys(chosen.group_reasons, 0) if chosen else {}
+        self.masked: dict[str, int] = dict.fromkeys(chosen.sample_reasons, 0) if chosen else {}
 
     def keeps(self, scores: Sequence[Score]) -> bool:
-        fault = group_fault(scores, self._window) if self._on else None
+        fault = self._chosen.group_fault(scores) if self._chosen else None
         if fault is not None:
             self.dropped[fault] += 1
         return fault is None
 
     def faults(
         self, group: Group, scores: Sequence[Score], perplexities: Sequence[float] | None
-    ) -> Sequence[SampleFault | None]:
-        if not self._on:
+    ) -> Sequence[str | None]:
+        if self._chosen is None:
             return [None] * len(scores)
-        return sample_faults(group, scores, perplexities, self._most)
+        return self._chosen.sample_faults(group, scores, perplexities)
 
-    def count(self, faults: Sequence[SampleFault | None]) -> None:
+    def count(self, faults: Sequence[str | None]) -> None:
         for fault in faults:
             if fault is not None:
                 self.masked[fault] += 1

@@ -34,12 +34,13 @@ from rods.infra.files import locked, released
 from rods.policy import Engine, Weights
 from rods.reward import Score
 from rods.rewards import rewards_of
+from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
 from rods.rollout.groups import Player
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.trainers.collect import Batch, Credit, Filters, collect
+from rods.trainers.collect import Batch, Credit, collect
 from rods.trajectory import Group
 
 T = TypeVar("T")
@@ -293,6 +294,6 @@ class HostedRun:
             groups,
             scores,
             train.advantage,
-            filters=Filters(train.filter, train.filtering.window),
+            filters=filter_of(train),
             credit=Credit(train.credit, train.call.gamma),
         )

@@ -25,11 +25,12 @@ from rods.config import ModelSettings, TrainSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
+from rods.rewards.filters import filter_of
 from rods.trainers.batches.micro import Microbatch, pack
 from rods.trainers.batches.mini import loss_weights, minibatches
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
-from rods.trainers.collect import Credit, Filters, collect
+from rods.trainers.collect import Credit, collect
 from rods.trainers.critic import Critic
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import uses_bfloat16
@@ -96,8 +97,8 @@ class LocalTrainer:
         Under `gae` a critic is made beside the policy. Its start is that of the policy, too.
 
         Raises:
-            ConfigError: `dual_clip` is between 0 and 1, the cosine schedule has no length, or the
-                aggregation `constant` no constant.
+            ConfigError: `dual_clip` is between 0 and 1, the cosine schedule has no length, the
+                aggregation `constant` no constant, or there is no such filter.
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
         _require_consistent(settings, total_steps, longest)
@@ -105,6 +106,7 @@ class LocalTrainer:
         """The model whose weights are trained (LoRA layers stand inside it)."""
         self.tokenizer = tokenizer
         self.settings = settings
+        self.filter = filter_of(settings)
         self.total_steps = total_steps
         self.seed = seed
         self.longest = longest
@@ -148,15 +150,13 @@ class LocalTrainer:
         settings = self.settings
         known = _Known()
         scores, perplexities = self._compared(groups, scores, known)
-        limit = settings.filtering.max_perplexity
-        filters = Filters(settings.filter, settings.filtering.window, limit)
         credit = Credit(settings.credit, settings.call.gamma)
         batch = collect(
             groups,
             scores,
             settings.advantage,
             settings.mask_env_tokens,
-            filters,
+            self.filter,
             credit,
             perplexities,
         )
@@ -284,7 +284,7 @@ class LocalTrainer:
 
     @property
     def _masks_unlikely(self) -> bool:
-        return self.settings.filter != "none" and self.settings.filtering.max_perplexity > 0
+        return self.filter is not None and self.settings.filtering.max_perplexity > 0
 
     def _compared(
         self, groups: Sequence[Group], scores: Sequence[Sequence[Score]], known: _Known

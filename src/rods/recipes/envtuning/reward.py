@@ -1,4 +1,4 @@
-"""Environment Tuning's diagnostic codes and the two rewards that its released code makes of them.
+"""Environment Tuning's diagnostic codes and the format reward that its released code makes of them.
 
 Owns the reading of a trajectory as codes, one for each generation that the released loop answers:
 
@@ -98,16 +98,6 @@ def envtuning_format(task: Task, trajectory: Trajectory) -> Score:
     parts = _parts(codes(trajectory))
     value = parts["is_tool_call"] * (parts["format_reward"] + parts["tool_call_reward"])
     return Score(value, parts)
-
-
-def envtuning_progress(task: Task, trajectory: Trajectory) -> Score:
-    """The mean of the codes 0 and 1, in [0, 1]; 0 without any: the released progress reward.
-
-    Only turns that were closed count, so it pays for never closing a turn that is not solved; use
-    it to compare, and `progress` to train.
-    """
-    parts = _parts(codes(trajectory))
-    return Score(parts["progress"], parts)
 
 
 def _parts(found: Sequence[Code]) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """Tool-N1's dialect (arXiv 2505.00024): a thought, then a JSON list of calls, in one response.
 
-Owns the form in both directions; the wording of the instructions is ours. It describes the tools
-itself. What is read here is what a world is asked to do; the reward reads the text by itself.
+Owns the form in both directions; the wording of the instructions is ours.
 """
 
 from __future__ import annotations
@@ -9,19 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
-from rods.dialects.jsonic import CLOSE, OPEN, dump_call
-from rods.dialects.marks import without_thought
-from rods.dialects.reasoned import TAG, blocks, escaped, thought
-from rods.errors import TaskError
-from rods.types import ParseVerdict, Role, ToolCall, ToolSpec
+from rods.dialects.base import Parsed, check_calls
+from rods.dialects.jsonic import CLOSE, OPEN
+from rods.dialects.reasoned import Reasoned
+from rods.infra.pycall import CallSyntaxError
+from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 
-class ToolN1(Dialect):
+class ToolN1(Reasoned):
     """A thought, then one JSON list of calls; an empty list where no tool fits."""
 
-    feedback_role: Role = "user"
-    shows_tools = True
+    name = "tool_n1"
+    _arguments = "arguments"
+    _answer = f"<think>No function fits.</think> {OPEN}[]{CLOSE}\nWORDS"
     _remedy = (
         f'Write <think>...</think> and then {OPEN}[{{"name": "tool", "arguments": '
         f'{{"argument": "value"}}}}]{CLOSE}.'
@@ -49,28 +48,18 @@ class ToolN1(Dialect):
         lines = (json.dumps({"type": "function", "function": r}, ensure_ascii=False) for r in rows)
         return "<tools>\n" + "\n".join(lines) + "\n</tools>"
 
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation: its last block; none, or an empty list, is an answer."""
-        if truncated:
-            return too_long()
-        body = without_thought(text)
-        found = [*blocks(body, "arguments")]
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
+        """The last block; none, or an empty list, is an answer."""
+        found = [*self._blocks(body)]
         if not found:
             return Parsed(ParseVerdict.ANSWER, answer=body)
         block = found[-1]
         if block.fault:
-            return malformed(block.fault, self._remedy)
+            raise CallSyntaxError(block.fault)
         if not block.calls:
             return Parsed(ParseVerdict.ANSWER, answer=body[block.end :].strip())
         return check_calls(block.calls, offered)
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the functions, and the list."""
-        listed = ", ".join(escaped(dump_call(call, "arguments", "tool_n1")) for call in calls)
-        return f"{thought(calls)} {OPEN}[{listed}]{CLOSE}"
-
-    def answer(self, text: str) -> str:
-        """A short thought, an empty list, and the words after it."""
-        if TAG.search(text):
-            raise TaskError(f"an answer of the tool_n1 dialect cannot hold its tags: {text!r}.")
-        return f"<think>No function fits.</think> {OPEN}[]{CLOSE}\n{text.strip()}"
+        return f"{self._thought(calls)} {OPEN}[{', '.join(self._lines(calls))}]{CLOSE}"

@@ -1,17 +1,11 @@
 r"""Nemotron-Research-Tool-N1 (arXiv 2505.00024): 1 if thought and calls are right, else 0.
 
-Owns the reward of that name and the ablations of its released code. Single steps only.
+Owns the reward of that name and one ablation of its released code. Single steps only.
 
     tool_n1             1 iff both think tags stand somewhere and the last <tool_call> block holds
                         exactly the wanted calls; the order of calls and of keys does not matter
-    tool_n1_paper       the paper's strict form besides: the whole response is one thought and then
-                        one <tool_call>
-    tool_n1_no_think    without the thought (its ablation without format)
-    tool_n1_partial     0.2 for the think tags, 0.8 for the calls
-    tool_n1_names       as that, and 0.2 where only the names are right
-    tool_n1_bonus       1.2 with the thought, 1 without; a wrong list costs 0.2 if there is a
-                        thought
-    tool_n1_llama       a response without <tool_call> counts as one that calls nothing
+    tool_n1_names       partial credit: 0.2 for the think tags, and 0.8 for the calls or 0.2 where
+                        only their names are right
 
 A block is JSON: a call, a list of calls, or either once more as a JSON text. A call has `name` and
 `arguments`. Values are compared as JSON texts: 1, 1.0, true and "1" all differ. No call is wanted
@@ -23,18 +17,17 @@ too deep and numbers too long crash theirs and are wrong here; the response is w
 ours: the calls that `model.dialect` read, where what can be read counts as a thought too.
 
 What it leaves open, and the paper does not say: tags may nest and stand in any order, any text may
-stand around them, of several blocks only the last counts. `tool_n1_partial` and `tool_n1_names` pay
-0.2 for two tags and nothing else. `tool_n1_paper` closes these.
+stand around them, of several blocks only the last counts. `tool_n1_names` pays 0.2 for two tags
+and nothing else.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from rods.reward import Score
 from rods.rewards.single_step import (
@@ -50,9 +43,7 @@ from rods.task import Task
 from rods.trajectory import Step, Trajectory
 from rods.types import ParseVerdict
 
-_STRICT = re.compile(r"\s*<think>.*?</think>\s*<tool_call>.*?</tool_call>\s*", re.DOTALL)
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_TAGS = ("<think>", "</think>", _OPEN, _CLOSE)
 
 
 class Reply(NamedTuple):
@@ -60,93 +51,44 @@ class Reply(NamedTuple):
 
     thought: bool
     """Both think tags stand in it."""
-    block: bool
-    """There is a `<tool_call>` block."""
     calls: Any
     """What the block holds as JSON, calls in a list; None: nothing that can be read."""
 
 
 @dataclass(frozen=True)
 class ToolN1(SingleStepReward):
-    """The binary reward, and the base of its ablations."""
+    """The binary reward, and the base of its ablation."""
 
     form: Form = "text"
-    strict: ClassVar[bool] = False
-    """Whether the whole response must be one thought and one block."""
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Score:
         """The score of one response."""
         wanted, response = wanted_of(task), response_of(task, trajectory)
         text = "" if response is None else response.text
         reply = read_reply(text) if self.form == "text" else _as_read(response)
-        if self.strict and self.form == "text" and not is_strict(text):
-            reply = reply._replace(thought=False)
         truth = [as_json(call, "arguments") for call in wanted.calls]
         names, exact = agreement(reply.calls, truth)
         parts = {"thought": float(reply.thought), "names": float(names)}
-        value = self.value(reply, names, exact, nothing=not truth)
+        value = self.value(reply, names, exact)
         return Score(value, {**parts, "correct": float(exact)})
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: Reply, names: bool, exact: bool) -> float:
         """What it is worth.
 
         Args:
             reply: what the response says.
             names: its calls have the wanted names.
             exact: they are the wanted calls.
-            nothing: no call is wanted.
         """
         return float(reply.thought and exact)
-
-
-class ToolN1Paper(ToolN1):
-    """`tool_n1` by the paper's strict format."""
-
-    strict = True
-
-
-class ToolN1NoThink(ToolN1):
-    """Exact calls alone."""
-
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
-        """1 if exact."""
-        return float(exact)
-
-
-class ToolN1Partial(ToolN1):
-    """0.2 and 0.8."""
-
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
-        """The sum of both parts."""
-        return 0.2 * reply.thought + 0.8 * exact
 
 
 class ToolN1Names(ToolN1):
     """0.2, and 0.8 or 0.2."""
 
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
+    def value(self, reply: Reply, names: bool, exact: bool) -> float:
         """The sum of both parts."""
         return 0.2 * reply.thought + (0.8 if exact else 0.2 * names)
-
-
-class ToolN1Bonus(ToolN1):
-    """A thought is a stake: more for right calls, less for wrong ones."""
-
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
-        """1.2, 1, -0.2 or 0."""
-        if reply.calls is None:
-            return 0.0
-        if exact:
-            return 1.2 if reply.thought else 1.0
-        return -0.2 if reply.thought else 0.0
-
-
-class ToolN1Llama(ToolN1):
-    """`tool_n1` that takes silence for an empty list."""
-
-    def value(self, reply: Reply, names: bool, exact: bool, nothing: bool) -> float:
-        """1 or 0; without a block no thought is asked for."""
-        return float(reply.thought and exact) if reply.block else float(nothing)
 
 
 def read_reply(text: str) -> Reply:
@@ -154,11 +96,11 @@ def read_reply(text: str) -> Reply:
     thought = "<think>" in text and "</think>" in text
     block = _last_block(text)
     if block is None:
-        return Reply(thought, False, None)
+        return Reply(thought, None)
     calls = _loads(block.strip())
     if isinstance(calls, str):
         calls = _loads(calls)
-    return Reply(thought, True, [calls] if isinstance(calls, dict) else calls)
+    return Reply(thought, [calls] if isinstance(calls, dict) else calls)
 
 
 def _last_block(text: str) -> str | None:
@@ -180,14 +122,9 @@ def _loads(text: str) -> Any:
 def _as_read(response: Step | None) -> Reply:
     """What the dialect read: an answer calls nothing."""
     if response is None or response.verdict not in (*READ, ParseVerdict.ANSWER):
-        return Reply(False, True, None)
+        return Reply(False, None)
     calls = [as_json(call, "arguments") for call in response.calls]
-    return Reply(True, bool(calls), calls)
-
-
-def is_strict(text: str) -> bool:
-    """Whether a response is one thought, then one block, and nothing else."""
-    return all(text.count(tag) == 1 for tag in _TAGS) and _STRICT.fullmatch(text) is not None
+    return Reply(True, calls)
 
 
 def agreement(calls: object, truth: Sequence[dict[str, Any]]) -> tuple[bool, bool]:

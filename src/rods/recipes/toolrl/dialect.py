@@ -1,7 +1,6 @@
 r"""ToolRL's dialect (arXiv 2504.13958): a thought, a JSON call a line, then words, in one response.
 
-Owns the form in both directions; the wording of the instructions is ours. It describes the tools
-itself. What is read here is what a world is asked to do; the reward reads the text by itself.
+Owns the form in both directions; the wording of the instructions is ours.
 
     >>> ToolRl().write([ToolCall("ls")])
     '<think>I call ls.</think>\n<tool_call>\n{"name": "ls", "parameters": {}}\n</tool_call>'
@@ -13,21 +12,25 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
-from rods.dialects.jsonic import CLOSE, OPEN, dump_call
-from rods.dialects.marks import without_thought
-from rods.dialects.reasoned import TAG, blocks, escaped, thought
-from rods.errors import TaskError
-from rods.types import Message, ParseVerdict, Role, ToolCall, ToolSpec
+from rods.dialects.base import Parsed, check_calls
+from rods.dialects.jsonic import CLOSE, OPEN
+from rods.dialects.reasoned import Reasoned
+from rods.infra.pycall import CallSyntaxError
+from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 
 _WORDS = re.compile(r"<response>(.*?)</response>", re.DOTALL)
 
 
-class ToolRl(Dialect):
+class ToolRl(Reasoned):
     """A thought, then one JSON call a line, then words; what was said before is one message."""
 
-    feedback_role: Role = "user"
-    shows_tools = True
+    name = "toolrl"
+    _arguments = "parameters"
+    _answer = "<think>I answer the user.</think>\n<response> WORDS </response>"
+    _remedy = (
+        f'Write {OPEN}, then {{"name": "tool", "parameters": {{"parameter": "value"}}}} a line, '
+        f"then {CLOSE}."
+    )
 
     def system_prompt(self) -> str:
         """What each part of the output is."""
@@ -69,35 +72,17 @@ class ToolRl(Dialect):
         tag = "user" if message.role == "user" else "obs"
         return f"<{tag}> {message.content.strip()} </{tag}>"
 
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation; without `<tool_call>` it is an answer."""
-        if truncated:
-            return too_long()
-        body = without_thought(text)
-        block = next(blocks(body, "parameters"), None)
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
+        """Without `<tool_call>` it is an answer."""
+        block = next(self._blocks(body), None)
         if block is None:
-            return Parsed(ParseVerdict.ANSWER, answer=_words(body))
+            found = _WORDS.search(body)
+            return Parsed(ParseVerdict.ANSWER, answer=(found[1] if found else body).strip())
         if block.fault or not block.calls:
-            return malformed(block.fault or "the list of calls is empty", self._remedy)
+            raise CallSyntaxError(block.fault or "the list of calls is empty")
         return check_calls(block.calls, offered)
-
-    _remedy = (
-        f'Write {OPEN}, then {{"name": "tool", "parameters": {{"parameter": "value"}}}} a line, '
-        f"then {CLOSE}."
-    )
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the tools, and a call a line."""
-        lines = "\n".join(escaped(dump_call(call, "parameters", "toolrl")) for call in calls)
-        return f"{thought(calls)}\n{OPEN}\n{lines}\n{CLOSE}"
-
-    def answer(self, text: str) -> str:
-        """A short thought and the words."""
-        if TAG.search(text):
-            raise TaskError(f"an answer of the toolrl dialect cannot hold its tags: {text!r}.")
-        return f"<think>I answer the user.</think>\n<response> {text.strip()} </response>"
-
-
-def _words(body: str) -> str:
-    found = _WORDS.search(body)
-    return (found.group(1) if found else body).strip()
+        lines = "\n".join(self._lines(calls))
+        return f"{self._thought(calls)}\n{OPEN}\n{lines}\n{CLOSE}"

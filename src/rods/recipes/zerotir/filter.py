@@ -1,0 +1,143 @@
+"""What ZeroTIR (arXiv 2505.07773) leaves out of an update: groups by accuracy, samples by fault.
+
+Owns `train.filter = "zerotir"`, as its released code computes it. It says what to leave out and
+why; the trainer does it. A group's accuracy must lie strictly within the window
+(`train.filtering.window`; the second published script has 0.0 to 0.8), and at most 40 % of its
+scores may be invalid. Masked members stay in the baseline of their group.
+
+    group_fault(scores)                     # None: the group trains
+    sample_fault(trajectory, score)         # None: the response carries loss
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rods.errors import RewardError
+from rods.recipes.zerotir.repetition import ngram_repetition, repeatness
+from rods.reward import Score
+from rods.rewards.answers import accuracy_of
+from rods.rewards.reading import ending, executed, sampled, written
+from rods.trajectory import Group, Trajectory
+
+SLACK = 1e-6
+"""What a mean accuracy must have to spare on each side of the window."""
+MAX_FAILED = 0.4
+"""A group is dropped if a larger share of its scores is invalid."""
+MAX_REPEATNESS, MAX_REPETITION = 0.2, 0.6
+
+
+@dataclass(frozen=True)
+class ZeroTirFilter:
+    """The filter of one run."""
+
+    window: tuple[float, float] = (0.05, 0.8)
+    """Mean accuracies between which a group is kept."""
+    max_perplexity: float = 0.0
+    """Of a sample under the base model; 0: not looked at."""
+
+    @property
+    def group_reasons(self) -> tuple[str, ...]:
+        """Why a group may be dropped."""
+        return ("failed", "too_hard", "too_easy")
+
+    @property
+    def sample_reasons(self) -> tuple[str, ...]:
+        """Why a sample may be masked."""
+        perplexity = ["perplexity"] if self.max_perplexity else []
+        return ("truncated", "odd_finish", "shortcut", "unbalanced", *perplexity, "repetition")
+
+    def group_fault(self, scores: Sequence[Score]) -> str | None:
+        """Why a group is dropped before advantages are computed; None: it is kept.
+
+        Raises:
+            RewardError: a score has no part `correct`.
+        """
+        valid = [accuracy_of(s) for s in scores if s.valid]
+        if not valid or (len(scores) - len(valid)) / len(scores) > MAX_FAILED:
+            return "failed"
+        mean = statistics.fmean(valid)
+        if not self.window[0] + SLACK < mean:
+            return "too_hard"
+        return None if mean < self.window[1] - SLACK else "too_easy"
+
+    def sample_faults(
+        self,
+        group: Group,
+        scores: Sequence[Score],
+        perplexities: Sequence[float] | None = None,
+    ) -> list[str | None]:
+        """Why each member of a group gets no loss; None: it trains.
+
+        Args:
+            group: the trajectories.
+            scores: one for each, with the parts `correct` and `well_formed`.
+            perplexities: of each response under the base model, where the trainer knows them.
+
+        Raises:
+            RewardError: the lengths differ, or the scores lack a part.
+        """
+        members = group.trajectories
+        known = [0.0] * len(members) if perplexities is None else list(perplexities)
+        if not len(members) == len(scores) == len(known):
+            raise RewardError(
+                f"task {group.task.id}: {len(members)} trajectories came with {len(scores)} scores "
+                f"and {len(known)} perplexities; expected one for each."
+            )
+        most = self.max_perplexity
+        return [
+            sample_fault(t, s, unlikely=bool(most) and p > most) if s.valid else None
+            for t, s, p in zip(members, scores, known, strict=True)
+        ]
+
+
+def sample_fault(trajectory: Trajectory, score: Score, unlikely: bool = False) -> str | None:
+    """Why one response gets no loss, in this order:
+
+    * `truncated`: cut by a limit of tokens, and wrong
+    * `odd_finish`: neither finished nor truncated
+    * `shortcut`: right, but programs and outputs do not match (an output was made up)
+    * `unbalanced`: well formed, some program ran, and they do not match
+    * `perplexity`: too unlikely under the base model
+    * `repetition`: badly formed and repeating itself
+    """
+    right = accuracy_of(score) > 0
+    formed = score.parts.get("well_formed", float(right)) > 0
+    how, matched = ending(trajectory), blocks_match(trajectory)
+    if how == "truncated" and not right:
+        return "truncated"
+    if how == "odd":
+        return "odd_finish"
+    if right and not matched:
+        return "shortcut"
+    if formed and not matched and any(not r.failed for r in executed(trajectory)):
+        return "unbalanced"
+    if unlikely:
+        return "perplexity"
+    return "repetition" if not formed and _repeats(sampled(trajectory)) else None
+
+
+def blocks_match(trajectory: Trajectory) -> bool:
+    """Whether there are as many openings of programs as programs, and as many outputs.
+
+    An output is a result that the environment gave, or an output fence that the policy wrote on
+    its own. A program that was never run with a made-up output therefore matches, as it does in the
+    released code. Where calls are messages and not fences, calls that could be read are programs.
+    """
+    text = sampled(trajectory)
+    opened = len(_OPENED.findall(text))
+    programs = len(_PROGRAM.findall(text))
+    if not opened:
+        opened = programs = written(trajectory)
+    return opened == programs == len(executed(trajectory)) + text.count("```output")
+
+
+_OPENED = re.compile(r"```python\b")
+_PROGRAM = re.compile(r"```python\b(?:(?!```).)*```", re.DOTALL)
+
+
+def _repeats(text: str) -> bool:
+    return ngram_repetition(text) > MAX_REPETITION or repeatness(text) > MAX_REPEATNESS

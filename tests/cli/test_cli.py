@@ -1,0 +1,360 @@
+"""The program: verbs, exit codes, and what a user's mistake says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rods.cli import main as program
+from rods.cli.common import overrides
+from rods.config import Start, load_config
+from rods.envs.bfcl.tasks import load_tasks
+from rods.errors import ConfigError, PolicyError
+from rods.evaluation.template_check import TemplateReport, check_template
+from rods.store import RunDirectory, new_run_dir
+from rods.task import write_tasks
+from verbs import rods
+
+
+def test_dry_run_prints_the_settings(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--dry-run", "--train.lr", "3e-4", "--rollout.tasks-per-step=4"]
+    assert rods(*words, monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["train"]["lr"], shown["rollout"]["tasks_per_step"]) == (3e-4, 4)
+    assert shown["model"]["name"] == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("setting", "near"),
+    [
+        ("--synthesis.writer=grap", "graph"),
+        ("--model.dialect=hermess", "hermes"),
+        ("--env.name=bfc", "bfcl"),
+        ("--stages=[{name='all', reward='progres', expand=true, epochs=1}]", "progress"),
+    ],
+)
+def test_a_dry_run_refuses_names_that_mean_nothing(
+    setting: str, near: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("train", "--dry-run", setting, monkeypatch=monkeypatch) != 0
+    assert near in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "k"), [([], 16), (["--profile", "quick"], 8), (["--profile", "small"], 8)]
+)
+def test_a_model_of_your_own_takes_the_full_setting(
+    words: list[str], k: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    asked = ["train", "--model", "a/b", "--recipe", "rods", "--dry-run", *words]
+    assert rods(*asked, monkeypatch=monkeypatch) == 2, "the settings are printed, but no plan"
+    printed = capsys.readouterr()
+    shown = json.loads(printed.out)
+    assert (shown["model"]["name"], shown["rollout"]["k"]) == ("a/b", k)
+    assert "memory was not planned: model 'a/b'" in printed.err
+    assert "A folder with the model's config.json is enough for a plan." in printed.err
+
+
+@pytest.mark.parametrize(("words", "status"), [([], 0), (["--memory", "24"], 2)])
+def test_a_plan_that_was_asked_for_and_cannot_be_made_is_an_error(
+    words: list[str],
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    asked = ["train", "--model.name", "a/b", "--dry-run", *words]
+    assert rods(*asked, monkeypatch=monkeypatch) == status
+    assert "memory was not planned: model 'a/b'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ([], 2, "--train.local.optimizer_memory"),
+        (["--train.local.optimizer_memory", "8bit"], 0, "it fits"),
+        (["--model.lora_rank", "32"], 0, "it fits"),
+    ],
+)
+def test_a_dry_run_says_what_is_held_and_refuses_what_cannot_fit(
+    words: list[str],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from memory_cases import QWEN3_4B
+
+    QWEN3_4B.save_pretrained(tmp_path)  # the config alone
+    asked = ["train", "--model", str(tmp_path), "--memory", "80", "--dry-run", *words]
+    assert rods(*asked, monkeypatch=monkeypatch) == status
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["train"]["local"]["memory_gib"] == 80
+    for name in ("weights", "gradients", "optimizer", "cache", "activations", "logits", "(disk)"):
+        assert f" {name}" in printed.err, name
+    assert said in printed.err
+
+
+def test_a_run_that_cannot_fit_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["train", "--memory", "0.3", "--out", str(tmp_path / "run")]
+    assert rods(*asked, monkeypatch=monkeypatch) == 2
+    assert "needs at least" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--trian.lr", "1"], "no setting"),
+        (["train", "--rollout.kk", "4"], "Did you mean 'rollout.k'"),
+        (["train", "--recipe", "rodz"], "Did you mean 'rods'"),
+        (["train", "--train.lr"], "a value is missing"),
+        (["train", "--resume", "nowhere"], "there is no such run"),
+        (["report", "nowhere"], "nowhere"),
+        (["train", "--model.name", "no/such/folder", "--out", "x"], "no/such/folder"),
+        (["train", "--model", "no/such/folder", "--out", "x"], "no/such/folder"),
+        (["check", "--tasks", "absent.jsonl"], "absent.jsonl"),
+        (["check", "--env.bfcl.wheel", "absent.whl"], "absent.whl"),
+        (["train", "--track", "wandbb", "--out", "x"], "Did you mean 'wandb'"),
+    ],
+)
+def test_a_mistake_is_one_message_and_status_2(
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert "Traceback" not in shown.err
+    assert not any(tmp_path.iterdir()), "a mistake leaves nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "--resmue", "x"], "there is no option --resmue. Did you mean '--resume'?"),
+        (["train", "--resmue"], "there is no option --resmue. Did you mean '--resume'?"),
+        (["trl", "--modle", "x"], "there is no option --modle. Did you mean '--model'?"),
+        (["eval", "--rnu", "x"], "there is no option --rnu. Did you mean '--run'?"),
+        (["verl", "--profil", "x", "a=b"], "there is no option --profil. Did you mean"),
+        (["synth", "--out", "v", "--witer", "llm"], "Did you mean '--writer'?"),
+        (["check", "--evry"], "Did you mean '--every'?"),
+        (["experiment", "--seds", "1"], "Did you mean '--seeds'?"),
+        (["observe", "--forms", "x"], "there is no option --forms."),
+        (["experiment", "--train.lrr", "1", "nowhere"], "there is no experiment 'nowhere'"),
+        (["train", "--lr", "3"], "there is no option --lr. Did you mean '--train.lr'?"),
+        (["train", "--foo"], "there is no option --foo."),
+        (["train", "--foo", "x"], "there is no option --foo."),
+        (["train", "--train.lrr"], "there is no such setting. Did you mean 'train.lr'?"),
+        (["train", "--updates"], "option --updates: a value is missing."),
+        (["eval", "--engine", "hf"], "'engine' is a section of settings, got 'hf'"),
+        (["eval", "--engine=hf"], "such as 'engine.name'"),
+        (["train", "--rollout", "5"], "'rollout' is a section of settings, got 5"),
+        (["trl", "--train.gae=x"], "'train.gae' is a section of settings, got 'x'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_word_that_means_nothing_names_what_is_nearest(
+    words: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods(*words, monkeypatch=monkeypatch) == 2
+    shown = capsys.readouterr().err
+    assert said in shown and "instance of" not in shown
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "file"), [(["--seeds", "1", "--updates=3", "x"], "x"), (["--", "--x"], "--x")]
+)
+def test_settings_may_stand_before_an_argument(
+    words: list[str],
+    file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert rods("experiment", *words, monkeypatch=monkeypatch) == 2
+    assert f"there is no experiment '{file}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["", *program._VERBS])
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_has_a_short_name(
+    verb: str, word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods(*filter(None, [verb, word]), monkeypatch=monkeypatch) == 0
+    assert f"Usage: rods {verb}".strip() in capsys.readouterr().out
+
+
+def test_a_broken_task_row_is_named_by_file_and_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"env": "bfcl"}\n')
+    assert rods("check", "--tasks", str(path), monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "tasks.jsonl:1" in said and "category" in said.replace("\n", " ")
+
+
+def test_doctor_says_what_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods("doctor", "--json", monkeypatch=monkeypatch) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["packages"]["core"]["numpy"]
+    assert {"core", "train", "math", "search", "dev"} <= found["packages"].keys()
+
+
+def test_doctor_says_how_to_get_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rods.cli import doctor
+
+    real = doctor.installed
+    monkeypatch.setattr(doctor, "installed", lambda n: None if n == "peft" else real(n))
+    assert rods("doctor", monkeypatch=monkeypatch) == 0
+    shown = capsys.readouterr().out
+    assert "peft MISSING" in shown and "pip install -e '.[train]'" in shown
+
+
+def test_overrides_take_both_forms() -> None:
+    assert overrides(["--a.b", "1", "--c-d=x"]) == ["a.b=1", "c_d=x"]
+    with pytest.raises(ConfigError, match="expected --section"):
+        overrides(["a.b"])
+
+
+def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "app", press)
+    assert rods("doctor", monkeypatch=monkeypatch) == 130
+
+
+def test_synth_refuses_a_file_that_exists(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "variants.jsonl"
+    path.write_text("mine")
+    assert rods("synth", "--out", str(path), monkeypatch=monkeypatch) == 2
+    assert "exists" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+SMALL_RUN = ["updates=3", "rollout.k=4", "env.train_tasks=6", "model.threads=1"]
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
+    """A run in `mine`, begun with settings of its own, as a kill left it."""
+    monkeypatch.chdir(tmp_path)
+    start = Start("rods", "quick", SMALL_RUN)
+    return RunDirectory.create(new_run_dir(tmp_path, "mine"), load_config(*start), start=start)
+
+
+@pytest.mark.slow
+def test_resume_takes_the_runs_own_settings_and_names_what_differs(
+    started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--resume", "mine"]
+    assert rods(*words, "--train.lr", "1", monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert "differ from the run's: train.lr: 0.002 -> 1.0. Resume without" in said
+    assert rods(*words, "--dry-run", "--model.threads", "2", monkeypatch=monkeypatch) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["model"]["threads"], shown["rollout"]["k"], shown["updates"]) == (2, 4, 3)
+    assert started.config.model.threads == 1, "a dry run changes nothing"
+    for named in (
+        ["--recipe", "rods"],
+        ["--profile", "small"],
+        ["--recipe", "rods", "--profile", "quick"],
+    ):
+        assert rods(*words, *named, "--dry-run", monkeypatch=monkeypatch) == 0, (
+            "it is the run's own"
+        )
+        assert json.loads(capsys.readouterr().out)["rollout"]["k"] == 4
+        assert rods(*words, *named, "--train.lr", "1", monkeypatch=monkeypatch) == 2
+        said = capsys.readouterr().err
+        assert "differ from the run's: train.lr: 0.002 -> 1.0. Resume without" in said
+    for named in (["--recipe", "torl"], ["--profile", "full"]):
+        assert rods(*words, *named, monkeypatch=monkeypatch) == 2
+        assert "this run follows recipe rods, profile quick, not" in capsys.readouterr().err
+    assert rods(*words, "--out", "other", monkeypatch=monkeypatch) == 2
+    assert "goes on in its own folder" in capsys.readouterr().err
+
+
+def test_resume_with_an_edited_recipe_names_what_was_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = tmp_path / "own.toml"
+    recipe.write_text("updates = 4\n[train]\nlr = 1e-3\n[model]\nthreads = 1\n")
+    start = Start("own.toml", "", ["rollout.k=4"])
+    RunDirectory.create(new_run_dir(tmp_path, "mine"), load_config(*start), start=start)
+    recipe.write_text("updates = 4\n[train]\nlr = 2e-3\n[model]\nthreads = 2\n")
+    words = ["train", "--resume", "mine"]
+    assert rods(*words, "--recipe", "own.toml", monkeypatch=monkeypatch) == 2
+    assert "the run's: train.lr: 0.001 -> 0.002. Resume without" in capsys.readouterr().err
+    drift = (*words, "--recipe", "own.toml", "--allow-drift", "--seed", "7")
+    assert rods(*drift, monkeypatch=monkeypatch) == 2
+    assert "no resume can change: seed: 0 -> 7" in capsys.readouterr().err
+    assert rods("train", "--allow-drift", monkeypatch=monkeypatch) == 2
+    assert "it belongs to --resume RUN" in capsys.readouterr().err
+    assert rods(*words, "--dry-run", monkeypatch=monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["train"]["lr"] == 1e-3, "by its own settings"
+
+
+def test_a_failed_start_of_training_blocks_no_folder_and_a_resume_keeps_its_own(
+    started: RunDirectory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> object:
+        raise PolicyError("the weights are torn")
+
+    folder = started.path.parent
+    write_tasks(folder / "pool.jsonl", load_tasks()[:12])
+    monkeypatch.setattr("rods.assemble.load_model", broken)
+    for _ in range(2):
+        words = ["train", "--out", "new", "--env.tasks", "pool.jsonl"]
+        assert rods(*words, monkeypatch=monkeypatch) == 2
+        assert "the weights are torn" in capsys.readouterr().err
+        assert not (folder / "new").exists()
+    assert rods("train", "--resume", "mine", monkeypatch=monkeypatch) == 2
+    assert "the weights are torn" in capsys.readouterr().err
+    assert RunDirectory.open(folder / "mine").config.updates == 3
+
+
+def test_the_template_is_checked_in_a_dialect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def noted(tokenizer: object, dialect: str) -> TemplateReport:
+        asked.append(dialect)
+        return check_template(tokenizer, dialect)
+
+    monkeypatch.setattr("rods.evaluation.template_check.check_template", noted)
+    words = ["check", "--template", "tiny"]
+    assert rods(*words, "--dialect", "compact", monkeypatch=monkeypatch) == 0
+    assert rods(*words, "--dialect", "torl", monkeypatch=monkeypatch) == 2
+    assert "'torl' is inline" in capsys.readouterr().err
+    assert rods("check", "--dialect", "compact", monkeypatch=monkeypatch) == 2
+    assert asked == ["compact", "torl"]
+    capsys.readouterr()
+    assert rods(*words, "--env.name", "bfcl", "--every", monkeypatch=monkeypatch) == 2
+    assert "leave out --every --env.name bfcl" in capsys.readouterr().err

@@ -1,0 +1,266 @@
+"""The closed loop with a policy that gets better, a trainer that counts, and kills in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from loop_cases import (
+    Killed,
+    Mute,
+    Queue,
+    Screen,
+    kill,
+    parts,
+    played,
+    run,
+    settings,
+    start,
+    task_of,
+)
+from rods.components import Components
+from rods.curriculum.online import OnlineCurriculum
+from rods.env import World
+from rods.errors import Interrupted, PolicyError, StoreError, TaskError
+from rods.loop import train
+from rods.store import RunDirectory
+from rods.task import Task
+from rods.trajectory_codec import read_parquet
+from sweeps import slow
+
+
+class Whole(NamedTuple):
+    path: Path
+    parts: Components
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """A run from beginning to end; nothing of it is changed by those who read it."""
+    path, made = tmp_path_factory.mktemp("whole") / "run", parts("rods")
+    train(made, start(path, settings()), Screen())
+    return Whole(path, made)
+
+
+def test_the_loop_closes(whole: Whole) -> None:
+    rows = RunDirectory.open(whole.path).metrics()
+    epochs = [r for r in rows if r["kind"] == "epoch"]
+    steps = [r for r in rows if r["kind"] == "step"]
+    shown = [(r["when"], r["rows"][0]["version"]) for r in rows if r["kind"] == "eval"]
+    ways = [(f"update {n}", n) for n in range(3, len(steps), 3)]
+    assert shown == [("before", 0), *ways, ("after", len(steps))]
+    assert [e["stage"] for e in epochs] == ["plain", *["grow"] * 4]
+    assert sum(e["injected"] for e in epochs) > 0
+    assert sum(sum(e["retired"].values()) for e in epochs) > 0
+    assert [s["step"] for s in steps] == list(range(1, len(steps) + 1))
+    drawn = {j["task_id"] for s in steps for j in s["judgements"] if j["origin"] == "variant"}
+    assert drawn, "variants are trained on"
+    assert RunDirectory.open(whole.path).manifest["finished"]
+
+
+def test_the_policy_follows_the_trainer(whole: Whole) -> None:
+    made = whole.parts
+    assert made.policy.version == made.trainer.version > 5
+    step = ["sleep", "wake", "sync"]
+    assert [what.split()[0] for what in made.policy.did] == [
+        *("start", "sync"), *step * made.trainer.step, "close"
+    ]  # fmt: skip
+    assert made.policy.did[-2] == f"sync {made.trainer.total:.2f}"
+    assert len(made.policy.loops) == 1, "one event loop for the whole run"
+    rows = RunDirectory.open(whole.path).metrics()
+    means = [r["progress_mean"] for r in rows if r["kind"] == "step"]
+    assert sum(means[-3:]) > sum(means[:3])
+    after = next(r for r in rows if r["kind"] == "eval" and r["when"] == "after")
+    assert after["rows"] == [{"version": made.trainer.version}]
+
+
+def test_spans_know_the_version_that_sampled_them(whole: Whole) -> None:
+    for step, path in enumerate(sorted((whole.path / "trajectories").iterdir())):
+        spans = [span for t in read_parquet(path) for span in t.spans]
+        assert {span.version for span in spans if span.sampled} == {step}
+
+
+@pytest.mark.parametrize("patience", [0.0, 0.2])
+@pytest.mark.slow
+def test_waiting_for_synthesis_is_asked_for_and_told(tmp_path: Path, patience: float) -> None:
+    class Late(Queue):
+        """Nothing is ever ready."""
+
+        def drain(self, request_ids: Sequence[str], timeout: float) -> bool:
+            time.sleep(min(timeout, 0.01))
+            return False
+
+        def results(self, request_ids: Sequence[str]) -> list[tuple[str, int, Task, float]]:
+            return []
+
+    config, made, screen = settings(synthesis={"drain_seconds": patience}), parts("rods"), Screen()
+    made.synthesis = Late()
+    train(made, start(tmp_path / "run", config), screen)
+    rows = RunDirectory.open(tmp_path / "run").metrics()
+    epochs = [r for r in rows if r["kind"] == "epoch"]
+    told = [text for text in screen.said if "cannot be repeated exactly" in text]
+    assert sum(e["late_requests"] for e in epochs) > 0
+    assert bool(told) == any(e["seconds_waited"] > 0 for e in epochs) == bool(patience)
+    assert all("synthesis.drain_seconds (0.2)" in text for text in told)
+
+
+@pytest.mark.slow
+def test_a_fixed_pool_gets_the_same_budget_and_no_variants(tmp_path: Path) -> None:
+    for curriculum in ("rods", "static"):
+        run(tmp_path / curriculum, settings(curriculum=curriculum, updates=8))
+    rows = {c: RunDirectory.open(tmp_path / c).metrics() for c in ("rods", "static")}
+    sizes = {c: [int(r["trajectories"]) for r in rows[c] if r["kind"] == "step"] for c in rows}
+    assert sizes["rods"] == sizes["static"] == [sizes["rods"][0]] * 8, "whole across epochs' ends"
+    assert sum(r["kind"] == "epoch" and r["draws"] % 4 > 0 for r in rows["rods"]) > 0
+    judged = [j for r in rows["static"] if r["kind"] == "step" for j in r["judgements"]]
+    assert judged and all(j["origin"] == "original" for j in judged)
+
+
+def test_a_budget_of_trajectories_ends_a_run_resumed_or_not(tmp_path: Path) -> None:
+    config = settings(trajectories=50)
+    with pytest.raises(Killed):
+        run(tmp_path / "run", config, Screen(2, kill))
+    run(tmp_path / "run", config)
+    steps = [r for r in RunDirectory.open(tmp_path / "run").metrics() if r["kind"] == "step"]
+    spent = [sum(int(r["trajectories"]) for r in steps[: i + 1]) for i in range(len(steps))]
+    assert spent[-1] >= 50 > spent[-2]
+
+
+def test_variants_made_before_stand_in_a_fixed_pool_alone() -> None:
+    fixed = parts("static")
+    made = [
+        replace(v, provenance=replace(v.provenance, ancestors=(t.id,)))
+        for v, t in zip(map(task_of, (100, 101)), fixed.originals, strict=False)
+    ]
+    pool = [*fixed.originals, *made]
+    config = settings(curriculum="static")
+    curriculum = OnlineCurriculum(config, pool)
+    curriculum.start_epoch()
+    drawn = {lease.task.id for lease in curriculum.lease(100)}
+    assert drawn == {t.id for t in pool}
+    with pytest.raises(TaskError, match="is a variant"):
+        OnlineCurriculum(settings(), pool, Queue())
+
+
+def test_a_policy_that_calls_nothing_is_refused_before_the_first_update(tmp_path: Path) -> None:
+    config, made = settings(), parts("rods")
+    made.policy = Mute()  # type: ignore[assignment]
+    with pytest.raises(PolicyError, match=r"'hello' was read as answer.*model\.dialect"):
+        train(made, start(tmp_path / "run", config), Screen())
+    assert made.trainer.step == 0
+
+
+@pytest.mark.parametrize("step", [*slow(2), 7])
+@pytest.mark.slow
+def test_invariant_8_a_kill_and_a_resume_change_nothing(
+    whole: Whole, tmp_path: Path, step: int
+) -> None:
+    config = settings()
+    with pytest.raises(Killed):
+        run(tmp_path / "killed", config, Screen(step, kill))
+    run(tmp_path / "killed", config)
+    assert played(tmp_path / "killed") == played(whole.path)
+
+
+@pytest.mark.slow
+def test_invariant_8_many_kills(whole: Whole, tmp_path: Path) -> None:
+    config = settings()
+    for step in (2, 2, 5, 6, 9, 11):
+        with pytest.raises(Killed):
+            run(tmp_path / "killed", config, Screen(step, kill))
+    run(tmp_path / "killed", config)
+    assert played(tmp_path / "killed") == played(whole.path)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_at_a_step_and_the_run_goes_on(whole: Whole, tmp_path: Path) -> None:
+    config, before = settings(), signal.getsignal(signal.SIGINT)
+    press = Screen(4, lambda: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(Interrupted, match="stopped after update 4"):
+        run(tmp_path / "stopped", config, press)
+    stopped = RunDirectory.open(tmp_path / "stopped")
+    checkpoint = stopped.latest_checkpoint()
+    assert checkpoint is not None and checkpoint.step == 4
+    assert not stopped.manifest["finished"]
+    run(tmp_path / "stopped", config)
+    assert played(tmp_path / "stopped") == played(whole.path)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def files(path: Path) -> dict[str, tuple[bytes, int]]:
+    held = [p for p in path.rglob("*") if p.is_file()]
+    return {str(p): (p.read_bytes(), p.stat().st_mtime_ns) for p in held}
+
+
+@pytest.mark.parametrize(
+    ("limits", "ways"),
+    [
+        ({}, r"All its stages are done.*Start a new run"),
+        ({"updates": 2}, r"rods train --resume \S+ --updates 4\), or start a new run"),
+        ({"trajectories": 20}, r"--trajectories \d+\), or start a new run"),
+    ],
+    ids=["stages", "updates", "trajectories"],
+)
+@pytest.mark.slow
+def test_a_finished_run_says_so_and_stays_as_it_is(
+    tmp_path: Path, limits: dict[str, int], ways: str
+) -> None:
+    config, path = settings(**limits), tmp_path / "run"
+    run(path, config)
+    before = files(path)
+    same_limits = [config, settings(**limits, evaluation={"every": 5}), None]
+    for asked in same_limits:
+        with pytest.raises(StoreError, match=f"is finished.*nothing was changed.*{ways}"):
+            RunDirectory.resume(path, asked)
+    assert files(path) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        ({"updates": 2}, {"updates": 4}),
+        ({"updates": 2}, {"updates": 0}),
+        ({"trajectories": 20}, {"trajectories": 50}),
+    ],
+)
+@pytest.mark.slow
+def test_a_finished_run_goes_on_to_a_higher_limit_as_if_it_had_been_given_at_once(
+    tmp_path: Path, first: dict[str, int], more: dict[str, int]
+) -> None:
+    run(tmp_path / "longer", settings(**first))
+    longer = RunDirectory.resume(tmp_path / "longer", settings(**more))
+    assert not longer.manifest["finished"]
+    train(parts("rods"), longer, Screen())
+    run(tmp_path / "whole", settings(**more))
+    shown = [played(tmp_path / name) for name in ("longer", "whole")]
+    for rows in shown:
+        for row in rows:
+            row.pop("total_steps", None)
+    assert shown[0] == shown[1] and longer.manifest["finished"]
+    changed = next(iter(more))
+    assert [str(c["setting"]).split(":")[0] for c in longer.manifest["changes"]] == [changed]  # type: ignore[index, union-attr]
+
+
+def test_groups_of_stages_with_hints_are_played_under_the_layer(tmp_path: Path) -> None:
+    under: list[World] = []
+
+    def layer(world: World) -> World:
+        under.append(world)
+        return world
+
+    stages = [{"name": "first", "epochs": 1}, {"name": "last", "epochs": 2}]
+    config = settings(curriculum="envtuning", stages=stages)
+    made = start(tmp_path / "run", config)
+    train(replace(parts("envtuning"), hints=layer), made, Screen())
+    rows = [row for row in made.metrics() if row["kind"] == "step"]
+    shares = {(row["stage"], row["epoch"]): row["hints"] for row in rows}
+    assert shares == {("first", 0): 0.0, ("last", 1): 1.0, ("last", 2): 0.0}
+    played = sum(int(row["trajectories"]) for row in rows if row["hints"])
+    assert len(under) == played > 0

@@ -1,0 +1,249 @@
+"""Tags that are mentioned, quoted or written a little otherwise: in every dialect and reader."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rods.dialects import DIALECTS, InlineDialect, get_dialect, structured
+from rods.recipes.tool_n1.reward import read_reply
+from rods.recipes.toolrl.reward import has_shape, read_lines
+from rods.rewards.answers import last_boxed
+from rods.rewards.reading import call_offset, without_calls
+from rods.types import ParseVerdict, ToolCall, ToolSpec
+
+STRUCTURED = sorted(n for n in DIALECTS if not isinstance(get_dialect(n), InlineDialect))
+INLINE = sorted(set(DIALECTS) - set(STRUCTURED))
+TAGGED = ["hermes", "tool_n1", "toolrl", "xml"]
+OFFERED = {
+    "ls": ToolSpec("ls", "", {"type": "object", "properties": {"a": {"type": "string"}}}),
+    "rm": ToolSpec("rm", "", {"type": "object", "properties": {}}),
+}
+LS, RM = ToolCall("ls", {"a": "x"}), ToolCall("rm")
+
+
+def parse(name: str, text: str) -> tuple[ParseVerdict, tuple[ToolCall, ...]]:
+    parsed = structured(name).parse(text, OFFERED, truncated=False)
+    assert parsed.verdict.is_error == bool(parsed.feedback)
+    return parsed.verdict, parsed.calls
+
+
+def written(name: str, *calls: ToolCall) -> str:
+    text = structured(name).write(calls)
+    return text.partition("</think>")[2].lstrip() if "</think>" in text else text
+
+
+MENTIONS = [
+    "I use the <tool_call> tag.",
+    "Calls go between <tool_call> and </tool_call> tags.",
+    "Calls go into <tool_call></tool_call>, I think.",
+    "Each `<tool_call>` needs its `</tool_call>`.",
+    'The tags are "<tool_call>" and "</tool_call>".',
+    "The tag '<tool_call>' comes first.",
+    "The tag “<tool_call>” comes first.",
+    "Write `<tool_call>{...}</tool_call>` to call.",
+    "After the </tool_call> tag I wait.",
+]
+
+
+@pytest.mark.parametrize("mention", MENTIONS)
+@pytest.mark.parametrize("name", TAGGED)
+def test_a_mentioned_tag_swallows_no_call(name: str, mention: str) -> None:
+    call = written(name, LS)
+    for text in (f"{mention}\n{call}", f"<think>{mention}</think>\n{mention}\n\n{call}"):
+        assert parse(name, text) == (ParseVerdict.CALLS, (LS,)), text
+    assert parse(name, mention) == (ParseVerdict.ANSWER, ())
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_a_tag_in_an_argument_swallows_no_call(name: str) -> None:
+    dialect = structured(name)
+    odd = ToolCall("ls", {"a": "a </tool_call> and <tool_call> in words"})
+    text = dialect.write([odd, RM])
+    text = text.replace("\\u003c", "<")  # as models write it
+    assert parse(name, text) == (ParseVerdict.CALLS, (odd, RM))
+
+
+@pytest.mark.parametrize("name", TAGGED)
+@pytest.mark.parametrize(
+    "attempt",
+    ["<tool_call>\nls()\n</tool_call>", "So: <tool_call> ls() </tool_call>", "<tool_call>"],
+)
+def test_an_attempt_is_no_mention(name: str, attempt: str) -> None:
+    assert parse(name, attempt) == (ParseVerdict.MALFORMED, ())
+
+
+QUOTES = ["`{}`", '"{}"', "'{}'", "“{}”"]
+
+
+@pytest.mark.parametrize("quote", QUOTES)
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_a_quoted_call_is_never_executed(name: str, quote: str) -> None:
+    call = written(name, RM)
+    for text in (f"You would write {quote.format(call)} for that.", quote.format(call)):
+        verdict, _ = parse(name, text)
+        assert verdict in (ParseVerdict.ANSWER, ParseVerdict.MALFORMED), text
+        if name != "think":  # strict: what has no tags of its own is malformed
+            assert verdict is ParseVerdict.ANSWER, text
+    if name in TAGGED:
+        both = f"Not {quote.format(call)} but\n{written(name, LS)}"
+        assert parse(name, both) == (ParseVerdict.CALLS, (LS,))
+
+
+# -- llama ---------------------------------------------------------------------------------------
+
+CALL = '{"name": "ls", "parameters": {"a": "x"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>I look.</think>\n{CALL}",
+        f"<think>I look.</think>\n<|python_tag|>{CALL}<|eom_id|>",
+        f"[ {CALL}]",
+        f"[\n  {CALL}\n]",
+        f"```json\n[{CALL}]\n```",
+        f"```\n[\n{CALL}\n]\n```",
+        f"```json [{CALL}]```",
+        f"```json\r\n{CALL}\r\n```",
+        f"I look.\n<|python_tag|>{CALL}",
+        f"I use `<|python_tag|>` now: <|python_tag|>{CALL}",
+        '{"name": "ls", "parameters": "{\\"a\\": \\"x\\"}"}',
+    ],
+)
+def test_llama_reads_calls_in_these_forms(text: str) -> None:
+    assert parse("llama", text) == (ParseVerdict.CALLS, (LS,))
+
+
+@pytest.mark.parametrize(
+    "text", [f"I look:\n{CALL}", f"Here:\n```json\n{CALL}\n```", f"So\n[{CALL}]\nand wait."]
+)
+def test_llama_gives_feedback_on_a_call_amid_words(text: str) -> None:
+    assert parse("llama", text) == (ParseVerdict.MALFORMED, ())
+
+
+def test_hermes_gives_feedback_on_a_call_without_tags() -> None:
+    bare = '{"name": "ls", "arguments": {"a": "x"}}'
+    assert parse("hermes", bare) == (ParseVerdict.MALFORMED, ())
+    assert parse("hermes", f"[{bare}]") == (ParseVerdict.MALFORMED, ())
+    assert parse("hermes", f"I look:\n{bare}") == (ParseVerdict.MALFORMED, ())
+    assert parse("hermes", f"It is `{bare}` for that.") == (ParseVerdict.ANSWER, ())
+    assert parse("hermes", '{"total": 3}') == (ParseVerdict.ANSWER, ())
+
+
+@pytest.mark.parametrize("name", ["hermes", "llama", "think", "tool_n1", "toolrl"])
+def test_arguments_as_json_text_are_read_where_the_family_writes_them(name: str) -> None:
+    text = structured(name).write([LS]).replace('{"a": "x"}', '"{\\"a\\": \\"x\\"}"')
+    read = (ParseVerdict.CALLS, (LS,)) if name in ("hermes", "llama") else None
+    assert parse(name, text) == (read or (ParseVerdict.MALFORMED, ()))
+    for broken in ('"{"', '"[1]"', '"{} x"', '""'):
+        text = structured(name).write([LS]).replace('{"a": "x"}', broken)
+        assert parse(name, text) == (ParseVerdict.MALFORMED, ()), broken
+
+
+# -- readers of the rewards ------------------------------------------------------------------------
+
+BOX = r"The answer is \boxed{5}."
+
+
+@pytest.mark.parametrize("tag", ["code", "tool_call", "python", "search"])
+def test_a_mentioned_tag_hides_no_answer(tag: str) -> None:
+    for mention in (f"I used the <{tag}> tag.", f"`<{tag}>` is a tag,", f"<{tag}> and </{tag}>:"):
+        words = f"First {mention} {BOX}"
+        assert last_boxed(without_calls(words)) == "5", words
+        assert call_offset(words) == 0
+    program = f"So\n<{tag}>\nprint('\\boxed{{7}}')\n</{tag}>\n"
+    assert last_boxed(without_calls(f"{program}{BOX}")) == "5"
+    assert last_boxed(without_calls(program)) is None
+    assert call_offset(f"the <{tag}> tag.\n{program}") == len(f"the <{tag}> tag.\nSo\n")
+
+
+@pytest.mark.parametrize("fence", ["```python", "```py", "```python3", "```json"])
+def test_a_mentioned_fence_hides_no_answer(fence: str) -> None:
+    assert last_boxed(without_calls(f"I wrote a {fence} block. {BOX}")) == "5"
+    inside = "print('\\boxed{7}', '```', '\\boxed{8}')"
+    for block in (
+        f"{fence}\n{inside}\n```",
+        f"1. So\n   {fence}\n   {inside}\n   ```",
+        f"- {fence}\n  {inside}\n  ```",
+        f"Then {fence}\n{inside}\n```",
+    ):
+        assert last_boxed(without_calls(block)) is None, block
+        assert last_boxed(without_calls(f"{block}\n{BOX}")) == "5", block
+    assert last_boxed(without_calls(f"Then {fence} \\boxed{{7}} ``` and {BOX}")) == "5"
+
+
+# -- any text --------------------------------------------------------------------------------------
+
+PIECES = [
+    *("<tool_call>", "</tool_call>", "<think>", "</think>", "<answer>", "</answer>", "<response>"),
+    *("<function=ls>", "</function>", "<parameter=a>", "</parameter>", "<|python_tag|>", "```"),
+    *("```python", "```py\n", "```output", "<code>", "</code>", "<python>", "</python>"),
+    *("<search>", "</search>", '{"name": "rm", "arguments": {}}', "[rm()]", "[ls(a='x'), "),
+    *('{"name": "rm", "parameters": {}}', "[", "]", "{", "}", "(", ")", '"', "'", "`", "\\"),
+    *("\n", " ", ";", ",", ":", "=", "1e999", "NaN", "word", "\0", "\ud800", "\x1b", "é"),
+    *("\U0001f600", "\u202e", '"arguments"'),
+]
+TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=25).map("".join)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_no_text_makes_a_reader_raise(text: str) -> None:
+    for name in STRUCTURED:
+        verdict, calls = parse(name, text)
+        assert (verdict is ParseVerdict.CALLS) <= bool(calls)
+        assert all(call.name in text for call in calls)
+    for name in INLINE:
+        dialect = get_dialect(name)
+        assert isinstance(dialect, InlineDialect)
+        parsed = dialect.read(text)
+        assert parsed is None or (parsed.verdict is ParseVerdict.CALLS) == bool(parsed.calls)
+    assert len(without_calls(text)) <= len(text) + text.count("<") + text.count("`")
+    assert 0 <= call_offset(text) <= len(text)
+    assert read_reply(text).calls is None or "<tool_call>" in text
+    assert read_lines(text) is None or "<tool_call>" in text
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(before=TEXTS, after=TEXTS, name=st.sampled_from(TAGGED), quote=st.sampled_from(QUOTES))
+def test_no_words_make_a_quoted_call_run(before: str, after: str, name: str, quote: str) -> None:
+    words = "".join(c for c in before + after if c.isalnum() or c in " \n,:")
+    text = f"{words}\nNot {quote.format(written(name, RM))}, no.\n{words[::-1]}"
+    assert parse(name, text)[0] is not ParseVerdict.CALLS
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    **{name: lambda text, name=name: parse(name, text) for name in STRUCTURED},
+    **{name: lambda text, name=name: get_dialect(name).read(text) for name in INLINE},  # type: ignore[union-attr]
+    "without_calls": without_calls,
+    "call_offset": call_offset,
+    "read_reply": read_reply,
+    "read_lines": read_lines,
+    "has_shape": lambda text: has_shape(text, True, True),
+}
+REPEATED = [
+    *("<tool_call>", "[[[[", "```", "{", " ", "\n", "the <tool_call> tag ", "`<tool_call>"),
+    *("```py\n", "<tool_call>{", '<tool_call>{"a', "<tool_call> and </tool_call> ", "<code>"),
+    *("`<tool_call><function=ls><parameter=a>", '{"name": "ls", "parameters": {}}\n'),
+    *("\n</parameter>\n ", "</tool_call>", "<think>", "</think><answer>", "1+", "[f(x="),
+    *("the ```py x ", "```python\nx\n```\n", "<|python_tag|>"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", READERS)
+def test_time_grows_with_the_length_of_a_text(name: str) -> None:
+    ends = ("", "</code>", "</python>", "```output", "\n</parameter>\n</function>\n</tool_call>")
+    for piece in REPEATED:
+        for end in ends if name in INLINE else ends[::4]:
+            text = piece * (300_000 // len(piece)) + end
+            begin = time.process_time()
+            READERS[name](text)
+            assert time.process_time() - begin < 3, (piece, end)

@@ -1,0 +1,84 @@
+"""Attention without masks: what torch's dense attention gives, forwards and backwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from engine_cases import text
+from rods.engines.attention import after, flashes
+from rods.engines.kv import RowCache
+from tiny_models import build
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def dense(q: Tensor, pk: Tensor, pv: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    past = pk.shape[2]
+    mask = torch.ones(q.shape[2], past + k.shape[2], dtype=torch.bool).tril(past)
+    return scaled_dot_product_attention(
+        q, torch.cat([pk, k], 2), torch.cat([pv, v], 2), mask, scale=scale, enable_gqa=True
+    )
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 70])
+@pytest.mark.parametrize("past", [1, 3, 200])
+@pytest.mark.parametrize("groups", [1, 4])
+def test_two_passes_are_one_with_a_mask(tokens: int, past: int, groups: int) -> None:
+    generator = torch.Generator().manual_seed(tokens + past)
+
+    def some(heads: int, count: int) -> Tensor:
+        found = torch.randn(1, heads, count, 16, generator=generator, dtype=torch.float64) * 3
+        return found.requires_grad_()
+
+    inputs = some(4, tokens), some(4 // groups, past), some(4 // groups, past)
+    inputs += some(4 // groups, tokens), some(4 // groups, tokens)
+    ours, theirs = after(*inputs, 0.3), dense(*inputs, 0.3)
+    assert torch.allclose(ours, theirs, atol=1e-9)
+    slope = torch.randn(ours.shape, generator=generator, dtype=torch.float64)
+    for mine, other in zip(
+        torch.autograd.grad(ours, inputs, slope), torch.autograd.grad(theirs, inputs, slope),
+        strict=True,
+    ):  # fmt: skip
+        assert torch.allclose(mine, other, atol=1e-9)
+
+
+def test_one_part_may_outweigh_the_other_by_far() -> None:
+    """Scores of 1,000 would overflow without their log-sum-exps."""
+    ones = torch.ones(1, 1, 2, 8)
+    for near, far in ((100.0, -100.0), (-100.0, 100.0)):
+        got = after(10 * ones, far * ones, 2 * ones, near * ones, 3 * ones, 1.0)
+        assert torch.allclose(got, (3 if near > far else 2) * ones)
+
+
+def test_autocast_holds_for_them_too() -> None:
+    inputs = [torch.randn(1, 2, n, 16) for n in (5, 9, 9, 5, 5)]
+    inputs[2] = inputs[2].bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        got = after(*inputs, 0.3)
+    assert got.dtype is torch.bfloat16
+    assert float((got.float() - dense(*(t.float() for t in inputs), 0.3)).abs().max()) < 0.05
+
+
+def test_wide_heads_have_no_kernel() -> None:
+    assert flashes(torch.zeros(1, 1, 1, 64)) and not flashes(torch.zeros(1, 1, 1, 288))
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "qwen2", "llama"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_engine_prefills_without_masks(kind: str, dtype: torch.dtype) -> None:
+    """As it does on a GPU: from nothing, after other tokens, and after a shared prompt."""
+    model = build(kind)
+
+    def logits(flash: bool) -> list[Tensor]:
+        cache = RowCache(model, 4, 128, torch.device("cpu"), dtype)
+        cache._flash = flash
+        found = [cache.prefill([0, 1], [text(0, 30), text(1, 20)])]
+        assert cache.fork(0, 2, 25)
+        return [*found, cache.prefill([1, 2], [text(2, 9), text(3, 14)])]
+
+    for ours, theirs in zip(logits(True), logits(False), strict=True):
+        bound = 1e-4 if dtype is torch.float32 else 0.1
+        assert float((ours - theirs).norm() / theirs.norm()) < bound

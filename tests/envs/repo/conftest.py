@@ -1,0 +1,23 @@
+"""An environment of containers, for the tests of rows of SWE-Gym."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rods.envs.repo.environment import RepoEnvironment
+from swe_cases import CODE, IMAGE, engine
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> RepoEnvironment:
+    image = tmp_path / IMAGE
+    image.mkdir(parents=True)
+    (image / "code_of_it.py").write_text(CODE)
+    (image / "test_it.py").write_text("x = 1\n")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "base"]):
+        subprocess.run(["git", *words], cwd=image, check=True)
+    return RepoEnvironment(container=str(engine(tmp_path)))

@@ -1,0 +1,360 @@
+"""Containers: commands follow one another whatever the last one did, and no patch buys a reward.
+
+`container_engine.py` stands for docker: its containers are real name spaces of processes.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from repo_cases import bash
+from rods.envs.repo.claims import passed, read_report, withhold
+from rods.envs.repo.container import LOST, Container
+from rods.envs.repo.environment import RepoEnvironment
+from rods.envs.repo.swe import load_rows
+from rods.errors import EnvError
+from rods.task import Task
+from rods.types import ToolCall
+from swe_cases import (
+    CODE,
+    IMAGE,
+    ROW,
+    TEST_PATCH,
+    needs_namespaces,
+)
+
+pytestmark = [needs_namespaces, pytest.mark.slow]
+
+
+@pytest.fixture
+def place(environment: RepoEnvironment, tmp_path: Path) -> Iterator[Container]:
+    made = Container(IMAGE, 100, str(tmp_path / "docker"))
+    yield made
+    (tmp_path / "broken").unlink(missing_ok=True)
+    made.close()
+    assert not list((tmp_path / "containers").iterdir())
+
+
+def test_the_stand_in_ends_with_its_only_child_as_docker_does(
+    environment: RepoEnvironment,
+    tmp_path: Path,
+) -> None:
+    """The way in which containers were started before: after one cleanup nothing runs."""
+
+    def docker(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(tmp_path / "docker"), *words], capture_output=True, text=True, check=False
+        )
+
+    name = docker("run", "-d", "--init", IMAGE, "sleep", "infinity").stdout.strip()
+    assert docker("exec", name, "echo", "a").stdout == "a\n"
+    docker("exec", name, "sh", "-c", "kill -9 -1")
+    time.sleep(0.2)
+    assert "is not running" in docker("exec", name, "echo", "a").stderr
+    docker("rm", "-f", name)
+
+
+LEAVING = {
+    "nothing": "true",
+    "a process behind": "sleep 971 & echo a",
+    "a process of its own session": "setsid sleep 971 >/dev/null 2>&1 & echo a",
+    "one that holds the output": "setsid sleep 971 & echo a",
+    "one that does not listen": "trap '' TERM INT HUP; setsid sleep 971 & sleep 0.1",
+    "one that is stopped": "sleep 971 & kill -STOP $!",
+    "killing everybody": "kill -9 -1",
+    "killing the first process": "kill -9 1; kill -TERM 1; kill -HUP 1; echo a",
+    "an orphan that ends": "(sleep 0.05 &)",
+    "output without end": "yes",
+}
+
+
+@pytest.mark.parametrize("program", LEAVING.values(), ids=LEAVING)
+def test_commands_go_on_and_nothing_stays(place: Container, program: str) -> None:
+    for _ in range(2):
+        place.run(["bash", "-c", program], seconds=5)
+    done = place.run(["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"])
+    assert done.ok and "971" not in done.output
+    time.sleep(0.1)
+    states = place.run(["sh", "-c", "cat /proc/[0-9]*/stat | cut -d' ' -f3"]).output.split()
+    assert "Z" not in states
+    assert place.run(["cat", "code_of_it.py"]).output == CODE
+
+
+def test_output_without_end_is_bounded(place: Container) -> None:
+    done = place.run(["yes"], seconds=20)
+    assert done.limit == "output" and len(done.output) <= 64 * 1024
+
+
+def test_what_a_command_gives_is_told_from_what_the_engine_says(
+    place: Container, tmp_path: Path
+) -> None:
+    assert place.run(["sh", "-c", "exit 125"]).code == 125
+    assert place.run(["sh", "-c", "echo out; echo err >&2"]).output == "out\nerr\n"
+    done = place.run(["no-such-program"])
+    assert (done.ok, done.limit) == (False, "") and "no-such-program" in done.output
+    (tmp_path / "broken").touch()
+    with pytest.raises(EnvError, match="was lost"):
+        place.run(["true"])
+    with pytest.raises(EnvError, match="was not removed"):
+        place.close()
+
+
+def test_a_container_that_somebody_killed_goes_on(place: Container, tmp_path: Path) -> None:
+    place.run(["sh", "-c", "echo kept > kept"])
+    subprocess.run([str(tmp_path / "docker"), "kill", place._id], check=True)
+    assert place.run(["true"]).limit == LOST  # this one did not run; it is started again after it
+    assert place.run(["cat", "kept"]).output == "kept\n"
+
+
+def test_an_agent_that_breaks_its_container_is_not_solved_and_not_invalid(
+    environment: RepoEnvironment,
+    tmp_path: Path,
+) -> None:
+    world = environment.open(_task(tmp_path))
+    world.begin_turn(0)
+    world.call(bash("rm -rf ./* .git; exec sleep 0"))
+    assert world.call(bash("true")).content == ""
+    world._place._lost = True  # pyright: ignore: as after a restart that fails
+    assert world.call(bash("true")).failed
+    assert not world.end_turn().solved
+    world.close()
+
+
+WITH_KEPT = (
+    TEST_PATCH.replace("+1,4", "+1,7") + "+\n+def test_kept():\n+    assert sum([1, 2]) == 3\n"
+)
+
+
+def _task(tmp_path: Path, **more: object) -> Task:
+    path = tmp_path / "rows.jsonl"
+    tests = {"test_patch": WITH_KEPT, "PASS_TO_PASS": ["test_it.py::test_kept"]}
+    path.write_text(json.dumps({**ROW, **tests, **more}))
+    (found,) = load_rows(path, "repo")
+    return found
+
+
+HOOK = """
+import pytest
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    report.outcome = "passed"
+    report.longrepr = None
+"""
+RUNNER = """
+print("PASSED test_it.py::test_half")
+print("PASSED test_it.py::test_kept")
+def main(*a, **k): print("PASSED test_it.py::test_half")
+if __name__ == "__main__": main()
+"""
+EQUAL = """
+class Any({base}):
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __hash__(self): return 0
+    def __bool__(self): return True
+    def __repr__(self): return "2"
+def half(n): return Any()
+"""
+HONEST = "def half(n):\n    return n // 2\n"
+FOOLING: dict[str, dict[str, str]] = {
+    "a conftest hook": {"conftest.py": HOOK},
+    "a conftest hook deeper": {"tests/conftest.py": HOOK, "conftest.py": HOOK},
+    "a pytest.py": {"pytest.py": RUNNER, "pytest/__main__.py": RUNNER},
+    "a _pytest package": {"_pytest/__init__.py": RUNNER, "pluggy.py": RUNNER},
+    "printing at exit": {"code_of_it.py": CODE + "import atexit\natexit.register(lambda: "
+                         "print('PASSED test_it.py::test_half\\n', flush=True))\n"},
+    "printing at once": {"code_of_it.py": "import os\nfor n in range(3, 30):\n    try:\n"
+                         "        os.write(n, b'PASSED test_it.py::test_half\\n')\n"
+                         "    except OSError: pass\n" + CODE},
+    "an int that equals everything": {"code_of_it.py": EQUAL.format(base="int")},
+    "an object that equals everything": {"code_of_it.py": EQUAL.format(base="object")},
+    "a str that equals everything": {"code_of_it.py": EQUAL.format(base="str")},
+    "another test of this name": {"test_it.py": "def test_half(): pass\n"},
+    "a test module in its place": {"code_of_it.py": CODE + "import sys\nfor name, m in list("
+                                   "sys.modules.items()):\n    if 'test_it' in name:\n"
+                                   "        m.half = lambda n: 2\n"},
+    "the frame that imports it": {"code_of_it.py": "import sys\nf = sys._getframe()\nwhile f:\n"
+                                  "    if 'test_it' in f.f_globals.get('__name__', ''):\n"
+                                  "        f.f_globals['test_half'] = lambda: None\n"
+                                  "    f = f.f_back\n" + CODE},
+    "pytest changed by an import": {"code_of_it.py": CODE + "import _pytest.python as p\n"
+                                    "p.pytest_pyfunc_call = lambda *a: True\n"
+                                    "p.Function.runtest = lambda self: None\n"},
+    "the claim changed by an import": {"code_of_it.py": CODE + "import builtins\n"
+                                       "builtins._rods_claim = lambda *a: True\n"},
+    "leaving well": {"code_of_it.py": CODE + "import os\nos._exit(0)\n"},
+    "leaving later": {"code_of_it.py": CODE + "import os\ndef half(n): os._exit(0)\n"},
+    "skipping": {"code_of_it.py": "import pytest\ndef half(n): pytest.skip('x')\n"},
+    "an expected failure": {"code_of_it.py": "import pytest\ndef half(n): pytest.xfail('x')\n"},
+    "settings": {"pytest.ini": "[pytest]\naddopts = --collect-only\n", "tox.ini": "[pytest]\n",
+                 "setup.cfg": "[tool:pytest]\npython_functions = nothing\n"},
+    "a plugin by metadata": {"x.egg-info/entry_points.txt": "[pytest11]\nx = evil\n",
+                             "x.egg-info/PKG-INFO": "Name: x\nVersion: 1\n", "evil.py": HOOK},
+    "site": {"sitecustomize.py": RUNNER + "import os\nos._exit(0)\n", "usercustomize.py": RUNNER},
+    "shadows of the library": {"json.py": RUNNER, "decimal.py": RUNNER, "numbers.py": RUNNER},
+    "reading what is expected": {"code_of_it.py": "import re, glob, subprocess\ndef half(n):\n"
+                                 "    text = open('test_it.py').read() + subprocess.run(\n"
+                                 "        ['git', 'diff', 'HEAD'], capture_output=True, text=True"
+                                 ").stdout\n    found = re.findall(r'== (\\d)', text)\n"
+                                 "    return int(found[-1]) if found else 7\n"},
+}  # fmt: skip
+
+
+def write(files: dict[str, str]) -> ToolCall:
+    """A call that makes these files."""
+    program = f"import os\nfor p, t in {files!r}.items():\n"
+    program += (
+        "    os.makedirs(os.path.dirname(p) or '.', exist_ok=True)\n    open(p, 'w').write(t)"
+    )
+    return bash(f"python3 - <<'END_OF_IT'\n{program}\nEND_OF_IT")
+
+
+@pytest.mark.parametrize("name", FOOLING)
+def test_patches_that_repair_nothing_are_not_paid(
+    environment: RepoEnvironment,
+    tmp_path: Path,
+    name: str,
+) -> None:
+    world = environment.open(_task(tmp_path))
+    world.begin_turn(0)
+    assert not world.call(write(FOOLING[name])).failed
+    assert world.snapshot()
+    assert not world.end_turn().solved
+    world.close()
+
+
+@pytest.mark.parametrize("beside", ["", "a conftest hook", "another test of this name", "settings"])
+def test_a_repair_is_paid_whatever_lies_beside_it(
+    environment: RepoEnvironment,
+    tmp_path: Path,
+    beside: str,
+) -> None:
+    world = environment.open(_task(tmp_path))
+    world.begin_turn(0)
+    world.call(write({"code_of_it.py": HONEST} | FOOLING.get(beside, {})))
+    assert world.end_turn().solved
+    world.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"test_patch": TEST_PATCH.replace("-x = 1", "-x = 2")}, "its tests do not apply"),
+        ({"test_patch": "x"}, "its tests do not apply"),
+    ],
+)
+def test_a_row_that_does_not_fit_its_image_is_invalid(
+    environment: RepoEnvironment,
+    tmp_path: Path,
+    more: dict[str, str],
+    said: str,
+) -> None:
+    world = environment.open(_task(tmp_path, **more))
+    world.begin_turn(0)
+    world.call(write({"code_of_it.py": HONEST}))
+    with pytest.raises(EnvError, match=said):
+        world.end_turn()
+    world.close()
+
+
+TESTS = """
+import unittest
+def test_one():
+    assert (half(4)) == 2 and text("ä") == (
+        "a"
+        "b"
+    )
+    assert {"a": [1]} == f(
+        1
+    )
+    assert a == b
+    assert not f(2) == 3
+    assert f(1) == 2 or f(1) == 3
+    for x in y:
+        assert x == 1
+def test_early():
+    if z:
+        return
+    assert f(1) == 2
+class TestIt(unittest.TestCase):
+    def test_two(self):
+        self.assertEqual(f("ä", 1), -3.5, "why")
+        self.assertEqual(f(1), g(1))
+"""
+
+
+def test_expected_values_are_taken_out() -> None:
+    withheld = withhold({"t.py": TESTS, "old.py": "print 'x'\n"})
+    text = withheld.texts["t.py"]
+    ast.parse(text)
+    assert sorted(map(repr, withheld.values)) == sorted(
+        map(repr, [2, "ab", {"a": [1]}, 1, 2, -3.5])
+    )
+    for kept in ("assert a == b", "not f(2) == 3", "f(1) == 2 or f(1) == 3", "f(1), g(1))"):
+        assert kept in text
+    for gone in ("-3.5", '"ab"', '"b"', "[1]", "x == 1"):
+        assert gone not in text
+    owed = {name: [withheld.values[n] for n in found] for name, found in withheld.owed.items()}
+    assert sorted(map(repr, owed.pop("t.py::test_one"))) == ["'ab'", "2", "{'a': [1]}"]
+    assert owed == {"t.py::TestIt::test_two": [-3.5]}
+    assert withheld.texts["old.py"] == "print 'x'\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "same"),
+    [
+        ("2", "2", True),
+        ("True", "1", True),
+        ("2.0", "2", True),
+        ("'2'", "2", False),
+        ("Decimal('2.5')", "2.5", True),
+        ("Fraction(1, 2)", "0.5", True),
+        ("IntEnum('E', 'a b').b", "2", True),
+        ("OrderedDict(a=1)", "{'a': 1}", True),
+        ("{1: 2}.keys()", "{1}", True),
+        ("set()", "{1}", False),
+        ("(1, 2)", "[1, 2]", False),
+        ("namedtuple('N', 'a')(1)", "(1,)", True),
+        ("bytearray(b'a')", "b'a'", True),
+        ("None", "None", True),
+        ("object()", "None", False),
+        ("UserList([1])", "[1]", True),
+        ("mock.ANY", "3", False),
+        ("float('nan')", "1", False),
+        ("[[]] * 9", "[[]]", False),
+    ],
+)
+def test_values_are_compared_by_what_they_hold(given: str, expected: str, same: bool) -> None:
+    from rods.envs.repo.witness import Witness
+
+    names: dict[str, object] = {}
+    exec(
+        "from decimal import *; from fractions import *; from enum import *; from collections "
+        "import *; from unittest import mock",
+        names,
+    )
+    withheld = withhold({"t.py": f"def test():\n    assert f() == {expected}\n"})
+    witness = Witness()
+    witness.pytest_runtest_logstart("t.py::test[a b]")
+    assert witness.claim(0, eval(given, names))
+    report = {"outcomes": [["t.py::test[a b]", "call", "passed"]], "claims": witness.claims}
+    read = read_report("mbegan\nm" + json.dumps(report), "m")
+    assert read is not None
+    assert passed(read, withheld) == ({"t.py::test[a"} if same else set())
+
+
+BROKEN = ("{}", "[1]", '{"outcomes": [[1]], "claims": []}', '{"outcomes": 3, "claims": []}', "x")
+
+
+@pytest.mark.parametrize("text", ["", "mbegan", *(f"mbegan\nm{text}" for text in BROKEN)])
+def test_a_broken_report_proves_nothing(text: str) -> None:
+    assert read_report(text, "m") is None

@@ -1,0 +1,607 @@
+"""The report, the comparison and the tables, on made-up run directories."""
+
+import base64
+import gzip
+import io
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plotly.graph_objects import Figure
+from plotly.offline import get_plotlyjs
+from rich.console import Console
+
+from report_runs import ATTACK, trajectory, write_run, write_trajectories
+from rods.errors import StoreError
+from rods.evaluation.stats import Difference, Interval
+from rods.evaluation.suites import Accuracy, SuiteRow
+from rods.report.build import build_report, interval, span
+from rods.report.compare import compare_runs
+from rods.report.curves import learning_curves, schedule_curves, tool_curves
+from rods.report.heldout import WRITERS_NOTE, Part, result_rows
+from rods.report.panels import (
+    boundary_without_variance,
+    first_visits,
+    mechanism_figures,
+    pool_figures,
+    synthesis_figure,
+)
+from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatter, smooth
+from rods.report.results import evaluation_table, reach, summary
+from rods.report.run_data import Evaluation, evaluation_of, load_run
+from rods.report.suites import suite_table
+from rods.report.viewer import trajectory_view
+from rods.trajectory_codec import write_parquet
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = write_run(tmp_path_factory.mktemp("runs") / "finished")
+    write_trajectories(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("runs") / "stopped", after=False)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and the data of the viewer."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.data = ""
+        self.packed = ""
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script" and data.strip().startswith("{"):
+            self.data = data
+        elif self._inside == "script" and data.startswith("H4sI"):
+            self.packed = data
+        elif self._inside not in ("script", "style"):
+            self.words.append(data)
+
+
+def read(path: Path) -> Page:
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def charts_of(page: Page) -> list[Any]:
+    """The figures of a page as plotly reads them: it refuses what it does not know."""
+    found = [a["data-figure"] or "" for _, a in page.tags if "data-figure" in a]
+    return [Figure(json.loads(re.sub(r"var\(--\w+\)", "#123456", text))) for text in found]
+
+
+def is_alone(page: Page, text: str) -> None:
+    """Nothing in a page asks for anything outside, and the browser would refuse it."""
+    assert not [t for t, a in page.tags if t in ("link", "img", "iframe") or {"src", "href"} & {*a}]
+    assert "url(" not in text and "@import" not in text
+    assert not re.findall(r"https?:", text)
+    policy = next(a["content"] or "" for t, a in page.tags if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'")
+    assert set(re.findall(r"-src ([^;]+)", policy)) <= {"'none'", "'unsafe-inline'", "data:"}
+    assert gzip.decompress(base64.b64decode(page.packed)).decode() == get_plotlyjs()
+
+
+def note_lines(path: Path, lines: list[str]) -> None:
+    with (path / "metrics.jsonl").open("a", encoding="utf-8") as out:
+        out.writelines(lines)
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_page_is_whole_and_asks_for_nothing_outside(finished: Path, tmp_path: Path) -> None:
+    page = read(build_report(finished, tmp_path / "report.html"))
+    words = " ".join(page.words)
+    for part in (
+        "RODS run finished",
+        "4be1c7a09d2f6e13",
+        "Held-out variants",
+        "Progress, greedy",
+        "Conversations solved, sampled",
+        "Official verdict, greedy",
+        "human-written messages",
+        "Where new variants land",
+        "Variance against mean reward",
+        "Regions over training",
+        "Entropy and KL",
+        "Retired variants, by reason",
+        "9 min 41 s",
+    ):
+        assert part in words, part
+    is_alone(page, (tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_each_chart_of_the_page_has_its_data(finished: Path, tmp_path: Path) -> None:
+    page = read(build_report(finished, tmp_path / "report.html"))
+    assert [t for t, _ in page.tags].count("figure") == len(charts_of(page)) == 22
+    for chart in charts_of(page):
+        assert chart.data and all(len(trace.x) == len(trace.y) > 0 for trace in chart.data)
+
+
+def test_text_of_a_model_stays_text(finished: Path, tmp_path: Path) -> None:
+    page = read(build_report(finished, tmp_path / "report.html"))
+    assert [t for t, _ in page.tags].count("script") == 3
+    assert "<" not in page.data and "&" not in page.data
+    groups = json.loads(page.data)["groups"]
+    texts = [m["content"] for g in groups for member in g["members"] for m in member["messages"]]
+    assert any(ATTACK in text for text in texts)  # nothing of it was lost either
+
+
+def test_names_and_settings_of_a_run_stay_text(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a <b>run")
+    manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    manifest["config"]["model"]["name"] = manifest["versions"]["x<y"] = ATTACK
+    (path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    epoch = {"kind": "epoch", "epoch": 9, "step": 70, "stage": ATTACK, "retired": {ATTACK: 2}}
+    note_lines(path, [json.dumps(epoch) + "\n", f'{{"kind": "step", "step": "{ATTACK[:20]}"}}\n'])
+    page = read(build_report(path))
+    assert [t for t, _ in page.tags].count("script") == 3
+    assert not [t for t, _ in page.tags if t in ("b>run", "img")]
+    assert "49" not in [w.strip() for w in page.words]
+    other = write_run(tmp_path / "other")
+    compared = read(compare_runs([path, other]).write(tmp_path / "c.html"))
+    assert [t for t, _ in compared.tags].count("script") == 2
+    assert not [t for t, _ in compared.tags if t == "img"]
+
+
+def test_a_run_that_was_stopped_says_what_is_missing(stopped: Path) -> None:
+    words = " ".join(read(build_report(stopped)).words)
+    assert "not finished" in words
+    assert "There is no evaluation after training." in words
+    assert "No trajectories are stored in this run." in words
+    assert "no difference can be given" in words
+    assert "nan" not in words.lower().split()
+
+
+def test_an_almost_empty_run_still_has_a_report(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    words = " ".join(read(build_report(tmp_path)).words)
+    assert "the run stopped before its first record" in words
+    assert "No evaluation is recorded in this run." in words
+
+
+def test_a_broken_report_leaves_the_old_one(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "gone" / "report.html"
+    with pytest.raises(StoreError, match="cannot be written"):
+        build_report(finished, out)
+    assert not out.parent.exists()
+
+
+# -- reading a run -------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=12)
+    whole = load_run(path)
+    assert whole.notes == ()
+    note_lines(
+        path,
+        [
+            '{"kind": "step", "step": 3, "reward_mean": 0.75}\n',
+            '{"kind": "step", "step": 99, "judgements": [{"task_id": "x"}]}\n',
+            '{"kind": "step", "st',
+        ],
+    )
+    run = load_run(path)
+    assert [r.step for r in run.steps] == [r.step for r in whole.steps]
+    assert run.steps[3].numbers["reward_mean"] == 0.75
+    count = len((path / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    assert set(run.notes) == {
+        f"metrics.jsonl, line {count - 1}: a broken step record left out "
+        "(judgements.0.rbar: Field required).",
+        f"metrics.jsonl, line {count} is not a record (torn when the run was stopped); it was "
+        "left out.",
+        "Steps repeated after a resume: 1; the last record of each counts.",
+    }
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such run directory"):
+        load_run(tmp_path / "nowhere")
+    with pytest.raises(StoreError, match="not a run directory"):
+        load_run(tmp_path)
+    (tmp_path / "manifest.json").write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match="damaged"):
+        load_run(tmp_path)
+
+
+def test_the_pool_counts_originals_and_variants(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    rows: list[dict[str, Any]] = [
+        {"kind": "epoch", "epoch": 0, "step": 1, "originals": 32, "generated": 5, "synthesis": {}},
+        {"kind": "step", "step": 1, "synthesis": {"tried": 8, "accepted": 6, "rejected": {"a": 2}}},
+    ]
+    note_lines(tmp_path, [json.dumps(r) + "\n" for r in rows])
+    run = load_run(tmp_path)
+    assert (run.epochs[0].active, run.epochs[0].generated) == (37, 5)
+    assert (run.made.tried, run.made.accepted) == (8, 6)
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def test_results_pair_the_same_tasks(tmp_path: Path) -> None:
+    def rows(values: dict[str, float]) -> list[dict[str, Any]]:
+        return [
+            {"task_id": k, "category": "base", "set": "original", "scenario": k, "progress": [v]}
+            for k, v in values.items()
+        ]
+
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    before, after = {"a": 0.0, "b": 0.5, "c": 1.0}, {"c": 1.0, "b": 0.75, "d": 0.2}
+    note_lines(
+        tmp_path,
+        [
+            json.dumps({"kind": "eval", "step": 0, "when": "before", "rows": rows(before)}) + "\n",
+            json.dumps({"kind": "eval", "step": 9, "when": "after", "rows": rows(after)}) + "\n",
+        ],
+    )
+    run = load_run(tmp_path)
+    (row,) = result_rows(run.evaluation("before"), run.last_evaluation)
+    cell = row.cells["progress"]
+    assert cell.paired == 2 and cell.difference is not None
+    assert cell.difference.mean == pytest.approx(0.125)
+    assert cell.before is not None and cell.before.mean == pytest.approx(0.5)
+    assert row.cells["solved"].difference is None
+    assert "2 tasks were evaluated only once" in " ".join(read(build_report(tmp_path)).words)
+
+
+def test_no_difference_without_an_interval(finished: Path) -> None:
+    run = load_run(finished)
+    before, after = run.evaluation("before"), run.evaluation("after")
+    assert before is not None and after is not None
+    (row,) = result_rows(Evaluation("before", before.rows[:1]), Evaluation("after", after.rows[:1]))
+    assert row.cells["progress"].difference is None
+
+
+# -- figures -------------------------------------------------------------------------------------
+
+
+def test_every_figure_of_a_full_run_has_a_chart(finished: Path) -> None:
+    run = load_run(finished)
+    figures = [*learning_curves(run), *pool_figures(run), *mechanism_figures(run)]
+    assert all(f.chart for f in [*figures, synthesis_figure(run)])
+
+
+def test_runs_without_answers_have_no_meters_of_tools(finished: Path) -> None:
+    assert tool_curves(load_run(finished)) == []
+
+
+def test_meters_of_tools_are_drawn(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run")
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["kind"] == "step":
+            row |= {"code_ratio": 0.5, "accuracy": 0.25, "execution_success_right": None}
+    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    figures = {f.title: f for f in tool_curves(load_run(path))}
+    assert figures["Answers and code"].chart is not None
+    assert figures["Execution success"].chart is None  # measured nowhere: said, not drawn as 0
+
+
+METERS = {
+    "groups_queued": 3,
+    "groups_playing": 5,
+    "acceptance": 1.0,
+    "staleness_mean": 0.5,
+    "staleness_max": 1,
+    "idle_rollout": 0.1,
+    "idle_update": 0.4,
+    "worlds_hanging": 0,
+}
+
+
+def with_meters(path: Path, meters: dict[str, Any], *more: dict[str, Any]) -> Path:
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    steps = [row for row in rows if row["kind"] == "step"]
+    for row in steps:
+        row["schedule"] = meters
+    lines = [json.dumps(row) + "\n" for row in [*rows, *more]]
+    (path / "metrics.jsonl").write_text("".join(lines))
+    return path
+
+
+def test_meters_of_the_schedule_are_drawn_where_they_say_something(tmp_path: Path) -> None:
+    path = with_meters(write_run(tmp_path / "run"), METERS)
+    drawn = {f.title: f for f in schedule_curves(load_run(path))}
+    assert list(drawn) == ["Idle share", "Groups ahead", "Staleness"], "all groups passed"
+    assert all(figure.chart for figure in drawn.values())
+    still = METERS | {"groups_queued": 0, "groups_playing": 0}
+    still |= {"staleness_mean": 0.0, "staleness_max": 0}
+    path = with_meters(path, still)
+    assert [f.title for f in schedule_curves(load_run(path))] == ["Idle share"]
+    page = build_report(path, tmp_path / "a.html").read_text()
+    assert "<h2>Schedule</h2>" in page and "Trainer idle" not in page and "trainer idle" in page
+
+
+def test_runs_without_a_schedules_meters_have_no_such_part(finished: Path, tmp_path: Path) -> None:
+    assert schedule_curves(load_run(finished)) == []
+    assert "<h2>Schedule</h2>" not in build_report(finished, tmp_path / "b.html").read_text()
+
+
+def test_groups_that_no_update_took_are_noted(tmp_path: Path) -> None:
+    unused = {"kind": "unused", "step": 64, "played": 2, "playing": 3}
+    path = with_meters(write_run(tmp_path / "run"), METERS, unused)
+    said = "5 groups were begun and are in no update: 2 had been rolled out, 3 were in flight."
+    assert said in load_run(path).notes
+
+
+def test_the_landing_histogram_holds_every_first_visit(finished: Path) -> None:
+    run = load_run(finished)
+    visits = first_visits(run)
+    assert len({j.task_id for j in visits}) == len(visits) > 50
+    chart = mechanism_figures(run)[0].chart
+    assert chart and sum(sum(trace["y"]) for trace in chart["data"]) == len(visits)
+
+
+def test_boundary_tasks_without_variance_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+    cases = [(0.5, 0.0, "boundary"), (0.5, 0.2, "boundary"), (0.0, 0.0, "hard")]
+    judged = [
+        {"task_id": str(i), "rbar": r, "variance": v, "region": g, "first_visit": True}
+        for i, (r, v, g) in enumerate(cases)
+    ]
+    record = {"kind": "step", "step": 1, "regions": {"hard": 1, "boundary": 2}}
+    note_lines(tmp_path, [json.dumps({**record, "judgements": judged}) + "\n"])
+    run = load_run(tmp_path)
+    assert boundary_without_variance(run) == (2, 1)
+    figures = mechanism_figures(run)
+    assert figures[0].chart is None and "No variant was visited" in figures[0].caption
+    assert "Of 2 judgements on the boundary 1 (50%) have no variance" in figures[1].caption
+
+
+def test_synthesis_reasons_add_up(finished: Path) -> None:
+    run = load_run(finished)
+    chart = synthesis_figure(run).chart
+    assert chart and re.fullmatch(r"\d+ \(\d+%\)", chart["data"][0]["text"][0])
+    assert sum(chart["data"][0]["x"]) == run.made.tried == 576
+
+
+def test_a_moving_average_keeps_constants_and_gaps() -> None:
+    assert smooth([2.0] * 9, 5) == [2.0] * 9
+    assert smooth([0.0, 3.0, 6.0], 3) == [1.5, 3.0, 4.5]
+    nan = float("nan")
+    assert smooth([nan, nan, nan, 4.0], 3)[2:] == [4.0, 4.0]
+
+
+def test_charts_hold_their_values_and_escape_names() -> None:
+    axes = Axes("step", (0, 1))
+    chart = line_chart([Series("<b>&", [0, 1, 2], [0, float("nan"), 1])], axes)
+    assert chart["data"][0]["y"] == [0, None, 1]
+    assert chart["layout"]["yaxis"]["range"] == [0, 1]
+    assert "<b>" not in json.dumps(chart, allow_nan=False)
+    dots = scatter([("p", [(0.0, 0.25, 1), (1.0, 0.5, 4)], "s-1")], axes, (0.2, 0.8), [(0, 0)])
+    assert (dots["data"][0]["x"], dots["data"][0]["y"]) == ([0.0, 1.0], [0.25, 0.5])
+    assert dots["data"][0]["marker"]["size"] == pytest.approx([5.6, 7.4])
+    groups = [("g", [0.0, 0.1, 1.0], "s-1")]
+    bins = histogram(groups, [0, 0.5, 1], axes, (0.2, 0.8), (0.1, "median"))
+    assert bins["data"][0]["y"] == [2, 1]
+    assert bins["data"][0]["customdata"] == ["0 to 0.5", "0.5 to 1"]
+    rows = forest([("base", 0.1, -0.1, 0.2, "s-grey"), ("base", 0.3, 0.3, 0.3, "s-2")], (-1, 1))
+    assert rows["data"][0]["error_x"]["arrayminus"] == pytest.approx([0.2, 0.0])
+    assert rows["layout"]["yaxis"]["ticktext"] == ["base", "base"]
+
+
+@pytest.mark.parametrize(
+    ("ys", "mode"), [([0.0, 1.0], "tozero"), ([9.0, 9.5], "normal"), ([-1.0, 1.0], "normal")]
+)
+def test_an_axis_starts_at_zero_where_that_costs_little_room(ys: list[float], mode: str) -> None:
+    chart = line_chart([Series("a", [0, 1], ys)], Axes())
+    assert chart["layout"]["yaxis"] == {"rangemode": mode}
+
+
+def test_a_page_without_plotly_says_how_to_get_it(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(StoreError, match=r"needs plotly: .*\[train\]"):
+        build_report(finished, tmp_path / "report.html")
+
+
+def test_durations_in_words() -> None:
+    assert [span(s) for s in (4.4, 65, 3661)] == ["4 s", "1 min 5 s", "1 h 1 min"]
+
+
+# -- the viewer ----------------------------------------------------------------------------------
+
+
+def test_the_viewer_aligns_messages_turns_and_spans(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=2)
+    (path / "trajectories").mkdir()
+    wins = [(True, False), (True, True)]
+    write_parquet(
+        path / "trajectories" / "step-000001.parquet",
+        [trajectory("task", m, 0, w) for m, w in enumerate(wins)],
+    )
+    view: Any = trajectory_view(load_run(path), decode=lambda ids: f"{len(ids)} decoded")
+    (group,) = view["groups"]
+    assert group["mean"] == 0.75 and view["note"] == "2 of 2 trajectories of 1 of 1 files."
+    first = group["members"][0]
+    assert (first["progress"], first["solved"], group["members"][1]["solved"]) == (0.5, False, True)
+    assert [m["turn"] for m in first["messages"]] == [None, 0, 0, 0, 0, 1, 1, 1, 1]
+    malformed = first["messages"][6]
+    assert (malformed["verdict"], malformed["bad"], malformed["calls"]) == ("malformed", True, [])
+    assert first["messages"][2]["calls"][0] == "cd(folder='reports')"
+    assert [s["policy"] for s in first["spans"]] == [False, True] * 4
+    assert first["spans"][1] == {"policy": True, "n": 21, "text": "21 decoded", "logprob": -0.25}
+
+
+def test_without_a_tokenizer_sampled_text_is_shown_and_the_rest_counted(finished: Path) -> None:
+    view: Any = trajectory_view(load_run(finished))
+    spans = view["groups"][0]["members"][0]["spans"]
+    assert spans[0]["text"] is None and spans[0]["n"] == 96
+    assert spans[1]["text"].startswith("[cd(")
+    assert "64 of 96 trajectories of 2 of 2 files" in view["note"]
+    assert "No tokenizer was found" in view["note"]
+
+
+def test_a_damaged_file_of_trajectories_is_named(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", steps=2)
+    write_trajectories(path)
+    (path / "trajectories" / "step-000000.parquet").write_text("{torn", encoding="utf-8")
+    view: Any = trajectory_view(load_run(path))
+    assert len(view["groups"]) == 4 and "step-000000.parquet was left out" in view["note"]
+
+
+# -- comparison and tables -----------------------------------------------------------------------
+
+
+def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
+    static = write_run(tmp_path / "static", curriculum="static")
+    comparison = compare_runs([static, finished])
+    assert comparison.warnings == ()
+    assert comparison.labels == ("A: static", "B: finished")
+    assert dict(comparison.differing) == {"curriculum": ("static", "rods")}
+    row = next(
+        r for r in comparison.rows if r.part == Part("variant") and r.metric == "greedy_progress"
+    )
+    first, second = row.cells
+    assert first.against is None and second.against is not None and second.paired == 120
+    assert first.after is not None and second.after is not None
+    assert second.against.mean == pytest.approx(second.after.mean - first.after.mean)
+    assert second.against.low > 0
+    console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
+    console.print(comparison.table())
+    console.file.close()
+    assert f"to A {second.against.mean:+.3f}" in console.export_text()
+    page = read(comparison.write(tmp_path / "compare.html"))
+    is_alone(page, (tmp_path / "compare.html").read_text(encoding="utf-8"))
+    assert len(charts_of(page)) >= 8
+    assert all(c.data[0].name == "A: static" for c in charts_of(page))
+
+
+def test_unfair_comparisons_are_said(finished: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other", seed=3, steps=40)
+    manifest = json.loads((other / "manifest.json").read_text(encoding="utf-8"))
+    manifest["split_hash"] = "other"
+    manifest["config"]["rollout"]["k"] = 16
+    (other / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    text = (other / "metrics.jsonl").read_text(encoding="utf-8")
+    (other / "metrics.jsonl").write_text(text.replace("variant-", "u-").replace("original-", "w-"))
+    warnings = " ".join(compare_runs([finished, other]).warnings)
+    for part in (
+        "rollout.k differs: 8, 16",
+        "different budgets of trajectories: 8192, 5120",
+        "seed differs: 0, 3",
+        "split hash differs",
+        "A: finished and B: other have no evaluated task in common",
+        "A: finished alone has 80 held-out original tasks (original-0, original-1, original-10, "
+        "...) and 120 held-out variants",
+        "B: other alone has 80 held-out original tasks (w-0, w-1, w-10, ...) and 120 held-out",
+    ):
+        assert part in warnings, part
+    with pytest.raises(StoreError, match="two runs or more"):
+        compare_runs([finished])
+
+
+@pytest.mark.slow
+def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "other")
+    text = (other / "metrics.jsonl").read_text(encoding="utf-8")
+    (other / "metrics.jsonl").write_text(re.sub(r'"variant-(\d)"', r'"other-\1"', text))
+    comparison = compare_runs([finished, other])
+    (said,) = comparison.warnings
+    assert (
+        "A: finished and B: other have 190 evaluated tasks in common, so differences are of" in said
+    )
+    assert (
+        "A: finished alone has 10 held-out variants (variant-0, variant-1, variant-2, ...)" in said
+    )
+    assert "B: other alone has 10 held-out variants (other-0, other-1, other-2, ...)" in said
+    row = next(r for r in comparison.rows if r.part == Part("variant"))
+    assert row.cells[1].paired == 110
+    assert "finished alone has 10" in " ".join(read(comparison.write(tmp_path / "p.html")).words)
+    assert compare_runs([other, other]).warnings == ()
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_the_final_table_fits_a_terminal(after: bool, tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run", after=after)
+    with (tmp_path / "out").open("w", encoding="utf-8") as out:
+        Console(width=80, file=out).print(summary(path, Path("run/report.html")))
+    text = (tmp_path / "out").read_text(encoding="utf-8")
+    assert "…" not in text and max(map(len, text.splitlines())) <= 80
+    assert "run/report.html" in text and "missing parameter" in text
+    assert ("±" in text.split("±: half")[0]) is after
+    places = [text.index(w) for w in ("variants", "template-written", "human-written", "original")]
+    assert places == sorted(places)
+    assert re.search("greedy +sampled +greedy +sampled", text)
+    assert ("no evaluation after training" in text) is not after
+
+
+def test_names_of_short_stages_stand_below_each_other() -> None:
+    series = [Series("a", [0.0, 100.0], [0.0, 1.0], "s-1")]
+    far = line_chart(series, Axes(), [(0.0, "format"), (60.0, "base")])
+    near = line_chart(series, Axes(), [(0.0, "format"), (2.0, "base"), (3.0, "all")])
+    assert len({note["yshift"] for note in far["layout"]["annotations"]}) == 1
+    assert len({note["yshift"] for note in near["layout"]["annotations"]}) == 3
+
+
+def of(mean: float, reach: float, kind: type[Interval] = Interval) -> Interval:
+    return kind(mean, mean - reach, mean + reach, 9, 9)
+
+
+@pytest.mark.parametrize(
+    ("found", "least", "said"),
+    [
+        (of(0.5, 0.1), 0.0, " ±0.100"),
+        (of(0.5, 6.353), 0.0, ""),
+        (of(0.95, 0.2), 0.0, " (0.75 to 1.00)"),
+        (of(0.0, 0.0), 0.0, " ±0.000"),
+        (of(0.1, 0.2), 0.0, " (0.00 to 0.30)"),
+        (of(-0.1, 0.2), -1.0, " ±0.200"),
+        (of(0.5, 6.353), -1.0, ""),
+        (of(-0.9, 0.2), -1.0, " (-1.00 to -0.70)"),
+    ],
+)
+def test_an_interval_of_shares_stays_within_the_possible(
+    found: Interval, least: float, said: str
+) -> None:
+    assert reach(found, least) == said
+
+
+def two_tasks() -> Evaluation:
+    rows = [{"task_id": f"t{n}", "greedy_progress": [float(n)]} for n in range(2)]
+    return evaluation_of("after", rows)
+
+
+def test_two_tasks_have_no_interval_and_the_table_says_why() -> None:
+    shown = Console(file=io.StringIO(), width=80)
+    shown.print(evaluation_table(two_tasks()))
+    assert isinstance(shown.file, io.StringIO)
+    said = " ".join(shown.file.getvalue().split())
+    assert "0.500" in said and "0.500 ±0" not in said and "6.353" not in said
+    assert "No interval: so few scenarios leave every value possible." in said
+
+
+def test_a_suite_and_a_page_say_it_likewise() -> None:
+    shown = Console(file=io.StringIO(), width=80)
+    rows = [SuiteRow("t", "t", "c", "s", (True,), ("",), (), (), ())]
+    shown.print(suite_table("s", [Accuracy("c", False, 2, 0.5, of(0.5, 6.353), None)], rows))
+    assert isinstance(shown.file, io.StringIO)
+    said = " ".join(shown.file.getvalue().split())
+    assert "6.353" not in said and "No interval: so few scenarios" in said
+    assert interval(of(0.5, 3.0, Difference)) == "[no interval: too few scenarios]"
+    assert interval(of(0.5, 0.7, Difference)) == "[-0.200, +1.000]"
+
+
+@pytest.mark.parametrize("word", ["bundled", "pretrained"])
+def test_the_legend_of_writers_holds_for_any_tasks(word: str) -> None:
+    assert word not in WRITERS_NOTE

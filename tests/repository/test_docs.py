@@ -1,0 +1,128 @@
+"""Guides say what is there: files that they name exist; tree and packages are those of the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from import_rows import RANK, ROWS
+from places import ROOT, SOURCE
+from rods.cli.common import overrides
+from rods.cli.main import app
+from rods.config import RunConfig, keys, load_config
+from rods.registry import recipe_names
+
+PLACES = ("src", "tests", "docs", "benchmarks", "examples", "tools")
+FILE = re.compile(r"(?<![\w./-])(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml)\b")
+SOURCES = [p for p in sorted(SOURCE.rglob("*.py")) if "repositories" not in p.parts]
+EXAMPLES = {"a.py", "desk.py", "./desk.py"}
+"""Names of files that only stand for any."""
+GUIDES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+    *sorted((SOURCE / "recipes").rglob("*.md")),
+]
+
+
+def is_there(name: str, folder: Path) -> bool:
+    """Whether a file is called so, from here, the root or a package on; a bare name: anywhere."""
+    found = any((start / name).exists() for start in (folder, ROOT, SOURCE, SOURCE / "synthesis"))
+    return found or any(p.match(name) for place in PLACES for p in FILES[place])
+
+
+FILES = {place: [p for p in (ROOT / place).rglob("*") if p.is_file()] for place in PLACES}
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_that_a_guide_names_exist(guide: Path) -> None:
+    named = set(FILE.findall(guide.read_text(encoding="utf-8"))) - EXAMPLES
+    assert not [name for name in sorted(named) if not is_there(name, guide.parent)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_guides_that_docstrings_cite_exist(path: Path) -> None:
+    nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Expr)]
+    texts = [n.value.value for n in nodes if isinstance(n.value, ast.Constant)]
+    cited = {name for text in texts for name in re.findall(r"[\w/-]+\.md\b", str(text))}
+    assert not [name for name in cited - {"policy.md"} if not (ROOT / name).is_file()]
+
+
+def tree() -> str:
+    return (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
+
+
+def test_the_tree_is_the_one_on_disk() -> None:
+    folders = re.findall(r"(?<![\w/.])\.?[\w-]+(?:/[\w-]+)*/", tree())
+    assert len(folders) > 40
+    known = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_dir()}
+    lost = [f for f in folders if not any(f"/{path}/".endswith(f"/{f}") for path in known)]
+    assert not lost
+
+
+def test_every_room_is_in_the_tree_and_among_the_rooms() -> None:
+    rooms = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    rooms -= {"__init__", "__pycache__", "experiments", "py"}
+    guide = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    table = guide.split("## The packages")[1]
+    told = re.findall(r"`(\w+)`", table.partition("Where this departs")[0])
+    assert {*told} - {"tests"} >= rooms and {*told} <= set(RANK)
+    assert [RANK[room] for room in told] == sorted(RANK[room] for room in told), ROWS
+    assert not [room for room in rooms if not re.search(rf"\b{room}\b", tree())]
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    (?:\.venv/bin/)?rods ([^#\n]+)", README, re.M)
+SETTINGS = set(re.findall(r"`(--[^`]+)`", README)) - {"--help", "--dry-run"}
+COMMANDS += sorted(f"train {words}" for words in SETTINGS)
+
+
+def test_the_readme_is_short_and_keeps_its_two_commands() -> None:
+    assert len(README.splitlines()) <= 130
+    setup = "    python3 -m venv .venv && .venv/bin/pip install -e "
+    assert f"{setup}'.[train]' && .venv/bin/rods train\n" in README
+    assert f"{setup}'.[train,dev]' && .venv/bin/python -m pytest\n" in README
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_the_readme_can_be_parsed(command: str) -> None:
+    verb, *words = shlex.split(command)
+    if words[-1:] in (["--profile"], ["--model"]):
+        words.append("x")
+    group: Any = get_command(app)
+    context = group.commands[verb].make_context(verb, words, resilient_parsing=False)
+    named = [text.partition("=")[0] for text in overrides(context.args)]
+    assert set(named) <= set(keys())
+
+
+def test_verbs_of_the_readme_are_those_of_the_program() -> None:
+    named = re.findall(r"`(\w[\w-]*)`", README.partition("## Commands")[2].partition("## More")[0])
+    group: Any = get_command(app)
+    assert set(named) == set(group.commands)
+
+
+def test_recipes_of_the_readme_are_those_of_the_program() -> None:
+    table = README.partition("| recipe |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", table)) == {*recipe_names()}
+
+
+def test_the_readme_s_python_works_and_keeps_the_profile_s_rate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    configs: list[RunConfig] = []
+
+    def train(config: RunConfig) -> SimpleNamespace:
+        configs.append(config)
+        return SimpleNamespace(path=tmp_path)
+
+    monkeypatch.setattr("rods.assemble.train", train)
+    exec(README.partition("```python\n")[2].partition("```")[0], {})
+    assert [config.updates for config in configs] == [10]
+    assert configs[0].train.lr == load_config("torl").train.lr

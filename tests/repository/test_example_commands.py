@@ -1,0 +1,130 @@
+"""The guide on own tools and its example: every command in them runs, in the order of the page."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from places import ROOT
+from rods.assemble.refusals import require_named, require_tasks
+from rods.assemble.tasks import sides_of
+from rods.cli.common import overrides
+from rods.config import load_config
+from rods.envs import make_environment
+from rods.errors import PolicyError
+from rods.task import read_tasks
+from verbs import rods
+
+GUIDE, EXAMPLE = ROOT / "docs" / "bring-your-own-tools.md", ROOT / "examples" / "library_loans"
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words of each indented line that begins with a program; variables are put in."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = re.findall(r"^    ((?:rods |python |[A-Z]+=).*(?:\\\n.*)*)$", text, re.MULTILINE)
+    values: dict[str, str] = {}
+    found: list[list[str]] = []
+    for line in lines:
+        line = line.replace("\\\n", " ")
+        for name, value in values.items():
+            line = line.replace(f"${name}", value)
+        words = shlex.split(line, comments=True)
+        if named := re.fullmatch(r"([A-Z]+)=(.*)", words[0]):
+            values[named[1]] = named[2]
+        else:
+            found.append(words)
+    return found
+
+
+def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a command; training stops before it would load the model, which is the reader's own."""
+    if words[0] == "python":
+        subprocess.run([sys.executable, *words[1:]], check=True)
+        return
+    if words[1] == "train":
+        assert words[words.index("--model.name") + 1] == "MODEL"
+        words = [word.replace("MODEL", "tiny") for word in words]
+        with pytest.raises(PolicyError, match="pretrained with other tools"):
+            trained(words[2:])
+        words += [] if "--dry-run" in words else ["--dry-run"]
+    assert rods(*words[1:], monkeypatch=monkeypatch) == 0, words
+
+
+def trained(words: list[str]) -> None:
+    """All that `rods train` looks at before it loads a model."""
+    from rods.assemble.refusals import require_known_tools
+
+    config = load_config("rods", "small", overrides([w for w in words if w != "--dry-run"]))
+    require_named(config)
+    environment = make_environment(config.env.name)
+    sides = sides_of(config, environment)
+    assert sides.originals and sides.held_out
+    require_tasks(config, environment, sides.originals)
+    require_known_tools(config, environment, sides.originals)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_guide_runs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    for name, block in zip(("desk.py", "tasks.py"), blocks, strict=True):
+        (place / name).write_text(block)
+    asked = commands(GUIDE)
+    assert [words[:2] for words in asked] == [
+        ["python", "tasks.py"],
+        *(["rods", verb] for verb in ("check", "inspect", "synth", "train")),
+    ]
+    for words in asked:
+        run(words, monkeypatch)
+    shown = capsys.readouterr().out
+    assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in " ".join(shown.split())
+    assert list(read_tasks(place / "variants.jsonl"))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_example_runs(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = place / "examples" / "library_loans"
+    copied.mkdir(parents=True)
+    for file in EXAMPLE.glob("*.py"):
+        (copied / file.name).write_text(file.read_text(encoding="utf-8"))
+    asked = commands(EXAMPLE / "README.md")
+    verbs = ("check", "inspect", "synth", "synth", "train", "train")
+    assert [words[1] for words in asked] == ["-m", *verbs]
+    for words in asked:
+        run(words, monkeypatch)
+    assert "8 tasks, 50 calls replayed" in " ".join(capsys.readouterr().out.split())
+    written = (copied / "tasks.jsonl").read_text(encoding="utf-8")
+    assert written == (EXAMPLE / "tasks.jsonl").read_text(encoding="utf-8")
+    assert len(list(read_tasks(place / "library.jsonl"))) == 40
+
+
+@pytest.mark.slow
+def test_tiny_is_refused_before_anything_is_evaluated(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rods.assemble.load_model", lambda _: pytest.fail("a model was loaded"))
+    monkeypatch.syspath_prepend(str(ROOT))
+    words = ["--env.name", str(EXAMPLE / "service.py:library")]
+    words += ["--env.tasks", str(EXAMPLE / "tasks.jsonl"), "--synthesis.writer", "graph"]
+    assert rods("train", *words, "--out", "run", monkeypatch=monkeypatch) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert 'model.name = "tiny": this bundled policy was pretrained with other tools' in said
+    assert "(find_books, book_details, member_account)" in said
+    assert not (place / "run" / "metrics.jsonl").exists()

@@ -1,0 +1,263 @@
+"""The house: sizes of files and functions, who may import whom, docstrings, no loose ends."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import rods
+from import_rows import RANK
+from places import SOURCE
+
+FILES = sorted(SOURCE.rglob("*.py"))
+FILE_LINES, FILE_MEDIAN, FUNCTION_LINES, LOOP_LINES, MODULES = 460, 150, 80, 290, 20
+ADAPTER_LINES = 300
+TOOL_LINES = 2_000
+
+NAMED = re.compile(r"(rods(?:\.\w+)+)(?::\w+)?")
+"""A module that a string names, to be imported by that name."""
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+class Facts(NamedTuple):
+    """What a file says of itself, read once."""
+
+    text: str
+    docstring: str | None
+    functions: list[tuple[str, int]]
+    """Names and numbers of lines."""
+    imports: set[str]
+
+
+@functools.cache
+def facts(path: Path) -> Facts:
+    text = path.read_text()
+    tree = ast.parse(text)
+    functions: list[tuple[str, int]] = []
+    found: set[str] = set()
+    started: set[int] = set()
+    for node in ast.walk(tree):  # what holds a node comes before it
+        started |= {id(word) for word in _started(node)}
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions.append((node.name, (node.end_lineno or 0) - node.lineno + 1))
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {_module(f"{node.module}.{name.name}") for name in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = NAMED.fullmatch(node.value)
+            if named and id(node) not in started and _is_module(named[1]):
+                found.add(named[1])
+    ours = {name for name in found if name.split(".")[0] == "rods"}
+    return Facts(text, ast.get_docstring(tree), functions, ours)
+
+
+def _started(node: ast.AST) -> list[ast.expr]:
+    """What follows `-m`: a program that is started, which is not an import."""
+    words = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+    pairs = pairwise(words)
+    return [after for word, after in pairs if isinstance(word, ast.Constant) and word.value == "-m"]
+
+
+def _is_module(name: str) -> bool:
+    place = SOURCE.parent.joinpath(*name.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+def _module(name: str) -> str:
+    """The module of what is imported: itself, or where it stands."""
+    return name if _is_module(name) else name.rpartition(".")[0]
+
+
+def test_sizes() -> None:
+    for path in FILES:
+        cap = LOOP_LINES if path.name == "loop.py" else FILE_LINES
+        assert len(facts(path).text.splitlines()) <= cap, path
+        for name, lines in facts(path).functions:
+            assert lines <= FUNCTION_LINES, (path, name)
+
+
+def test_most_files_fit_on_a_few_pages() -> None:
+    lengths = sorted(len(facts(path).text.splitlines()) for path in FILES)
+    assert lengths[len(lengths) // 2] <= FILE_MEDIAN
+
+
+def test_folders_are_small() -> None:
+    sizes = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    assert {str(room): size for room, size in sizes.items() if size > MODULES} == {}
+
+
+def test_layers() -> None:
+    for path in FILES:
+        mine = room_of(module_of(path))
+        assert mine in RANK, f"{mine} has no row: say who may import it"
+        for name in facts(path).imports:
+            theirs = room_of(name)
+            assert RANK[theirs] <= RANK[mine], f"{path}: {mine} must not import {theirs}"
+            boundary = theirs != "curriculum" or name == "rods.curriculum.boundary"
+            assert mine != "synthesis" or boundary, f"{path}: of the curriculum only the boundary"
+
+
+def test_nobody_imports_a_recipe() -> None:
+    """Folders of `recipes/` can be deleted: the registries find them, and one knows no other."""
+    for path in FILES:
+        mine = module_of(path).split(".")
+        found = [name for name in facts(path).imports if room_of(name) == "recipes"]
+        others = [name for name in found if name.split(".")[:3] != mine[:3]]
+        assert not others, f"{path}: {others}"
+
+
+def test_no_circle() -> None:
+    """Late imports and modules that strings name are imports too."""
+    graph = {module_of(p): facts(p).imports - {module_of(p)} for p in FILES}
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as circle:
+        raise AssertionError(" <- ".join(circle.args[1])) from None
+
+
+SYNTHESIS = (
+    *("rejection", "structure", "templates", "gates", "chat"),
+    *("writers.resample", "writers.graph", "writers.llm", "writers"),
+    *("pipeline", "worker", "dataset"),
+)
+"""The way of a variant: each room of synthesis knows those before it alone."""
+
+
+def test_a_variant_meets_each_room_of_synthesis_once() -> None:
+    def place(module: str) -> int:
+        rest = module.removeprefix("rods.synthesis.")
+        found = [room for room in SYNTHESIS if rest == room or rest.startswith(f"{room}.")]
+        return SYNTHESIS.index(max(found, key=len)) if found else -1
+
+    for path in FILES:
+        mine = place(module_of(path))
+        for name in facts(path).imports:
+            assert mine < 0 or place(name) <= mine, f"{path} must not know {name}"
+
+
+_ENGLISH = (
+    "a activate add amount b balance base comment content contents description distance"
+    " divide door echo exponent find folder gallon id keyword lines liter location logarithm"
+    " mean mention mentions message messages mode multiply name number numbers option orders"
+    " part password path pattern percentage power precision price priority resolution root"
+    " sector sort source speed status subtract symbol tags tail temperature threshold title"
+    " touch unit unlock updates user username value volume whole"
+)
+"""Names of the benchmark's tools, parameters and fields that are words of everybody's."""
+ENGLISH = frozenset(_ENGLISH.split())
+SAID_OF = ("with", "named", "open", "nouns", "drop")
+"""What a file of phrases says by parameter."""
+OURS = frozenset({"first_name", "file_name", "order_id", "mkdir"})
+"""Others that are also ours: lists of first names, names of files, orders of variants, folders."""
+
+
+def benchmark_names() -> set[str]:
+    """The benchmark's name, its classes, their tools, parameters and fields."""
+    folder = SOURCE / "envs" / "bfcl"
+    found = {"bfcl", "gorilla", "passport", "twitter", "tweet"}
+    for path in (folder / "phrases").glob("*.toml"):
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        tools = {name: row for name, row in data.items() if isinstance(row, dict)}
+        found |= {path.stem, *(tools.keys() - {"default"})}
+        for row in tools.values():
+            found.update(*(row.get(part, {}) for part in SAID_OF))
+            found.update(*(re.findall(r"\{(\w+)\}", clause) for clause in row.get("say", ())))
+    domains = tomllib.loads((folder / "domains.toml").read_text(encoding="utf-8"))
+    for part in ("parameters", "configuration", "keys", "fields", "fresh"):
+        found.update(*(name.split(".") for name in domains[part]))
+    return found
+
+
+def test_synthesis_knows_no_benchmark() -> None:
+    """Whatever is known of one environment's values comes with it (`rods.abilities.Knowing`)."""
+    names = benchmark_names()
+    assert {"TradingBot", "fillFuelTank", "book_flight", "cd", "retweet", "card_number"} <= names
+    assert names >= ENGLISH | OURS, "no longer names of the benchmark"
+    known = {name.lower() for name in names} - ENGLISH - OURS
+    texts = [path for path in (SOURCE / "synthesis").rglob("*") if path.suffix not in ("", ".pyc")]
+    assert len(texts) > 50
+    for path in texts:
+        text = path.read_text(encoding="utf-8").lower()
+        words = set(re.findall(r"\w+", text))
+        found = [name for name in known if name in (words if len(name) < 5 else text)]
+        assert not found, f"{path}: {found} belong to their environment"
+
+
+def test_only_the_registry_knows_the_benchmark() -> None:
+    """Verbs and reports go through `Environment`, as for anybody's own tools."""
+    for path in FILES:
+        mine, folder = module_of(path), "rods.envs.bfcl"
+        if mine not in ("rods.envs", "rods.suites") and not f"{mine}.".startswith(f"{folder}."):
+            found = [name for name in facts(path).imports if f"{name}.".startswith(f"{folder}.")]
+            assert not found, f"{path}: {found}"
+
+
+def test_docstrings_and_marks() -> None:
+    for path in FILES:
+        assert facts(path).docstring, f"{path}: every module opens with what it owns"
+        for mark in ("TODO", "FIXME", "XXX", "NotImplementedError"):
+            assert mark not in facts(path).text, path
+
+
+def test_functions_are_small() -> None:
+    lengths = sorted(lines for path in FILES for _, lines in facts(path).functions)
+    assert lengths[len(lengths) // 2] <= 12
+    assert lengths[int(len(lengths) * 0.9)] <= 40
+
+
+def test_public_names() -> None:
+    assert rods.__all__ == sorted(rods.__all__)
+    assert all(getattr(rods, name) for name in rods.__all__)
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = rods.nothing
+
+
+@pytest.mark.slow
+def test_import_is_light() -> None:
+    code = (
+        "import sys, time; start = time.process_time(); import rods, rods.config, rods.task;"
+        "heavy = [m for m in ('torch', 'transformers', 'pyarrow') if m in sys.modules];"
+        "assert not heavy, heavy; spent = time.process_time() - start; assert spent < 1.0, spent;"
+        "import rods.cli.synth, rods.cli.inspect, rods.synthesis.collect,"
+        " rods.integrations.formats.seeds, rods.integrations.formats.exports,"
+        " rods.synthesis.worker.client, rods.envs.originals;"
+        "assert 'torch' not in sys.modules, 'synthesis needs none'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("host", ["trl", "verl"])
+def test_adapters_are_under_300_lines_a_file(host: str) -> None:
+    lines = {
+        path.name: len(path.read_text().splitlines())
+        for path in (SOURCE / "integrations" / host).glob("*.py")
+    }
+    assert lines and {name: n for name, n in lines.items() if n >= ADAPTER_LINES} == {}
+
+
+def test_what_makes_the_bundled_policies_is_small_and_outside_of_the_package() -> None:
+    files = sorted((SOURCE.parents[1] / "tools" / "pretrain").glob("*.py"))
+    assert files and sum(len(facts(path).text.splitlines()) for path in files) <= TOOL_LINES
+    for path in files:
+        assert facts(path).docstring, path
+        assert all(lines <= FUNCTION_LINES for _, lines in facts(path).functions), path

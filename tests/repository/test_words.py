@@ -1,0 +1,114 @@
+"""One meaning a word, and the field's word where it has one: the list of those that went."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from places import SOURCE
+
+BUNDLED = SOURCE / "envs" / "repo" / "repositories"
+"""Programs with planted bugs, which speak as they like."""
+FILES = [path for path in sorted(SOURCE.rglob("*.py")) if BUNDLED not in path.parents]
+
+GONE = {
+    "baton": "world lock",
+    "workshop": "worker process",
+    "maker": "generator, writer",
+    "school": "SFT trainer, pretraining",
+    "schooled": "SFT trainer, pretraining",
+    "schooling": "pretraining",
+    "trouble": "RequestError",
+    "crew": "task group",
+    "rig": "rollout context",
+    "watched": "progress callback",
+    "sieve": "filter",
+    "tally": "metrics, counts",
+    "giver": "producer",
+    "taker": "consumer",
+    "kin": "source turn",
+    "mend": "fix",
+}
+"""Parts of identifiers, and what is said instead."""
+DEFINED = {"ask": "call request", "said": "literal", "meant": "reference", "told": "what was told"}
+"""Words that name no class: elsewhere they are verbs."""
+PHRASES = re.compile(
+    r"(?<!there )\b(?:is|are) no (?:number|object|list|table|text|file|folder)\b"
+    r"|\b[Mm]end(?:ed|s|ing)?\b|\brbar\b"
+)
+SAID_TO_USERS = re.compile(r"words of people|\b(?:[Pp]lay(?:s|ed|ing)?|[Rr]ooms?|[Mm]eters)\b")
+"""Human-written messages, roll out, package, metrics."""
+PERSISTED = re.compile(r"rbar|.*\b(?:SELECT|CREATE TABLE|task_id)\b.*", re.S)
+"""A column and a key of what runs have written."""
+
+
+def parts(name: str) -> set[str]:
+    return {part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+
+
+def names(path: Path) -> set[str]:
+    text = io.StringIO(path.read_text(encoding="utf-8"))
+    return {t.string for t in tokenize.generate_tokens(text.readline) if t.type == tokenize.NAME}
+
+
+def test_no_identifier_says_what_the_field_says_otherwise() -> None:
+    for path in FILES:
+        found = {name: GONE[w] for name in names(path) for w in parts(name) & GONE.keys()}
+        assert not found, f"{path}: {found}"
+
+
+def test_no_class_is_called_by_a_verb() -> None:
+    for path in FILES:
+        classes = {name for name in names(path) if re.match("_?[A-Z].*[a-z]", name)}
+        found = {name: DEFINED[w] for name in classes for w in parts(name) & DEFINED.keys()}
+        assert not found, f"{path}: {found}"
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Literals that are no docstrings: messages, mostly."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+def prose(path: Path) -> str:
+    """A guide without its code, in blocks and in lines."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    text = "\n".join(line for line in lines if not line.startswith("    "))
+    return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+
+
+GUIDES = sorted((SOURCE.parents[1] / "docs").rglob("*.md"))
+BOOKED = "bring-your-own-tools.md"
+"""Its example books rooms."""
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+def test_guides_use_the_words_of_the_field(path: Path) -> None:
+    found = SAID_TO_USERS.findall(prose(path))
+    assert not [word for word in found if path.name != BOOKED or "room" not in word.lower()]
+
+
+def test_reports_use_the_words_of_the_field() -> None:
+    report = SOURCE / "report"
+    said = {path: [*texts(path)] for path in report.glob("*.py")}
+    files = [*report.glob("*.toml"), *(report / "templates").glob("*.j2")]
+    said |= {path: [path.read_text(encoding="utf-8")] for path in files}
+    assert len(said) > 15
+    for path, words in said.items():
+        found = [t for t in words if SAID_TO_USERS.search(t) and t not in ("played", "playing")]
+        assert not found, f"{path}: {found}"
+
+
+def test_messages_say_it_in_usual_words() -> None:
+    for path in FILES:
+        found = [t for t in texts(path) if PHRASES.search(t) and not PERSISTED.fullmatch(t)]
+        assert not found, f"{path}: {found}"

@@ -1,0 +1,472 @@
+"""Answers to mathematics: equal forms that must pay, and attacks that must not.
+
+The tables hold references or questions, and answers. `RIGHT` is the test against false rejections,
+`COPIES` and `WRONG` are the attacks: copied questions, several candidates, work that is left.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from rods.envs.questions.files import load_question_tasks
+from rods.reward import score
+from rods.rewards import get_reward
+from rods.rewards.answers import final_answer, judge_answer
+from rods.rewards.numbers import read_number
+from rods.rewards.sameness import math_verdict, same_text
+from rods.rewards.verifier import ask
+from sweeps import slow
+from tir_cases import play, question
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """Rows of `head := answer  |  answer`; a row goes on in lines that are set in."""
+    rows = re.sub(r"\n {4}", "  ", text.strip()).split("\n")
+    parted = (row.split(" :=") for row in rows)
+    return {
+        head: [one.strip() for one in answers.split("  |  ") if one.strip()]
+        for head, answers in parted
+    }
+
+
+RIGHT = table(r"""
+13 :=  13  |  13.  |  13.0  |  +13  |  $13$  |  $$13$$  |  \(13\)  |  \$13  |  €13  |  £13  |  13€
+    |  13°  |  13^\circ  |  13^{\circ}  |  13^{\circ}\text{C}  |  (13)  |  {13}  |  \{13\}
+    |  \left(13\right)  |  \text{13}  |  \mathbf{13}  |  \textbf{13}  |  \mathrm{13}  |  13 cm
+    |  13cm  |  13\text{ cm}  |  13 \, \text{cm}^2  |  13\text{ cm}^{2}  |  13\ \mathrm{m}
+    |  13 \text{ square units}  |  13 square units  |  13 apples  |  \text{13 apples}  |  13th
+    |  13^{\text{th}}  |  x = 13  |  n=13  |  x_1 = 13  |  \angle ABC = 13^\circ  |  AB = 13
+    |  m+n=13  |  f(2) = 13  |  \text{Area} = 13  |  \approx 13  |  ≈13  |  1.3e1
+    |  1.3\times10^{1}  |  1.3 \cdot 10^1  |  **13**  |  013  |  \displaystyle 13
+    |  x=13\text{ cm}  |  13~\text{cm}  |  13\;\text{hours}  |  \boldsymbol{13}  |  {\bf 13}
+    |  13\text{ m/s}  |  \underline{13}  |  13 units  |  $13.00
+1300 :=  1300  |  1,300  |  1{,}300  |  1\,300  |  1,\!300  |  1.3e3  |  1.3\times 10^3
+    |  1,300.00  |  \$1,300  |  \$1300.00  |  1300 dollars  |  1,300\text{ dollars}
+1000000 :=  1,000,000  |  10^6  |  1 million  |  1 \text{ million}  |  1\times10^6
+\frac{1}{2} :=  1/2  |  \frac12  |  \dfrac{1}{2}  |  \tfrac12  |  \frac 1 2  |  \frac{1}2  |  0.5
+    |  .5  |  0.50  |  ½  |  2/4  |  \frac{2}{4}  |  50\%  |  50%  |  P = \frac{1}{2}
+    |  \frac{1}{2} \text{ cm}  |  1 / 2  |  \frac{1}{2}.  |  \left(\frac{1}{2}\right)
+    |  {1 \over 2}
+-\frac{1}{2} :=  -1/2  |  \frac{-1}{2}  |  \frac{1}{-2}  |  -0.5  |  −0.5  |  -\dfrac12
+1.5 :=  3/2  |  \frac32  |  1\frac{1}{2}  |  1 1/2  |  1½  |  1\ \frac{1}{2}  |  1.50  |  1.5
+\frac13 :=  0.333333  |  0.3333333  |  0.\overline{3}  |  0.\bar{3}  |  1/3
+50\% :=  50%  |  50  |  0.5  |  \frac12  |  50 percent  |  50\text{ percent}
+12\text{ cm} :=  12  |  12 cm  |  12\text{ cm}  |  12\text{ centimeters}  |  12 centimeters
+    |  12\mathrm{cm}
+\sqrt{2} :=  \sqrt2  |  \sqrt{2}  |  2^{1/2}  |  \frac{2}{\sqrt{2}}  |  1.414214  |  x=\sqrt{2}
+    |  √2  |  \sqrt{2}\text{ cm}  |  AB = \sqrt{2}
+2\sqrt{2} :=  \sqrt{8}  |  2 \sqrt 2  |  2\cdot\sqrt{2}  |  \sqrt2 \cdot 2  |  2*sqrt(2)
+\frac{3\pi}{4} :=  3\pi/4  |  \frac{3}{4}\pi  |  0.75\pi  |  \pi\cdot\frac34  |  \frac34 \pi
+    |  3π/4
+\frac{\sqrt{3}}{3} :=  \frac{1}{\sqrt{3}}  |  \sqrt{\frac13}  |  \frac{\sqrt3}3  |  \sqrt{3}/3
+\frac{1+\sqrt{5}}{2} :=  \frac{\sqrt5+1}{2}  |  (1+\sqrt{5})/2  |  \frac12+\frac{\sqrt5}{2}
+    |  0.5+0.5\sqrt{5}
+\ln 2 :=  \ln(2)  |  \frac{\ln 4}{2}  |  -\ln\frac12
+\binom{100}{50} :=  \frac{100!}{50!50!}  |  \dbinom{100}{50}  |  \frac{100!}{(50!)^2}
+2^{100} :=  4^{50}  |  2^{100}  |  2\cdot 2^{99}  |  1024^{10}  |  1267650600228229401496703205376
+\arctan\frac12 :=  \tan^{-1}\frac12  |  \arctan(0.5)  |  \arctan \left(\frac{1}{2}\right)
+e^2 :=  e^{2}  |  e*e  |  \exp(2)
+x^2+x :=  x(x+1)  |  x+x^2  |  x^{2} + x  |  f(x)=x^2+x  |  y = x^2 + x
+\sin x :=  \sin(x)  |  \cos(\frac{\pi}{2}-x)  |  \tan x\cos x
+2+3i :=  3i+2  |  2 + 3 i
+(1,2) :=  (1, 2)  |  \left(1,2\right)  |  1,2
+1,2 :=  2,1  |  1, 2  |  1 and 2  |  1 \text{ and } 2  |  x=1,2  |  x=1 \text{ or } x=2
+    |  \{1,2\}  |  x \in \{1,2\}  |  1;2  |  (1,2)  |  2, 1
+-3, 3 :=  \pm 3  |  3,-3  |  x=\pm 3  |  3, -3
+\{1,2,3\} :=  \{3,2,1\}  |  \left\{1, 2, 3\right\}  |  x\in\{1,2,3\}  |  1,2,3
+(1,2), (3,4) :=  (3,4),(1,2)  |  (1,2) and (3,4)
+(0,1) :=  (0, 1)  |  x\in(0,1)  |  \left(0,1\right)
+[0,\infty) :=  [0, \infty)  |  [0,+\infty)  |  \left[0,\infty\right)  |  x \in [0,\infty)
+(-\infty,1)\cup(2,\infty) :=  (2,\infty)\cup(-\infty,1)
+y=2x+3 :=  2x+3  |  y = 3+2x  |  y=2x+3  |  2x-y+3=0
+x=5 :=  5  |  x = 2+3 = 5  |  a_1 = 5  |  x = 5  |  5.0
+\begin{pmatrix}1&2\\3&4\end{pmatrix} :=  \begin{bmatrix}1&2\\3&4\end{bmatrix}
+    |  \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
+A, C :=  C, A  |  A,C  |  AC  |  A and C  |  (A), (C)  |  \text{A and C}
+A :=  A  |  (A)  |  \text{A}  |  \textbf{(A)}  |  a  |  A.  |  A)
+\text{(C)} :=  C  |  (C)  |  \textbf{C}
+\text{Monday} :=  Monday  |  monday  |  \textbf{Monday}
+The Who :=  The Who  |  the who  |  Who
+\infty :=  \infty  |  ∞
+1:2 :=  1:2  |  1 : 2
+101_2 :=  101_2  |  101_{2}
+3:30 :=  3:30
+3:30\text{ p.m.} :=  3:30 PM  |  3:30 p.m.  |  3:30\text{ PM}
+(x,y)=(1,2) :=  (1,2)  |  (1, 2)  |  (x, y) = (1, 2)
+x = 2 \text{ or } x = 3 :=  2, 3  |  3, 2  |  x=2, 3  |  \{2,3\}
+0 :=  0  |  0.0  |  -0  |  0%
+-5 :=  -5  |  −5  |  - 5  |  (-5)  |  x=-5
+1.2\times10^8 :=  120000000  |  1.2e8  |  120,000,000  |  1.2 \cdot 10^{8}  |  12\times 10^7
+    |  120 million
+0.0000012 :=  1.2\times10^{-6}  |  1.2e-6  |  \frac{3}{2500000}
+6.28 :=  6.28
+x :=  x  |  X
+n! :=  n!
+\frac{n(n+1)}{2} :=  \frac{n^2+n}{2}  |  n(n+1)/2  |  \frac{1}{2}n(n+1)  |  \binom{n+1}{2}
+\frac{x}{2}+C :=  0.5x+C  |  C+\frac{x}{2}
+""")  # noqa: RUF001
+COPIES = table(r"""
+What is 6 + 7? => 13 :=  6 + 7  |  6+7  |  7+6  |  26/2  |  \frac{26}{2}  |  13 \cdot 1  |  13+0
+    |  \sqrt{169}  |  13^1  |  What is 6 + 7?
+Compute $2^{10}$. => 1024 :=  2^{10}  |  2^10  |  4^5  |  32^2  |  2\cdot 512  |  2**10
+    |  1024\cdot 1
+Compute $\binom{10}{5}$. => 252 :=  \binom{10}{5}  |  \frac{10!}{5!5!}  |  C(10,5)
+    |  {10 \choose 5}
+Evaluate $\sum_{i=1}^{10} i$. => 55 :=  \sum_{i=1}^{10} i  |  \frac{10\cdot 11}{2}
+    |  1+2+3+4+5+6+7+8+9+10
+Evaluate $\int_0^1 x\,dx$. => \frac{1}{2} :=  \int_0^1 x\,dx  |  \int_0^1 x dx
+Evaluate $\log_2 8$. => 3 :=  \log_2 8  |  \log_{2}{8}  |  \frac{\ln 8}{\ln 2}
+Find the determinant $\begin{vmatrix}1&2\\3&4\end{vmatrix}$. => -2 :=
+    |  \begin{vmatrix}1&2\\3&4\end{vmatrix}  |  \det\begin{pmatrix}1&2\\3&4\end{pmatrix}
+    |  1*4-2*3
+Compute $5!$. => 120 :=  5!  |  5\cdot4\cdot3\cdot2\cdot1
+Compute $|3-8|$. => 5 :=  |3-8|  |  \left|3-8\right|
+Compute $\lfloor 3.7 \rfloor$. => 3 :=  \lfloor 3.7 \rfloor
+Simplify $\frac{15}{30}$. => \frac{1}{2} :=  \frac{15}{30}  |  15/30  |  \frac{30}{60}
+    |  \dfrac{15}{30}  |  15 \div 30
+What is 1234 divided by 8, as a decimal? => 154.25 :=  1234/8  |  \frac{1234}{8}  |  1234 \div 8
+Write $0.5$ as a fraction. => \frac{1}{2} :=  0.5  |  .5  |  0.50
+Write $0.\overline{3}$ as a fraction. => \frac{1}{3} :=  0.\overline{3}
+Write $3/8$ as a decimal. => 0.375 :=  3/8  |  \frac38
+Write $\frac{7}{2}$ as a mixed number. => 3\frac{1}{2} :=  \frac{7}{2}  |  7/2
+Write 50% as a decimal. => 0.5 :=  50%  |  50\%
+Write 0.25 as a percent. => 25% :=  0.25
+Write $1.2\times10^8$ in standard form. => 120000000 :=  1.2\times10^8  |  1.2e8
+Write 120,000,000 in scientific notation. => 1.2\times10^8 :=  120,000,000  |  120000000
+Compute $10^2\cdot10^4$. => 1000000 :=  10^2\cdot10^4
+What is $10^6$? => 1000000 :=  10^6  |  10^{6}
+Simplify $\sqrt{8}$. => 2\sqrt{2} :=  \sqrt{8}  |  \sqrt8  |  \sqrt{8}+0  |  1\cdot\sqrt{8}
+    |  \sqrt{16/2}  |  \sqrt{4+4}  |  \sqrt{4\cdot 2}  |  \sqrt{\frac{16}{2}}  |  \sqrt{9-1}
+    |  \sqrt{8}\cdot 1  |  √8
+What is $\sin 60^\circ$? => \frac{\sqrt{3}}{2} :=  \sin 60^\circ  |  \sin(60^\circ)
+    |  \sin{60^{\circ}}  |  \sin\frac{\pi}{3}  |  \cos 30^\circ
+Compute $\arcsin\frac12$. => \frac{\pi}{6} :=  \arcsin\frac12  |  \sin^{-1}\frac12
+    |  \sin^{-1}(0.5)
+Compute $\sqrt{2}\cdot\sqrt{3}$. => \sqrt{6} :=  \sqrt{2}\cdot\sqrt{3}  |  \sqrt{3}\cdot\sqrt{2}
+    |  \sqrt2\sqrt3
+Expand $(x+1)(x+2)$. => x^2+3x+2 :=  (x+1)(x+2)  |  (x+2)(x+1)  |  (x+1)\cdot(x+2)
+    |  (x+1)(x+2)+0  |  1\cdot(x+1)(x+2)  |  f(x)=(x+1)(x+2)
+Factor $x^2+3x+2$. => (x+1)(x+2) :=  x^2+3x+2  |  x^2 + 3x + 2  |  2+3x+x^2  |  x^{2}+3x+2
+    |  3x+x^2+2
+Find $\int x\,dx$. => \frac{x^2}{2}+C :=  \int x\,dx  |  \int x dx + C
+Find $\frac{d}{dx} x^3$. => 3x^2 :=  \frac{d}{dx} x^3  |  \frac{d}{dx}(x^3)
+Compute $\lim_{x\to0}\frac{\sin x}{x}$. => 1 :=  \lim_{x\to0}\frac{\sin x}{x}
+Find $\sum_{k=1}^n k$. => \frac{n(n+1)}{2} :=  \sum_{k=1}^n k
+Simplify $\frac{x^2-1}{x-1}$. => x+1 :=  \frac{x^2-1}{x-1}  |  (x^2-1)/(x-1)
+Compute $(1+i)^2$. => 2i :=  (1+i)^2  |  (1+i)(1+i)
+Find $\begin{pmatrix}1\\2\end{pmatrix}+\begin{pmatrix}3\\4\end{pmatrix}$. => (4, 6) :=
+    |  \begin{pmatrix}1\\2\end{pmatrix}+\begin{pmatrix}3\\4\end{pmatrix}
+Compute $2^{50}\cdot2^{50}$. => 2^{100} :=  2^{50}\cdot2^{50}  |  2^{50}\times 2^{50}
+Rationalize $\frac{1}{\sqrt{3}}$. => \frac{\sqrt{3}}{3} :=  \frac{1}{\sqrt{3}}  |  1/\sqrt{3}
+Solve $x^2=4$. => -2, 2 :=  x^2=4  |  \sqrt{4}, -\sqrt{4}
+Compute $\gcd(12,18)$. => 6 :=  \gcd(12,18)  |  \text{gcd}(12,18)
+What is 25% of 80? => 20 :=  25% of 80  |  0.25\cdot 80  |  0.25*80
+What is $17 \bmod 5$? => 2 :=  17 \bmod 5  |  17 % 5  |  17 \pmod{5}
+Convert $1011_2$ to base 10. => 11 :=  1011_2
+Find the sum of the vectors $(1,2)$ and $(3,4)$. => (4,6) :=  (1,2)+(3,4)  |  (1+3,2+4)
+""")
+WRONG = table(r"""
+13 :=  12, 13  |  13, 12  |  \{12,13\}  |  12 or 13  |  12 \text{ or } 13  |  x=12, x=13
+    |  12; 13  |  [12,14]  |  (12,14)  |  \mathbb{R}  |  12 \le x \le 14  |  13 = 12  |  12=13
+    |  13 13  |  12 13  |  13\\12  |  \frac{13}{1}, 12  |  \pm 13  |  x  |  13 \cup 12
+    |  \text{13 or 12}  |  nan  |  oo  |  13 \text{ and } 12  |  13 / 12  |  13 (or 12)
+    |  13 \text{ or more}  |  x^2=13  |  2x=13  |  -13  |  13!  |  13x  |  13i  |  13\pi
+    |  13 million  |  13 \text{ dozen}  |  1 3  |  ,13
+\sqrt{2} :=  \sqrt{2},\sqrt{3}  |  \sqrt{3},\sqrt{2}  |  \sqrt{3} \text{ or } \sqrt{2}
+    |  x=\sqrt{3} \text{ or } x=\sqrt{2}  |  \sqrt{2}=\sqrt{3}  |  \pm\sqrt{2}
+    |  \{\sqrt{2}\,\sqrt{3}\}  |  \mathbb{R}  |  1<x<2  |  \sqrt{2}\cup\sqrt{3}
+    |  \sqrt{2}\sqrt{3}  |  1.4
+\{1,2\} :=  \{1,2,3\}  |  \{1\}  |  1  |  12  |  \mathbb{Z}  |  \{1,2\}\cup\{3\}  |  [1,2]
+    |  1,2,3
+1,2 :=  1  |  2  |  12  |  1,2,3  |  \{1,2,3\}  |  1.2  |  1/2
+(1,2) :=  (2,1)  |  [1,2]  |  (1,2) \text{ or } (2,1)  |  (1,2),(2,1)  |  (1,1+1)
+0, 100 :=  100  |  0100  |  (0,100,1)
+1, 100 :=  1100  |  1,100,0
+(1, 100) :=  (1100)  |  1100
+\{1, 100\} :=  \{1100\}  |  1100
+1100 :=  1, 100  |  (1,100)  |  \{1,100\}  |  1,1000
+0.00000002 :=  0.00000001  |  0  |  0.0000000201
+1/2^98 :=  1/2^99  |  0  |  \frac{1}{2^{99}}  |  2^{-99}
+10^{-9} :=  10^{-10}  |  0
+2^{-98} :=  2^{-99}
+\frac{\pi}{2^{60}} :=  \frac{\pi}{2^{61}}
+e^{-40} :=  e^{-41}  |  0
+B :=  A  |  A, B  |  A, B, C, D  |  ABCD  |  A or B  |  (A)(B)  |  all of the above  |  x
+    |  b or c  |  \text{A or B}  |  (A) (B)
+A, C :=  A  |  A, B, C  |  A, B  |  A, B, C, D  |  ABCD
+listen :=  silent
+Oslo :=  solo
+\text{ABC} :=  CAB
+50\% :=  5  |  500%  |  0.05
+0.5 :=  50  |  0.5%  |  5
+€5 :=  £5  |  \$5
+5\text{ m} :=  5\text{ cm}  |  5 cm
+3:30 \text{ PM} :=  3:30 \text{ AM}
+x^2+x :=  x^2  |  x^2+x+1  |  x^2+x=0, 1  |  x^2+x \text{ or } x
+""")
+
+
+@pytest.mark.parametrize("reference", RIGHT)
+def test_equal_forms_are_right(reference: str) -> None:
+    answers = [reference, *RIGHT[reference]]
+    assert [a for a in answers if math_verdict(a, reference) != "right"] == []
+
+
+def test_few_equal_forms_are_rejected_among_many() -> None:
+    assert sum(map(len, RIGHT.values())) > 200
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_what_is_copied_from_the_question_is_wrong(case: str) -> None:
+    asked, reference = case.split(" => ")
+    assert [a for a in COPIES[case] if math_verdict(a, reference, asked) != "wrong"] == []
+    assert math_verdict(reference, reference, asked) == "right"
+
+
+@pytest.mark.parametrize("reference", WRONG)
+def test_other_answers_and_lists_of_candidates_are_wrong(reference: str) -> None:
+    answers = [*WRONG[reference], f"{reference}\n{WRONG[reference][0]}"]
+    assert [a for a in answers if math_verdict(a, reference) != "wrong"] == []
+
+
+NOT_COPIED = [
+    (r"Which is $x^2-1$? (A) $(x-1)(x+1)$ (B) $x-1$", "(x-1)(x+1)", "(x+1)(x-1)"),
+    ("Is 5 or 7 larger? Give the number.", "7.0", "7"),
+    ("A coin falls on heads with probability 1/2. With what probability on tails?", "1/2", "0.5"),
+    (r"A coin has probability \frac{1}{2}. And tails?", r"\frac{1}{2}", "1/2"),
+    (r"Given $\sin x = \frac{\sqrt{3}}{2}$, find $\tan 60^\circ$.", r"\sqrt{3}", r"\sqrt3"),
+    (r"Let $x+1$ be a factor. Factor $x^2+3x+2$.", "(x+1)(x+2)", "(x+2)(x+1)"),
+    ("Of 50 people 25 came. What percent?", "50%", "50"),
+    ("Which of (A) 3 (B) 4 is even?", "B", "(B)"),
+    ("He pays 1,000 dollars twice. How much?", "2000", "2,000"),
+    (r"Simplify $\sqrt{8}$.", r"2\sqrt{2}", r"2\cdot\sqrt{2}"),
+    ("Write 0.5 as a fraction.", r"\frac{1}{2}", "1/2"),
+    (r"Write 1.2\times10^8 as a decimal.", "120000000", "120,000,000"),
+]
+
+
+@pytest.mark.parametrize(("asked", "reference", "answer"), NOT_COPIED)
+def test_what_only_looks_copied_is_right(asked: str, reference: str, answer: str) -> None:
+    assert math_verdict(answer, reference, asked) == "right"
+
+
+# -- whole rewards, with questions of a file -----------------------------------------------------
+
+OWN = [
+    *("outcome", "retool", "zerotir", "artist_math"),
+    *("otc_ppo", "otc_ppo_additive", "otc_grpo", "otc_grpo_additive"),
+]
+RELEASED = ["torl"]
+"""Rewards that ask the released scorer, which takes copied expressions."""
+
+
+def sums() -> list[tuple[str, str]]:
+    """A hundred expressions and their values."""
+    made = [
+        (f"{a} + {b}", str(a + b)) for a, b in zip(range(11, 36), range(90, 40, -2), strict=True)
+    ]
+    made += [(f"{a} \\cdot {a + 3}", str(a * (a + 3))) for a in range(11, 36)]
+    made += [(f"2^{{{n}}}", str(2**n)) for n in range(5, 30)]
+    return made + [(f"\\frac{{{7 * n}}}{{{7}}} - {n // 2}", str(n - n // 2)) for n in range(20, 45)]
+
+
+@pytest.mark.parametrize("name", OWN + RELEASED)
+def test_the_boxed_expression_of_a_question_of_a_file_does_not_pay(
+    name: str, tmp_path: Path
+) -> None:
+    rows = [{"problem": f"Compute ${e}$.", "answer": value} for e, value in sums()]
+    path = tmp_path / "math.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tasks = load_question_tasks(path, "python_tool")
+    assert len(tasks) == 100
+    reward = get_reward(name)
+    tasks = tasks[::20] if name in RELEASED else tasks
+    paid = [
+        score(reward, task, play(rf"<answer>\boxed{{{task.turns[0].user[9:-2]}}}</answer>"))
+        for task in tasks
+    ]
+    copied = sum(done.parts["correct"] for done in paid)
+    assert copied > 0 if name in RELEASED else copied == 0
+    honest = [
+        score(reward, task, play(rf"<answer>\boxed{{{task.world['answer']}}}</answer>"))
+        for task in tasks
+    ]
+    assert all(done.parts["correct"] == 1 for done in honest)
+
+
+NOTHING = [
+    "",
+    " ",
+    "?",
+    r"\boxed{}",
+    r"\boxed{ }",
+    "<answer></answer>",
+    r"\boxed{?}",
+    "13",
+    "#### 13",
+]
+DROPPED = ["The final answer is 13", "Final answer: 13", r"boxed{13}", "<answer>13", r"\boxed{13"]
+
+
+@pytest.mark.parametrize("name", OWN + RELEASED)
+def test_answering_nothing_or_without_the_form_does_not_pay(name: str) -> None:
+    reward, task = get_reward(name), question("13")
+    for text in NOTHING + DROPPED:
+        assert score(reward, task, play(text)).parts["correct"] == 0, text
+
+
+@pytest.mark.parametrize("name", OWN + RELEASED)
+def test_only_one_box_counts(name: str) -> None:
+    reward, task = get_reward(name), question("13")
+    many = "".join(rf"<answer>\boxed{{{n}}}</answer>" for n in range(10, 20))
+    assert score(reward, task, play(many)).parts["correct"] == 0
+    assert score(reward, task, play(r"\boxed{13} or \boxed{14}")).parts["correct"] == 0
+
+
+SLOW = [
+    "9^{9^{9^9}}",
+    "999999999!",
+    r"\binom{999999999}{500000000}",
+    r"\sum_{n=1}^{10^{12}} n",
+    "(x+1)^{99999}",
+    "1" * 900,
+    r"\frac{1}{" * 100 + "2" + "}" * 100,
+    "(" * 900,
+    "1," * 450,
+    r"\text{" * 150,
+    "\\sqrt" * 150,
+    " " * 900 + "1",
+    "a=" * 400,
+    r"\approx" * 100,
+    "\ud800",
+    "\x00",
+    "1e999999999",
+    "0." + "\\overline{9}" * 50,
+]
+
+
+@pytest.mark.parametrize("name", ["outcome", "torl", "retool", "zerotir", "otc_grpo"])
+@pytest.mark.parametrize("size", [1, *slow(10_000_000)])
+def test_slow_answers_to_a_number_are_wrong_at_once(name: str, size: int) -> None:
+    reward, task = get_reward(name), question("13")
+    for bomb in SLOW if size == 1 and name != "torl" else ["1+", "\\text{", "{", "x", ","]:
+        text = rf"<answer>\boxed{{{bomb * (size // len(bomb) or 1)}}}</answer>"
+        began = time.process_time()
+        assert score(reward, task, play(text)).parts["correct"] == 0
+        assert time.process_time() - began < (3 if size > 1 else 1), bomb[:20]
+
+
+@pytest.mark.parametrize(
+    "reference", ["x+1", "1, 2", r"\sqrt{2}", "(1, 2)", r"\text{yes}", "3:4", "13"]
+)
+def test_no_answer_raises(reference: str) -> None:
+    for odd in [
+        *SLOW[5:],
+        "=",
+        "==",
+        "a=",
+        ":",
+        "\\",
+        "\\{",
+        "()",
+        "[]",
+        ";",
+        ",",
+        "%",
+        "/",
+        "1/0",
+    ]:
+        assert math_verdict(odd, reference) not in ("right", None), odd
+
+
+# -- where the answer stands, and text -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"\boxed 5", "5"),
+        (r"\boxed5", "5"),
+        (r"\fbox 5", "5"),
+        (r"$\boxed 42$.", "42"),
+        (r"so \(\boxed -3\)", "-3"),
+        (r"\boxed{7} and \boxed 5", "5"),
+        (r"\boxed 5 and \boxed{7}", "7"),
+        (r"\boxed \frac{1}{2}", r"\frac{1}{2}"),
+        (r"\boxed A.", "A"),
+        (r"\boxed 1,234, so", "1,234"),
+        (r"\boxed{13}, given in \boxed form", "13"),
+        (r"put it in \boxed.", None),
+        (r"\boxed 3x", None),
+        (r"\boxed 1.5x", None),
+    ],
+)
+def test_a_box_without_braces_is_read(text: str, answer: str | None) -> None:
+    assert final_answer(text, ("boxed",)) == answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "same"),
+    [
+        *((text, text, True) for text in ("A", "a", "The", "An", "The The", "The Who", "?", "C++")),
+        ("a", "A", True),
+        (" A ", "A", True),
+        ("the who", "The Who", True),
+        ("Who", "The Who", True),
+        ("O\u2019Brien", "O'Brien", True),
+        ("Ana Vel\u00e1zquez", "Ana Vela\u0301zquez", True),
+        ("B", "A", False),
+        ("the", "A", False),
+        ("The", "An", False),
+        ("", "A", False),
+        ("A B C D", "A", False),
+        ("", "", False),
+    ],
+)
+def test_two_equal_texts_are_equal(answer: str, reference: str, same: bool) -> None:
+    assert same_text(answer, reference) is same
+    task = question(reference or "?", "search")
+    if reference:
+        assert judge_answer(task, f"<answer>{answer}</answer>").correct is same
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1,100", "1100"), ("1,234,567.5", "1234567.5"), ("-1,100", "-1100"), ("999,999", "999999")]
+    + [(t, None) for t in ("1, 100", "0,100", "100,0", "(1,100)", r"\{1,100\}", "1,10", "1,1000")]
+    + [(t, None) for t in ("1000,100", "01,100", "1 100", "1,100,0", ",100", "1,,100")],
+)
+def test_thousands_are_whole_groups_without_blanks(text: str, value: str | None) -> None:
+    number = read_number(text)
+    assert (None if number is None else float(number.value)) == (value and float(value))
+
+
+def test_a_percent_sign_is_read_by_the_reference_and_the_question() -> None:
+    percent = "What percent of 4 is 2?"
+    for answer, reference, asked, right in [
+        ("50%", "50%", "", True),
+        ("50", "50%", "", True),
+        ("0.5", "50%", "", True),
+        ("0.5%", "50%", "", False),
+        ("50%", "0.5", "", True),
+        ("50%", "50", "", False),
+        ("50%", "50", percent, True),
+        ("50%", "0.5", percent, False),
+        ("0.5%", "0.5", percent, True),
+    ]:
+        assert (math_verdict(answer, reference, asked) == "right") is right, (answer, reference)
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("1/2^98", "1/2^99"), (r"\frac{1}{2004!}", r"\frac{1}{2006!}"), ("10^{-20}", "0")],
+)
+def test_what_is_small_beside_one_is_not_equal(gold: str, answer: str) -> None:
+    assert ask(gold, answer) == "wrong"
+    assert ask(gold, answer, "bare") in ("right", "wrong")  # as the released scorers ask
+    assert ask(gold, gold) == "right"

@@ -1,0 +1,114 @@
+"""Rewards are pure functions of trajectories: hand-made tables, and the same numbers offline."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from rods.env import TurnVerdict
+from rods.errors import ConfigError
+from rods.reward import score
+from rods.rewards import get_reward
+from rods.trajectory import Step, Trajectory
+from rods.trajectory_codec import read_parquet, write_parquet
+from rods.types import FinishReason, ParseVerdict, StopReason, ToolCall, ToolResult
+from worlds import notes_task
+
+TASK = notes_task([("a", [ToolCall("total")])] * 4)
+GOOD = TurnVerdict(True, 1, True, True, True)
+BAD = TurnVerdict(True, 1, True, False, False)
+IDLE = TurnVerdict(True, 0, True, True, False)
+ABSTAINED = TurnVerdict(False, 0, True, True, True)
+ACTED = TurnVerdict(False, 1, True, True, True)
+SILENT = TurnVerdict(False, 0, True, True, True, answered=False)
+
+
+def played(*verdicts: TurnVerdict, steps: tuple[Step, ...] = (), n: int = 4) -> Trajectory:
+    stop = StopReason.DONE if len(verdicts) == n else StopReason.GENERATED
+    return Trajectory(TASK.id, 0, 0, 1, (), steps, verdicts, n, (), stop)
+
+
+def step(verdict: ParseVerdict, *failed: bool) -> Step:
+    results = tuple(ToolResult("x", f) for f in failed)
+    calls = tuple(ToolCall("total") for _ in failed)
+    return Step(0, "", verdict, FinishReason.STOP, calls, results, 3)
+
+
+def value(name: str, trajectory: Trajectory) -> float:
+    return score(get_reward(name), TASK, trajectory).value
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "progress", "accuracy", "parity"),
+    [
+        ((GOOD, GOOD, GOOD, GOOD), 1.0, 1.0, True),
+        ((GOOD, ABSTAINED, GOOD, GOOD), 1.0, 1.0, True),
+        ((GOOD, ACTED, GOOD, GOOD), 0.75, 0.0, True),
+        ((GOOD, SILENT, GOOD, GOOD), 0.75, 0.0, True),
+        ((GOOD, BAD, IDLE, GOOD), 0.5, 0.0, False),
+        ((GOOD,), 0.25, 0.0, False),
+        ((BAD,), 0.0, 0.0, False),
+        ((), 0.0, 0.0, False),
+    ],
+)
+def test_rewards_from_verdicts(
+    verdicts: tuple[TurnVerdict, ...],
+    progress: float,
+    accuracy: float,
+    parity: bool,
+) -> None:
+    trajectory = played(*verdicts)
+    assert value("progress", trajectory) == progress
+    assert value("accuracy", trajectory) == accuracy
+    assert trajectory.parity == parity
+
+
+OK, MALFORMED, ANSWER = ParseVerdict.CALLS, ParseVerdict.MALFORMED, ParseVerdict.ANSWER
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((step(OK, False), step(ANSWER)), 2.0),
+        ((step(OK, True), step(ANSWER)), 1.0),
+        ((step(OK, False, True), step(MALFORMED), step(OK, False, False), step(ANSWER)), 1.5),
+        ((step(ParseVerdict.UNKNOWN_TOOL), step(OK, False)), 1.5),
+        ((step(ANSWER),), 0.0),
+        ((step(MALFORMED),), 0.0),
+        ((), 0.0),
+    ],
+)
+def test_format_is_tried_times_well_formed_plus_succeeded(
+    steps: tuple[Step, ...], expected: float
+) -> None:
+    result = score(get_reward("format"), TASK, played(GOOD, steps=steps))
+    assert result.value == expected
+    assert set(result.parts) == {"tried", "format", "succeeded"}
+
+
+def test_parts_tell_state_from_results() -> None:
+    parts = score(get_reward("progress"), TASK, played(GOOD, BAD)).parts
+    assert parts == {"reached": 0.5, "solved": 0.25, "state": 0.5, "executed": 0.25}
+
+
+def test_an_invalid_trajectory_is_never_scored() -> None:
+    broken = dataclasses.replace(played(GOOD), failure="EnvError: away", stop=StopReason.FAILURE)
+    result = score(get_reward("progress"), TASK, broken)
+    assert (result.valid, result.reason) == (False, "EnvError: away")
+
+
+def test_stored_trajectories_score_the_same(tmp_path: Path) -> None:
+    steps = (step(OK, False, True), step(MALFORMED), step(ANSWER))
+    kept = [played(GOOD, BAD, SILENT, steps=steps), played(), played(ACTED, GOOD, steps=steps[:1])]
+    write_parquet(tmp_path / "t.parquet", kept)
+    for name in ("progress", "accuracy", "format"):
+        reward = get_reward(name)
+        now = [score(reward, TASK, t) for t in kept]
+        assert [score(reward, TASK, t) for t in read_parquet(tmp_path / "t.parquet")] == now
+
+
+def test_an_unknown_reward_names_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'progress'"):
+        get_reward("progres")

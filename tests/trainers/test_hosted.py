@@ -1,0 +1,233 @@
+"""A run whose loop belongs to a host, without any host: it plays what `rods train` plays."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loop_cases import (
+    TEMPLATE,
+    Learner,
+    Mute,
+    NotesEnvironment,
+    Queue,
+    Screen,
+    Total,
+    parts,
+    start,
+    task_of,
+)
+from pool_cases import config as small_config
+from rods import trainers as adapters
+from rods.cli.hosts.verl import parted
+from rods.config import RunConfig, load_config
+from rods.envs.hints import hinted
+from rods.envs.opening import environment_of
+from rods.errors import ConfigError, PolicyError, StoreError, TrainError
+from rods.integrations.verl.config import require_known
+from rods.integrations.verl.rows import dealt_of, row_of
+from rods.loop import train
+from rods.trainers.hosted import Dealt, HostedRun
+from rods.trajectory import Group
+from verbs import rods
+
+
+@contextmanager
+def worker(folder: Path) -> Iterator[Queue]:
+    yield Queue()
+
+
+def hosted(config: RunConfig, engine: Learner | None = None, drift: bool = False) -> HostedRun:
+    tasks = [task_of(n) for n in range(1, 9)]
+    run = HostedRun(config, lambda _: NotesEnvironment(), tasks, worker, hinted, drift)
+    run.begin(engine or Learner(), TEMPLATE)
+    return run
+
+
+def step(run: HostedRun, version: int, n: int = 4) -> list[dict[str, Any]]:
+    """One update of a host; the judgements, as they are logged."""
+    dealt = run.deal(n, version)
+    groups = run.play(dealt, Total(0.0), version)
+    run.judge(dealt, groups)
+    return [run.curriculum.log_row(judged) for judged in run.judged if judged]
+
+
+@pytest.mark.slow
+def test_the_host_s_run_is_the_local_one(tmp_path: Path) -> None:
+    """Same seed, same weights: the same draws, trajectories and judgements, to the last stage."""
+    config = small_config(curriculum="rods")
+    local = start(tmp_path / "local", config)
+    train(parts("rods"), local, Screen())
+    expected = [row["judgements"] for row in local.metrics() if row["kind"] == "step"]
+    with hosted(config) as run:
+        run.open(tmp_path / "hosted")
+        rows = []
+        while not run.over:
+            rows.append(step(run, len(rows)))
+    assert rows == expected
+    assert {row["origin"] for judged in rows for row in judged} == {"original", "variant"}
+
+
+def test_a_state_goes_on_where_it_was_saved(tmp_path: Path) -> None:
+    config = small_config()
+    with hosted(config) as run:
+        run.open(tmp_path / "one")
+        for version in range(5):
+            step(run, version)
+        state = run.state_dict()
+        rows = [step(run, 5), step(run, 6)]
+    with hosted(config) as lost:
+        lost.open(tmp_path / "two", state)
+        lost.deal(3, 5)  # played by nobody: drawn again after the resume
+        state = lost.state_dict()
+    with hosted(config) as again:
+        again.open(tmp_path / "two", state)
+        assert [step(again, 5), step(again, 6)] == rows
+    with hosted(small_config(seed=4)) as other, pytest.raises(StoreError, match="seed: 0 -> 4"):
+        other.open(tmp_path / "three", state)
+    patient = small_config(rollout={"k": 4, "tasks_per_step": 4, "concurrency": 2})
+    with hosted(patient) as other:
+        other.open(tmp_path / "three", state)
+        assert [step(other, 5), step(other, 6)] == rows, "settings of patience may change"
+
+
+def test_a_task_that_comes_twice_under_the_same_weights_gets_other_noise(tmp_path: Path) -> None:
+    with hosted(small_config()) as run:
+        run.open(tmp_path)
+        dealt = run.deal(20, 0)  # of three epochs with eight tasks each
+        assert Counter(d.visit for d in dealt) == {0: 8, 1: 8, 2: 4}
+        assert len({(d.task.id, d.epoch) for d in dealt}) == 20
+        played = run.play(dealt, Total(0.0), 0)
+        assert len({t.seed for g in played for t in g.trajectories}) == 20 * 4
+        assert {d.visit for d in run.deal(3, 1)} == {0}
+
+
+def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
+    with hosted(small_config(stages=[{"name": "x", "epochs": 1}]), Mute()) as run:
+        with pytest.raises(TrainError, match="no curriculum: call open"):
+            run.deal(1, 0)
+        run.open(tmp_path)
+        with pytest.raises(PolicyError, match="not one tool call was parsed"):
+            step(run, 0)
+        assert len(run.deal(99, 0)) == 4, "what is left of the only epoch"
+        with pytest.raises(TrainError, match="all stages are played"):
+            run.deal(1, 0)
+
+
+def test_trl_that_is_missing_is_named_with_the_line_that_gets_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("rods.integrations.trl")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "trl", None)
+    assert rods("trl", "--dry-run", monkeypatch=monkeypatch) == 2
+    assert "the TRL adapter needs trl: pip install" in capsys.readouterr().err
+
+
+def test_verl_that_is_missing_is_named_with_the_line_that_gets_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "verl", None)
+    assert rods("verl", "--dry-run", monkeypatch=monkeypatch) == 2
+    assert "`rods verl` needs verl: pip install" in capsys.readouterr().err
+
+
+def test_a_changed_recipe_goes_on_where_drift_is_allowed(tmp_path: Path) -> None:
+    with hosted(small_config()) as run:
+        run.open(tmp_path / "one")
+        step(run, 0)
+        state = run.state_dict()
+    steeper = small_config(replay={"cap": 10, "inject": 0.4})
+    with hosted(steeper) as run, pytest.raises(StoreError, match=r"replay\.inject: .* -> 0\.4"):
+        run.open(tmp_path / "two", state)
+    with hosted(steeper, drift=True) as run:
+        run.open(tmp_path / "two", state)
+        assert step(run, 1)
+        assert run.state_dict()["config"] == steeper.model_dump_json()
+    other = small_config(seed=4)
+    with hosted(other, drift=True) as run, pytest.raises(StoreError, match="no resume can change"):
+        run.open(tmp_path / "three", state)
+
+
+def test_worlds_begin_where_they_are_played_and_are_shared_out() -> None:
+    config, begun = small_config(), list[int]()
+
+    def worlds(players: int) -> NotesEnvironment:
+        begun.append(players)
+        return NotesEnvironment()
+
+    with HostedRun(config, worlds, [task_of(1)], worker, hinted) as run:
+        assert begun == [], "a driver that only judges has none"
+        run.begin(Learner(), TEMPLATE, players=3)
+        assert begun == [3]
+    small = load_config("rods", "quick", ["rollout.worlds.processes=4"])
+    for players, each in ((1, 4), (3, 2), (9, 1)):
+        environment = environment_of(small, players)
+        assert environment.capacity == each
+        environment.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"train": {"kl": 0.1, "kl_in": "reward"}}, "train.kl_in"),
+        (
+            {"rollout": {"top_p": 0.9}, "train": {"correction": {"method": "truncated"}}},
+            "rollout.top_p below 1",
+        ),
+        ({"train": {"local": {"optimizer_memory": "8bit"}}}, "train.local.optimizer_memory"),
+        ({"engine": {"name": "vllm", "vllm": {"options": {"a": "1"}}}}, "engine.vllm.options"),
+        ({"trajectories": 64}, "trajectories"),
+        ({"train": {"mask_env_tokens": False}}, "mask_env_tokens"),
+        ({"train": {"loss": "gspo"}}, 'train.aggregation = "token" with train.loss = "gspo"'),
+        ({"rollout": {"schedule": "synchronous"}}, "rollout.schedule"),
+        ({"engine": {"name": "hf"}}, "engine.name"),
+        ({"evaluation": {"every": 2}}, "evaluation.every"),
+    ],
+)
+def test_what_the_verl_adapter_has_not_is_refused(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        require_known(small_config(**changes))
+
+
+def test_a_draw_goes_through_verl_s_rows_and_back() -> None:
+    dealt = Dealt(task_of(3), 2, 1, True)
+    row = row_of(dealt, 7, 4)
+    back = dealt_of(row["rods"])
+    assert back == dealt and back.task.to_json() == dealt.task.to_json()
+    assert (row["ticket"], row["__rollout_n__"]) == (f"2:{dealt.task.id}", 4)
+    assert row_of(None, 0, 4)["ticket"] == "" and row_of(None, 0, 4)["__rollout_n__"] == 1
+
+
+def test_words_of_ours_and_of_verl_s_are_told_apart() -> None:
+    words = ["--train.lr", "1e-4", "trainer.nnodes=2", "--rollout.k=4", "+ray_kwargs.a=1"]
+    ours = ["--train.lr", "1e-4", "--rollout.k=4"]
+    assert parted(words) == (ours, ["trainer.nnodes=2", "+ray_kwargs.a=1"])
+
+
+def test_samples_are_those_of_the_local_trainer(tmp_path: Path) -> None:
+    with hosted(small_config()) as run:
+        run.open(tmp_path)
+        dealt = run.deal(4, 0)
+        groups = run.play(dealt, Total(0.0), 0)
+        scores = run.judge(dealt, groups)
+        batch = run.collect(groups, scores)
+        assert batch.samples and batch.groups == 4
+        for sample in batch.samples:
+            group: Group = groups[sample.group]
+            trajectory = group.trajectories[sample.member]
+            assert group.task.id == sample.task_id
+            assert sample.ids.tolist() == trajectory.ledger.ids
+
+
+@pytest.mark.parametrize("host", ["trl", "verl"])
+def test_adapters_stay_small(host: str) -> None:
+    folder = Path(adapters.__file__).parent / host
+    lengths = {path.name: len(path.read_text().splitlines()) for path in folder.glob("*.py")}
+    assert len(lengths) > 2 and max(lengths.values()) < 300, lengths
