@@ -30,7 +30,7 @@ OFFLINE = tuple(f"synthesis/{name}" for name in ("writers/graph", "writers/resam
 TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEART, "config"))
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 430),
-    "other modules at the top": Budget(TOP, 2_800, 2_990),
+    "other modules at the top": Budget(TOP, 2_800, 3_005),
     "config": Budget(("config",), 1_500, 1_500),
     "rollout": Budget(("rollout",), 1_800, 2_140),
     "curriculum": Budget(("curriculum",), 1_200, 1_800),
@@ -42,7 +42,7 @@ BUDGETS = {
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 5_855),
     "envs": Budget(("envs",), 9_000, 10_480, ("suites",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_460),
-    "offline writers": Budget(OFFLINE, 6_300, 4_780),
+    "offline writers": Budget(OFFLINE, 6_300, 4_790),
     "recipes": Budget(("recipes",), 1_600, 1_600),
     "integrations": Budget(("integrations",), 4_000, 3_795),
     "suites": Budget(("suites",), 1_900, 1_900),
