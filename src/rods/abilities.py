@@ -169,7 +169,21 @@ class StateAccess(Protocol):
         ...
 
 
+class _NoStart:
+    """Of worlds whose start nobody else can read."""
+
+    def initial_state(self, task: Task) -> InitialState:
+        return InitialState()
+
+    def with_initial_state(self, task: Task, state: InitialState) -> Task:
+        return task
+
+
+def state_access(environment: object) -> StateAccess:
+    """The start of an environment's worlds; nothing to read and to change where it has none."""
+    return ability(environment, StateAccess) or _NoStart()
+
+
 def initial_state(environment: object, task: Task) -> InitialState:
-    """What a task's world starts from; nothing where the environment is no `StateAccess`."""
-    access = ability(environment, StateAccess)
-    return access.initial_state(task) if access else InitialState()
+    """What a task's world starts from; nothing where the environment does not show it."""
+    return state_access(environment).initial_state(task)

@@ -249,6 +249,19 @@ def test_synthesis_knows_no_benchmark() -> None:
         assert not found, f"{path}: {found} belong to their environment"
 
 
+def test_synthesis_reads_no_world_data() -> None:
+    """A task's world data is its environment's; `rods.abilities.StateAccess` reads and changes it.
+
+    Of questions the family, the answer and the like are read, whose form `rods.rewards` sets.
+    """
+    keys = re.compile(r"""["'](initial_config|classes|involved_classes|long_context)["']""")
+    for path in FILES:
+        mine = room_of(module_of(path))
+        if mine in ("synthesis", "writers", "evaluation", "curriculum", "rollout"):
+            text = facts(path).text
+            assert "initial_config" not in text and not keys.search(text), path
+
+
 def test_only_the_registry_knows_the_benchmark() -> None:
     """Verbs and reports go through `Environment`, as for anybody's own tools."""
     for path in FILES:

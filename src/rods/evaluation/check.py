@@ -31,7 +31,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
-from rods.abilities import QuestionSource, ability
+from rods.abilities import QuestionSource, ability, initial_state
 from rods.env import AnswerJudge, Environment, TurnVerdict, called
 from rods.errors import EnvError, TaskError
 from rods.infra.dotted import nearest
@@ -116,8 +116,8 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
     for task in tasks:
         count += 1
         rows.extend(_contradictions(task, spoken))
-        rows.extend(_unusual(task))
         try:
+            rows.extend(_unusual(task, environment))
             rows.extend(_misnamed(task, environment))
             first, second = _replay(task, environment), _replay(task, environment)
         except (TaskError, EnvError) as error:
@@ -230,9 +230,9 @@ def _misnamed(task: Task, environment: Environment) -> Iterator[CheckRow]:
                 yield _row(TaskFault.UNREACHABLE, task, index, detail)
 
 
-def _unusual(task: Task) -> Iterator[CheckRow]:
+def _unusual(task: Task, environment: Environment) -> Iterator[CheckRow]:
     """A category of hosted classes that is none, or whose turns are not as it says."""
-    if "classes" not in task.world:
+    if not initial_state(environment, task).owners:
         return
     known = (BASE, MISS_FUNC, MISS_PARAM, LONG_CONTEXT)
     if task.category not in known:

@@ -133,7 +133,7 @@ def task_environments(
                 f"task {task.id} ({task.category}): it withholds tools, and those of a TRL "
                 "environment are the same in all turns. Leave its category out."
             )
-        group, tools = tool_group(task), all_tools(environment, task)
+        group, tools = tool_group(environment, task), all_tools(environment, task)
         if found.setdefault(group, tools) != tools:
             raise TaskError(f"task {task.id}: its tools differ from those of others in {group!r}.")
     return {group: _class(group, environment, tools) for group, tools in found.items()}

@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from rods.abilities import state_access
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
@@ -130,14 +131,14 @@ def test_verbs_and_modifiers_are_no_names(word: str, text: str, name: bool) -> N
 def test_a_file_named_like_a_verb_renames_no_verb() -> None:
     made = ToolCall("touch", {"file_name": "draft_tulip.txt"})
     said = "Create 'draft_tulip.txt', then draft a tweet about the tulip."
-    found = collect(task(Turn(said, (made,))), DOMAINS)
+    found = collect(task(Turn(said, (made,))), DOMAINS, {})
     assert "tulip" in found.words and "draft" not in found.words
 
 
 def test_a_tag_said_without_its_sign_is_not_every_word_like_it() -> None:
     post = ToolCall("post_tweet", {"content": "Hi", "tags": ["#Travel"]})
     said = "Tweet 'Hi' with the hashtag 'Travel' about my travel class."
-    sketch = Sketch(task(Turn(said, (post,))), DOMAINS)
+    sketch = Sketch(task(Turn(said, (post,))), DOMAINS, state_access(None))
     values = ["Stone" if kind == "tag" else None for kind, _ in sketch.slots]
     assert sketch.render(values).turns[0].user.endswith("'Stone' about my travel class.")
 
@@ -149,7 +150,7 @@ def test_the_day_of_a_date_is_no_number() -> None:
         ToolCall("fillFuelTank", {"fuelAmount": 31}),
     )
     said = "What is the fare on the last day of October 2026? Then fill in 31 gallons."
-    sketch = Sketch(task(Turn(said, calls)), DOMAINS)
+    sketch = Sketch(task(Turn(said, calls)), DOMAINS, state_access(None))
     values = [32.0 if kind == "number" else None for kind, _ in sketch.slots]
     cost, fuel = sketch.render(values).turns[0].ground_truth
     assert fuel.arguments["fuelAmount"] == 32

@@ -41,7 +41,7 @@ def test_all_categories_are_varied() -> None:
 
 def test_a_sketch_without_new_values_is_the_task() -> None:
     for seed in sides().train[::25]:
-        sketch = Sketch(seed, domains_of(ENVIRONMENT))
+        sketch = Sketch(seed, domains_of(ENVIRONMENT), ENVIRONMENT)
         assert sketch.render([None] * len(sketch.slots)) == seed
 
 
@@ -119,7 +119,7 @@ def test_constants_of_the_api_are_not_renamed() -> None:
 
 
 def test_cut_never_parts_a_gap_from_its_follow_up() -> None:
-    partners = recombine.Partners(sides().train, writer()._facts)  # pyright: ignore
+    partners = recombine.Partners(sides().train, writer()._facts, ENVIRONMENT)  # pyright: ignore
     rng = random.Random(0)
     cut = 0
     for seed in sides().train[::7]:

@@ -73,7 +73,7 @@ def export(
             rows = [verl_row(t, i, environment, dialect, split) for i, t in enumerate(tasks)]
             write_rows(part, rows, verl_schema())
         elif form == "trl":
-            _write_either(part, path.suffix, [trl_row(task, dialect) for task in tasks])
+            _write_either(part, path.suffix, [trl_row(t, environment, dialect) for t in tasks])
         elif form == "verifiers":
             rows = [verifiers_row(task, index) for index, task in enumerate(tasks)]
             _write_either(part, path.suffix, rows)

@@ -19,6 +19,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rods.abilities import initial_state
 from rods.dialects import structured
 from rods.env import Environment
 from rods.errors import TaskError
@@ -34,11 +35,13 @@ def verl_row(
     """A row for verl's data set class."""
     truth = [[str(call) for call in turn.ground_truth] for turn in task.turns]
     messages, later = _said(task, environment, dialect)
+    start = initial_state(environment, task)
+    config = dict(start.values) if start.owners else None
     kwargs = {
         "name": task.env,
         "id": task.id,
-        "initial_config": json.dumps(task.world.get("initial_config"), ensure_ascii=False),
-        "involved_classes": task.world.get("classes", []),
+        "initial_config": json.dumps(config, ensure_ascii=False),
+        "involved_classes": list(start.owners),
         "ground_truth": truth,
         "question": [_spoken(turn.user) for turn in task.turns],
         "processed_question": later,
@@ -81,7 +84,7 @@ def _said(
     return [{"role": "system", "content": system}, *first], later
 
 
-def trl_row(task: Task, dialect: str) -> dict[str, Any]:
+def trl_row(task: Task, environment: Environment, dialect: str) -> dict[str, Any]:
     """A row for TRL's environments; its chat template shows the tools.
 
     Raises:
@@ -95,7 +98,7 @@ def trl_row(task: Task, dialect: str) -> dict[str, Any]:
     opening = structured(dialect).opening(task.dialogue, task.turns[0].user)
     return {
         "prompt": [{"role": m.role, "content": m.content} for m in opening],
-        "environment": tool_group(task),
+        "environment": tool_group(environment, task),
         "task_id": task.id,
         "category": task.category,
         "task": _text(task),

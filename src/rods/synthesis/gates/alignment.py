@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from rods.abilities import initial_state
 from rods.synthesis.gates.masks import MASK, Role, masked, masks_of, roles_of, with_mask
 from rods.synthesis.gates.sentence import (
     NEUTRAL,
@@ -282,7 +283,7 @@ class Retelling:
     def _configured(self) -> Sequence[Pair]:
         """What stands in the same places of the two worlds."""
         worlds = (
-            cast("Mapping[str, Any]", f.task.world.get("initial_config", {}))
+            cast("Mapping[str, Any]", initial_state(f.environment, f.task).values)
             for f in (self._human, self._variant)
         )
         shown = ({n: {**self._domains.defaults.get(n, {}), **w[n]} for n in w} for w in worlds)

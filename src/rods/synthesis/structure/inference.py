@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from rods.abilities import initial_state
 from rods.env import Environment
 from rods.synthesis.structure.domains import NO_DOMAINS, Domains, domains_of
 from rods.synthesis.structure.trace import all_tools
@@ -72,7 +73,7 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
     fields = _Fields({}, {})
     for task in pool:
         tools.update(all_tools(environment, task))
-        _read(task.world.get("initial_config", {}), "", fields)
+        _read(dict(initial_state(environment, task).values), "", fields)
     return infer(tools, fields.keys, fields.values)
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
+from rods.abilities import InitialState, initial_state, state_access
 from rods.env import Environment, TurnVerdict, called
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
@@ -174,15 +175,17 @@ def trace(environment: Environment, task: Task, left_out: Collection[int] = ()) 
     return Trace(tuple(steps), tuple(verdicts))
 
 
-_TOOLS: WeakKeyDictionary[Environment, dict[str, Mapping[str, ToolSpec]]] = WeakKeyDictionary()
+_Offers: TypeAlias = dict[tuple[str, ...], Mapping[str, ToolSpec]]
+_TOOLS: WeakKeyDictionary[Environment, _Offers] = WeakKeyDictionary()
+"""Tools of each environment by their owners."""
 
 
 def all_tools(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
     """Every tool of a task's world, withheld ones included, by name."""
-    if "classes" not in task.world:
+    key = initial_state(environment, task).owners
+    if not key:
         return _offered(environment, task)
     known = _TOOLS.setdefault(environment, {})
-    key = json.dumps(task.world["classes"])
     if key not in known:
         known[key] = _offered(environment, task)
     return known[key]
@@ -196,17 +199,20 @@ def _offered(environment: Environment, task: Task) -> Mapping[str, ToolSpec]:
         world.close()
 
 
-def tool_group(task: Task) -> str:
+def tool_group(environment: Environment, task: Task) -> str:
     """A name for all tools of a task's world: tasks with the same tools have the same."""
-    classes = cast("list[str]", task.world.get("classes", []))
-    return f"{task.env}:{'+'.join(sorted(classes))}" if classes else task.env
+    owners = initial_state(environment, task).owners
+    return f"{task.env}:{'+'.join(sorted(owners))}" if owners else task.env
 
 
 def owners(environment: Environment, task: Task) -> Mapping[str, str]:
-    """Class of each function of a task's world; empty where the world names no classes."""
-    result: dict[str, str] = {}
-    for name in cast("list[str]", task.world.get("classes", [])):
-        alone = {**task.world, "classes": cast("list[Json]", [name])}
-        functions = all_tools(environment, dataclasses.replace(task, world=alone))
-        result.update((function, name) for function in functions)
-    return result
+    """What each function of a task's world belongs to; empty where the world does not say."""
+    access = state_access(environment)
+    state = access.initial_state(task)
+    return {
+        function: name
+        for name in state.owners
+        for function in all_tools(
+            environment, access.with_initial_state(task, InitialState((name,), state.values))
+        )
+    }

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard, cast
 
+from rods.abilities import initial_state
 from rods.env import Environment, World, called
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.api_graph import ApiGraph
@@ -108,6 +109,8 @@ class Base:
     """Steps that give a value to another step or take one."""
     owners: Mapping[str, str]
     specs: Mapping[str, ToolSpec]
+    start: Mapping[str, Json]
+    """What its world begins with, by owner."""
 
     @classmethod
     def of(cls, environment: Environment, task: Task, domains: Domains) -> Base:
@@ -116,9 +119,10 @@ class Base:
         specs = all_tools(environment, task)
         arguments = sources(task, steps, specs)
         owned = owners(environment, task)
+        start = initial_state(environment, task).values
         units = recombine.facts(task, arguments, owned).units
-        knowledge = analyse(task, steps, arguments, domains)
-        return cls(task, units, knowledge, _linked(arguments), owned, specs)
+        knowledge = analyse(task, steps, arguments, domains, start)
+        return cls(task, units, knowledge, _linked(arguments), owned, specs, start)
 
 
 def _linked(arguments: Sequence[Argument]) -> frozenset[int]:

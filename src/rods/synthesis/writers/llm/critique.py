@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rods.abilities import initial_state
 from rods.env import Environment
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import trace
@@ -75,7 +76,7 @@ def judge(
         }
         for index, turn in enumerate(variant.turns)
     ]
-    state = shortened(variant.world.get("initial_config", {}))
+    state = shortened(dict(initial_state(environment, variant).values))
     messages = render("judge", turns=rows, state=state, problem=problem)
     for number in range(ASKS):
         data = chat.ask("judge", messages, seed=seed + number, schema=JUDGEMENT).data

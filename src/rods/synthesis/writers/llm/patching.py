@@ -54,13 +54,12 @@ def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
     if failure.reason not in MEANINGS:
         return failure
     owner = base.owners.get(failure.tool, "")
-    initial = cast("Mapping[str, Json]", base.task.world.get("initial_config", {}))
     messages = render(
         "critic",
         kind=MEANINGS[failure.reason],
         function=failure.tool,
         error=failure.detail[:500],
-        configuration=shortened({owner: initial.get(owner, {})} if owner else dict(initial)),
+        configuration=shortened({owner: base.start.get(owner, {})} if owner else dict(base.start)),
     )
     data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
     answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
@@ -68,9 +67,9 @@ def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
     told = dataclasses.replace(failure, detail=f"{failure.detail}. {hint}")
     if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
         path = str(answer["path"])
-        known = path.split(".")[0] in initial
+        known = path.split(".")[0] in base.start
         patch = {path if known or not owner else f"{owner}.{path}": answer.get("value")}
-        if patched(base.task.world, patch) is not None:
+        if patched(base.start, patch) is not None:
             return dataclasses.replace(told, patch=patch)
     if answer.get("action") == "hint":
         return dataclasses.replace(told, tool="")
@@ -78,15 +77,15 @@ def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
     return dataclasses.replace(told, tool=named) if named in base.specs else told
 
 
-def patched(world: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, Json] | None:
-    """A world with another initial configuration; None where a path or a type does not fit.
+def patched(start: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Another start of a world; None where a path or a type does not fit.
 
     Args:
-        world: of a task; not changed.
-        patch: dotted paths below `initial_config`. Only fields that exist are set; a value keeps
-            its type; objects are merged, field by field, lists are replaced.
+        start: values by owner; not changed.
+        patch: dotted paths, from the owner on. Only fields that exist are set; a value keeps its
+            type; objects are merged, field by field, lists are replaced.
     """
-    configuration = copy.deepcopy(world.get("initial_config", {}))
+    configuration = copy.deepcopy(dict(start))
     for path, value in patch.items():
         *parents, last = path.split(".")
         node: Any = configuration
@@ -99,7 +98,7 @@ def patched(world: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, J
         if merged is None:
             return None
         fields[last] = merged[0]
-    return {**world, "initial_config": configuration}
+    return configuration
 
 
 def _merged(old: Any, new: Any) -> tuple[Any] | None:

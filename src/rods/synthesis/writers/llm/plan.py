@@ -199,6 +199,6 @@ def _shape(base: Base) -> list[Mapping[str, object]]:
                 earlier = base.knowledge.steps[links[-1].step].call.name
                 edges.append(f"call {number} takes a {name} that an earlier {earlier} gave")
             step += 1
-        classes = sorted({base.owners.get(c.name, "") for c in turn.ground_truth})
-        rows.append({"calls": len(turn.ground_truth), "classes": classes, "edges": edges})
+        owned = sorted({base.owners.get(c.name, "") for c in turn.ground_truth})
+        rows.append({"calls": len(turn.ground_truth), "owners": owned, "edges": edges})
     return rows

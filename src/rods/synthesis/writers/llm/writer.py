@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
+from rods.abilities import state_access
 from rods.config.synthesis import LlmWriterSettings
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
@@ -128,10 +129,13 @@ class LlmWriter(Writer):
         renamed = self._graph.rename(seed, random.Random(number))
         if isinstance(renamed, Rejection):
             return renamed
+        access = state_access(self._environment)
         for failure in history:
-            world = patched(renamed.world, failure.patch) if failure.base == number else None
-            if world is not None:
-                renamed = dataclasses.replace(renamed, world=world)
+            start = access.initial_state(renamed)
+            values = patched(start.values, failure.patch) if failure.base == number else None
+            if values is not None:
+                changed = dataclasses.replace(start, values=values)
+                renamed = access.with_initial_state(renamed, changed)
         try:
             return Base.of(self._environment, renamed, self._graph.planner.domains)
         except TaskError as error:

@@ -2,7 +2,7 @@
 
 Owns the reading of a task's trace for the resample writer. Never changes a task.
 
-    knowledge = analyse(task, steps, arguments, domains)
+    knowledge = analyse(task, steps, arguments, domains, start)
     knowledge.links[3]["loan_id", ()]                       # results that show this argument
 """
 
@@ -17,8 +17,8 @@ from rods.synthesis.structure.domains import Domains, Fill
 from rods.synthesis.structure.sources import NUMBER, Argument, Source, normal, numbers_in
 from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
 from rods.synthesis.writers.resample.assign import FixedParts
-from rods.synthesis.writers.resample.entities import configurations
 from rods.task import Task
+from rods.types import Json
 
 Place: TypeAlias = tuple[str, Path]
 """An argument's name and the path inside its value."""
@@ -55,9 +55,13 @@ class Knowledge:
 
 
 def analyse(
-    task: Task, steps: Sequence[TraceStep], arguments: Sequence[Argument], domains: Domains
+    task: Task,
+    steps: Sequence[TraceStep],
+    arguments: Sequence[Argument],
+    domains: Domains,
+    start: Mapping[str, Json],
 ) -> Knowledge:
-    """Find links, computed numbers and pinned values of a task."""
+    """Find links, computed numbers and pinned values of a task; `start`: its world's, by owner."""
     links: dict[int, dict[Place, Sequence[Link]]] = {}
     frozen: set[float] = set()
     pinned: set[str] = set()
@@ -81,13 +85,13 @@ def analyse(
             frozen.add(float(argument.value))
         if computed or argument.source is Source.CONFIGURATION:
             fill = next((f for f in domains.fills if f.parameter == argument.name), None)
-            filled = _filled(task, argument, fill) if fill is not None else None
+            filled = _filled(task, start, argument, fill) if fill is not None else None
             if fill is not None and filled is not None:
                 fills[argument.step] = filled
                 extra[filled.target] = kind
                 frozen |= {fill.full} if filled.target == fill.full else set()
             elif computed:
-                frozen |= _inputs(task, argument.turn) | {float(argument.value)}
+                frozen |= _inputs(task, start, argument.turn) | {float(argument.value)}
         if kind == "id" and argument.source is not Source.RESULT and not argument.configured:
             frozen.add(float(argument.value))
     limits = _limits(task, steps, arguments, domains, frozenset(pinned), frozenset(frozen))
@@ -158,9 +162,9 @@ def _numbers(value: Scalar) -> set[float]:
     return {float(value)} if isinstance(value, int | float) else numbers_in(value)
 
 
-def _filled(task: Task, argument: Argument, fill: Fill) -> Filled | None:
+def _filled(task: Task, start: Mapping[str, Json], argument: Argument, fill: Fill) -> Filled | None:
     """`amount = target - level`: the target is the full level or stands in the text."""
-    config = configurations(task).get(fill.owner)
+    config = start.get(fill.owner)
     level = config.get(fill.field) if isinstance(config, dict) else None
     if not isinstance(level, int | float) or isinstance(level, bool):
         return None
@@ -170,10 +174,10 @@ def _filled(task: Task, argument: Argument, fill: Fill) -> Filled | None:
     return Filled(argument.name, target, float(level)) if wanted else None
 
 
-def _inputs(task: Task, turn: int) -> set[float]:
+def _inputs(task: Task, start: Mapping[str, Json], turn: int) -> set[float]:
     """Numbers that a computed argument may depend on: those said so far and those configured."""
     said = numbers_in("\n".join(t.user for t in task.turns[: turn + 1]))
-    for leaf in leaves(dict(configurations(task))):
+    for leaf in leaves(dict(start)):
         if isinstance(leaf.value, str):
             said |= {float(m.replace(",", "")) for m in NUMBER.findall(leaf.value)}
         elif isinstance(leaf.value, int | float) and not isinstance(leaf.value, bool):

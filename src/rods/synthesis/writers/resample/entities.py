@@ -3,7 +3,7 @@
 Owns the reading of a task's arguments and configuration by the kinds of `domains.toml`. Never
 chooses a new value.
 
-    found = collect(task, domains)
+    found = collect(task, domains, initial_state(environment, task).values)
     found.compounds["final_report.pdf"]                     # "name"
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -110,14 +110,9 @@ def call_map(call: ToolCall, domains: Domains, leaf: LeafMap) -> ToolCall:
     return ToolCall(call.name, arguments)
 
 
-def configurations(task: Task) -> dict[str, Json]:
-    """The initial configuration of each class."""
-    return cast("dict[str, Json]", task.world.get("initial_config", {}))
-
-
 class _Collector:
-    def __init__(self, task: Task, domains: Domains):
-        self._task = task
+    def __init__(self, task: Task, domains: Domains, start: Mapping[str, Json]):
+        self._task, self._start = task, start
         self._domains = domains
         self.found = Entities("\n".join(turn.user for turn in task.turns))
         self.found.bodies = written(task, domains)
@@ -130,7 +125,7 @@ class _Collector:
                 asked = WORD.findall(call.name.lower())  # "the mean" is asked for: no name
                 self._protected.update(w for w in asked if says(w, self.found.prose))
                 call_map(call, self._domains, self._protect)
-        for owner, node in configurations(self._task).items():
+        for owner, node in self._start.items():
             kind_map(node, owner, owner, self._domains, self._configured, self._key)
         self._in_config = {text.lower() for text in self.found.compounds} | {
             text.lower() for text in self.found.configured
@@ -316,6 +311,6 @@ def written(task: Task, domains: Domains) -> dict[str, str]:
     return found
 
 
-def collect(task: Task, domains: Domains) -> Entities:
-    """Read everything that may be renamed in a task."""
-    return _Collector(task, domains).run()
+def collect(task: Task, domains: Domains, start: Mapping[str, Json]) -> Entities:
+    """Read everything that may be renamed in a task, whose world begins with these values."""
+    return _Collector(task, domains, start).run()

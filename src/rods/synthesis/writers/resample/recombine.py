@@ -3,7 +3,7 @@
 Owns which turns can be taken out of a task and put into another without breaking what they depend
 on. An empty-ground-truth turn never leaves the turn that follows up on it. Never renames.
 
-    partners = Partners(pool, facts_of)
+    partners = Partners(pool, facts_of, state_access(environment))
     found = partners.recombine(seed, rng)                   # Recombination, or None
 """
 
@@ -13,11 +13,11 @@ import dataclasses
 import random
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
+from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure.sources import Argument, Source
 from rods.task import Task, Turn
-from rods.types import Json
 
 MAX_TURNS = 8
 SAME_CLASS = 0.7
@@ -110,6 +110,7 @@ class Partners:
         self,
         pool: Sequence[Task],
         facts_of: Callable[[Task], PairFacts],
+        access: StateAccess,
         places: Collection[str] = (),
     ):
         """Prepare.
@@ -117,9 +118,10 @@ class Partners:
         Args:
             pool: tasks of the training side.
             facts_of: analyses one.
+            access: to the start of their worlds.
             places: names of the environment's tables: a turn that says one goes on with a story.
         """
-        self._facts_of = facts_of
+        self._facts_of, self._access = facts_of, access
         self._pool = pool
         self._places = tuple(places)
         self._known: dict[str, PairFacts] = {}
@@ -150,7 +152,7 @@ class Partners:
         others = sorted(self._classes(seed) - rest)
         wanted = rng.choice(others) if others and rng.random() > SAME_CLASS else old
         donor = self._donor(seed, wanted, rng)
-        if donor is None or wanted in _classes(seed) - {old}:
+        if donor is None or wanted in self._owners(seed) - {old}:
             return None
         given = _separable(donor, self.facts(donor))[wanted]
         units = self.facts(seed).units
@@ -160,11 +162,11 @@ class Partners:
         swap = {old: (wanted, donor)}
         if not self._fits(given, donor, rest):
             return None
-        task = _assemble(seed, parts, swap)
+        task = _swapped(_assemble(seed, parts), self._access, swap)
         return self._checked(seed, task, "recombine", donor)
 
     def _extend(self, seed: Task, rng: random.Random) -> Recombination | None:
-        free = self._classes(seed) - _classes(seed)
+        free = self._classes(seed) - self._owners(seed)
         if not free:
             return None
         wanted = rng.choice(sorted(free))
@@ -173,22 +175,25 @@ class Partners:
             return None
         given = _separable(donor, self.facts(donor))[wanted]
         units = self.facts(seed).units
-        if not self._fits(given[:1], donor, _classes(seed)):
+        if not self._fits(given[:1], donor, self._owners(seed)):
             return None
         parts = [(seed, unit) for unit in units] + [(donor, unit) for unit in given[:1]]
-        task = _assemble(seed, parts, {"": (wanted, donor)})
+        task = _swapped(_assemble(seed, parts), self._access, {"": (wanted, donor)})
         return self._checked(seed, task, "extend", donor)
 
     def _fits(self, units: Sequence[Unit], donor: Task, rest: Collection[str]) -> bool:
         """Whether the donor's turns stood beside such classes and tell nothing of its own story."""
         texts = [donor.turns[n].user for u in units for n in range(u.first, u.last + 1)]
         told = any(name in text for text in texts for name in self._places)
-        return bool(_classes(donor).intersection(rest)) and not told
+        return bool(self._owners(donor).intersection(rest)) and not told
 
     def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> Recombination | None:
         if gaps(task) != gaps(seed) or not 1 <= len(task.turns) <= MAX_TURNS:
             return None
         return Recombination(task, recipe, (donor,))
+
+    def _owners(self, task: Task) -> set[str]:
+        return set(self._access.initial_state(task).owners)
 
     def _classes(self, seed: Task) -> set[str]:
         return {name for category, name in self._index() if category == seed.category}
@@ -212,10 +217,6 @@ class Partners:
         return self._donors
 
 
-def _classes(task: Task) -> set[str]:
-    return {str(name) for name in cast("list[Json]", task.world.get("classes", []))}
-
-
 def _separable(task: Task, known: PairFacts) -> dict[str, list[Unit]]:
     """Classes whose units call nothing else, need only each other, and feed nothing else."""
     result: dict[str, list[Unit]] = {}
@@ -229,12 +230,8 @@ def _separable(task: Task, known: PairFacts) -> dict[str, list[Unit]]:
     return result
 
 
-def _assemble(
-    seed: Task,
-    parts: Sequence[tuple[Task, Unit]],
-    swap: Mapping[str, tuple[str, Task]] | None = None,
-) -> Task:
-    """A task of these units; `swap`: class given up (or empty) to (class taken in, its task)."""
+def _assemble(seed: Task, parts: Sequence[tuple[Task, Unit]]) -> Task:
+    """A task of these units, in the seed's world."""
     turns: list[tuple[Turn, frozenset[str]]] = []
     for task, unit in parts:
         for index in range(unit.first, unit.last + 1):
@@ -244,7 +241,7 @@ def _assemble(
         later = [names for _, names in turns[index + 1 :]]
         withheld = tuple(sorted({name for names in later for name in names}))
         final.append(Turn(turn.user, turn.ground_truth, withheld))
-    return dataclasses.replace(seed, turns=tuple(final), world=_world(seed, swap or {}))
+    return dataclasses.replace(seed, turns=tuple(final))
 
 
 def _revealed(task: Task, index: int) -> frozenset[str]:
@@ -253,15 +250,17 @@ def _revealed(task: Task, index: int) -> frozenset[str]:
     return frozenset(before) - frozenset(task.turns[index].withheld)
 
 
-def _world(seed: Task, swap: Mapping[str, tuple[str, Task]]) -> Mapping[str, Json]:
-    classes = [str(name) for name in cast("list[Json]", seed.world.get("classes", []))]
-    initial = dict(cast("dict[str, Json]", seed.world.get("initial_config", {})))
+def _swapped(task: Task, access: StateAccess, swap: Mapping[str, tuple[str, Task]]) -> Task:
+    """The task with other classes in its world; `swap`: class given up (or empty) to (class taken
+    in, its task)."""
+    start = access.initial_state(task)
+    owners, values = list(start.owners), dict(start.values)
     for old, (new, donor) in swap.items():
-        given = cast("dict[str, Json]", donor.world.get("initial_config", {}))
-        initial.pop(old, None)
+        given = access.initial_state(donor).values
+        values.pop(old, None)
         if new in given:
-            initial[new] = given[new]
-        classes = [new if name == old else name for name in classes]
-        if new not in classes:
-            classes.append(new)
-    return {**seed.world, "classes": cast("list[Json]", classes), "initial_config": initial}
+            values[new] = given[new]
+        owners = [new if name == old else name for name in owners]
+        if new not in owners:
+            owners.append(new)
+    return access.with_initial_state(task, InitialState(tuple(owners), values))

@@ -3,7 +3,7 @@
 Owns finding the occurrences of entities (once for a task) and rendering them with new values (many
 times). Never chooses values: see `assign.py`.
 
-    sketch = Sketch(task, domains)
+    sketch = Sketch(task, domains, state_access(environment))
     variant = sketch.render(assign(sketch, vocabulary, rng))
 """
 
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
+from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure import dates
 from rods.synthesis.structure.ablation import flattened
 from rods.synthesis.structure.domains import Domains
@@ -65,11 +66,19 @@ class TextSpan(NamedTuple):
 class Sketch:
     """Slots and templates of one task."""
 
-    def __init__(self, task: Task, domains: Domains, extra: Mapping[float, str] | None = None):
+    def __init__(
+        self,
+        task: Task,
+        domains: Domains,
+        access: StateAccess,
+        extra: Mapping[float, str] | None = None,
+    ):
         """`extra`: numbers of the texts that values are computed from, with their kind."""
         self.task = task
         self.domains = domains
-        self.found = entities.collect(task, domains)
+        self._access = access
+        self.start = access.initial_state(task)
+        self.found = entities.collect(task, domains, self.start.values)
         for number, kind in (extra or {}).items():
             self.found.numbers.setdefault(number, set()).add(kind)
         said = NUMBER.findall(self.found.prose)
@@ -263,12 +272,12 @@ class Sketch:
             )
             for turn, template in zip(self.task.turns, self._prose, strict=True)
         )
-        initial: dict[str, Json] = {
+        start: dict[str, Json] = {
             owner: entities.kind_map(node, owner, owner, self.domains, new.leaf, new.key)
-            for owner, node in entities.configurations(self.task).items()
+            for owner, node in self.start.values.items()
         }
-        world = {**self.task.world, "initial_config": initial}
-        return dataclasses.replace(self.task, turns=turns, world=world)
+        made = dataclasses.replace(self.task, turns=turns)
+        return self._access.with_initial_state(made, InitialState(self.start.owners, start))
 
 
 class _Renderer:

@@ -67,9 +67,8 @@ class _Names:
         for kind, owned in table.owners.items():
             self.needs[kind] = {owned[key] for k, key in slots if k == kind and key in owned}
         named = {key for kind, key in slots if kind == self.kind and key in table.names}
-        classes = self.sketch.task.world.get("classes", [])
         for owner, kind in table.needs.items():
-            if isinstance(classes, list) and owner in classes:
+            if owner in self.sketch.start.owners:
                 self.needs[kind] |= {name for name in named if name in table.codes[kind]}
                 break
         self.old = named.union(*self.needs.values())

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, cast
 
+from rods.abilities import InitialState, StateAccess, state_access
 from rods.env import Environment
 from rods.synthesis.gates.case import Gate
 from rods.synthesis.gates.worded import retells
@@ -59,16 +60,18 @@ class AnalysedTask:
     arguments: Sequence[Argument]
     profile: Profile
     domains: Domains
+    access: StateAccess
 
     @cached_property
     def knowledge(self) -> Knowledge:
         """What holds its values together."""
-        return analyse(self.task, self.steps, self.arguments, self.domains)
+        start = self.access.initial_state(self.task).values
+        return analyse(self.task, self.steps, self.arguments, self.domains, start)
 
     @cached_property
     def sketch(self) -> Sketch:
         """Its template."""
-        return Sketch(self.task, self.domains, self.knowledge.extra)
+        return Sketch(self.task, self.domains, self.access, self.knowledge.extra)
 
 
 class ResamplePlan(NamedTuple):
@@ -106,13 +109,16 @@ class ResampleWriter(Writer):
         """
         self._pool = tuple(task for task in pool if task.is_original)
         self._environment = environment
+        self._access = state_access(environment)
         self._domains: Domains = domains_for(environment, self._pool)
         self._shares = (recombine_share, cut_share)
         self._max_distance = max_distance
         self.materials = Materials(
             Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
         )
-        self._partners = recombine.Partners(self._pool, self._facts, _listed(self._domains))
+        self._partners = recombine.Partners(
+            self._pool, self._facts, self._access, _listed(self._domains)
+        )
         self._prepared: dict[str, AnalysedTask | Rejection] = {}
 
     def propose(
@@ -189,7 +195,7 @@ class ResampleWriter(Writer):
             return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
         arguments = sources(task, steps, all_tools(self._environment, task))
         found = profile(self._environment, task, steps, arguments)
-        return AnalysedTask(task, steps, arguments, found, self._domains)
+        return AnalysedTask(task, steps, arguments, found, self._domains, self._access)
 
     def _draft(self, prepared: AnalysedTask, rng: random.Random) -> Task | Rejection:
         sketch, knowledge = prepared.sketch, prepared.knowledge
@@ -214,25 +220,23 @@ class ResampleWriter(Writer):
 
     def _reseeded(self, task: Task, rng: random.Random) -> Task:
         """Give every class that draws at random a seed of its own."""
-        initial = cast("dict[str, Json]", task.world.get("initial_config", {}))
-        classes = cast("list[str]", task.world.get("classes", []))
-        fresh = dict(initial)
-        for name in classes:
+        start = self._access.initial_state(task)
+        fresh = dict(start.values)
+        for name in start.owners:
             if name in self._domains.seeded:
                 node = cast("dict[str, Json]", fresh.get(name, {}))
                 fresh[name] = {**node, self._domains.seeded[name]: rng.randint(1, 2_000_000)}
-        return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
+        return self._access.with_initial_state(task, InitialState(start.owners, fresh))
 
     def _materialised(self, task: Task) -> Task:
         """Write what a class shows by default into its configuration."""
-        initial = cast("dict[str, Json]", task.world.get("initial_config", {}))
-        classes = cast("list[str]", task.world.get("classes", []))
-        fresh = dict(initial)
+        start = self._access.initial_state(task)
+        fresh = dict(start.values)
         for name, defaults in self._domains.defaults.items():
-            node = cast("dict[str, Json]", initial.get(name, {}))
-            if name in classes:
+            node = cast("dict[str, Json]", start.values.get(name, {}))
+            if name in start.owners:
                 fresh[name] = cast("Json", {**defaults, **node})
-        return dataclasses.replace(task, world={**task.world, "initial_config": fresh})
+        return self._access.with_initial_state(task, InitialState(start.owners, fresh))
 
     def _provenance(self, seed: Task, plan: ResamplePlan, recipe: str, number: int) -> Provenance:
         origin = seed.provenance
