@@ -31,7 +31,7 @@ TOP = tuple(path.name for path in SOURCE.glob("*.py") if path.name not in (*HEAR
 BUDGETS = {
     "loop and components": Budget(HEART, 400, 430),
     "other modules at the top": Budget(TOP, 2_800, 2_990),
-    "config": Budget(("config",), 1_500, 1_940),
+    "config": Budget(("config",), 1_500, 1_830),
     "rollout": Budget(("rollout",), 1_800, 2_140),
     "curriculum": Budget(("curriculum",), 1_200, 1_800),
     "synthesis": Budget(("synthesis",), 5_300, 9_250, OFFLINE),
@@ -46,7 +46,7 @@ BUDGETS = {
     "recipes": Budget(("recipes",), 1_600, 1_600),
     "integrations": Budget(("integrations",), 4_000, 3_795),
     "suites": Budget(("suites",), 1_900, 1_900),
-    "all of src/rods": Budget((".",), 56_000, 67_950),
+    "all of src/rods": Budget((".",), 56_000, 67_760),
 }
 
 
