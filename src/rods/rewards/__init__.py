@@ -100,7 +100,7 @@ def require_tables(given: Mapping[str, Constants]) -> None:
     """Raise `ConfigError` where no reward has a name that begins with one of the words."""
     words = sorted({word for name in REWARDS for word in (name, name.rpartition("_")[0]) if word})
     for table in given:
-        if not any(_belongs(table, name) for name in REWARDS):
+        if ":" not in table and not any(_belongs(table, name) for name in REWARDS):
             raise ConfigError(
                 f"rewards.{table}: no reward has such a name.{nearest(table, words)} Name one of "
                 f"{', '.join(REWARDS)}, or the word that it begins with."

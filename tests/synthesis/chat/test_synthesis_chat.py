@@ -488,7 +488,7 @@ def test_threads_ask_at_once_and_the_limit_holds() -> None:
 
 
 def test_accounts_are_kept_by_stage() -> None:
-    prices = {"price": (1000.0, 3000.0)}
+    prices: dict[str, Any] = {"price": (1000.0, 3000.0)}
     with Loopback(echo, ["refusal"], share=0.0) as server, client(server, **prices) as chat:
         chat.ask("plan", ASK)
         chat.ask("plan", ASK)
