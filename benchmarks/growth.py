@@ -119,7 +119,7 @@ def tasks_table(sizes: list[int], steps: int) -> None:
         {
             "rollout": {"k": 16, "tasks_per_step": 32},
             "boundary": {"seeds": 64},
-            "replay": {"retire": [0.0, 1.0], "burn_in": 0.0},
+            "replay": {"retire": [0.0, 1.0]},
             "stages": [{"name": "all", "epochs": 1000, "expand": True}],
         },
         "benchmark",

@@ -448,7 +448,7 @@ def test_the_short_options_are_settings(
     assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)["synthesis"]
     found = (shown["writer"], shown["llm"]["url"], shown["llm"]["model"])
-    assert found == ("llm", "http://localhost:1/v1", "7")
+    assert found == ("llm", "http://localhost:1/v1", {"all": "7"})
 
 
 SERVER = ("--writer-url", "http://localhost:1/v1")
@@ -480,14 +480,12 @@ def test_a_writer_that_is_named_works_alone_and_no_server_is_waited_for(
 
 
 def test_cost_and_the_longest_answer_are_settings() -> None:
-    server = LlmWriterSettings(
-        url="http://localhost:1/v1", max_tokens=77, price_in=2.0, price_out=3.0
-    )
+    server = LlmWriterSettings(url="http://localhost:1/v1", max_tokens=77, price=(2.0, 3.0))
     options = SynthesisSettings(writer="llm", llm=server)
     writer = make_llm_writer(sides().train[:4], ENVIRONMENT, WriterOptions(options, None))
     asked = writer._server.settings  # type: ignore[attr-defined]
     writer.close()
-    assert (asked.max_tokens, asked.price_in, asked.price_out) == (77, 2.0, 3.0)
+    assert (asked.max_tokens, asked.price) == (77, (2.0, 3.0))
 
 
 @pytest.mark.slow

@@ -140,12 +140,9 @@ def test_contradictions_are_refused(tmp_path: Path) -> None:
 
 VAIN = {
     "rollout.pipeline.staleness=2": 'rollout.schedule = "pipelined"',
-    "rollout.pipeline.adaptive=false": 'rollout.schedule = "pipelined"',
     "train.filtering.redraw=3": "without a filter no group is dropped",
     "train.filtering.window=[0.1,0.9]": 'train.filter = "zerotir"',
     "train.gae.lam=0.9": 'train.advantage = "gae"',
-    "train.correction.cap=3.0": 'train.correction.method = "truncated"',
-    "train.call.gamma=0.5": 'train.credit = "call"',
     "engine.vllm.memory=0.3 engine.name=hf": 'engine.name = "vllm"',
     "engine.timeout=5 engine.name=hf": "which ask a server",
     "engine.vllm.options.seed='3' engine.name=hf": 'engine.name = "vllm"',
@@ -153,7 +150,6 @@ VAIN = {
     "train.dual_clip=3.0 train.loss=cispo": 'train.loss = "clipped"',
     'train.kl_in="reward" train.kl=0.0': "train.kl above 0",
     "rollout.worlds.running=4 rollout.schedule=synchronous": "asynchronous",
-    "rollout.pipeline.adaptive=false rollout.schedule=pipelined": "train.filtering.redraw above 0",
     "engine.vllm.sleep=true engine.name=vllm rollout.schedule=pipelined": "never sleeps",
 }
 
@@ -254,17 +250,24 @@ def test_digest_follows_the_settings() -> None:
     assert one.changed(other) == ["seed: 0 -> 1"]
 
 
+SETTINGS = 155
+"""Limit of the number of settings."""
 OWN = (
     *("env.remote", "env.bfcl", "env.search", "env.python_tool", "env.questions", "env.options"),
-    *("synthesis.resample", "synthesis.llm", "synthesis.pace", "boundary.thompson", "rewards.otc"),
-    *("train.gae", "train.filtering", "train.local", "train.correction", "train.call"),
+    *("synthesis.resample", "synthesis.llm"),
+    *("train.gae", "train.filtering", "train.local", "train.correction"),
     *("static", "track", "envtuning", "ray"),
     *("engine", "rollout.pipeline", "rollout.worlds"),
-    *("rewards.toolrl", "rewards.tool_n1", "rewards.artist", "env.function_call"),
+    "env.function_call",
     *("env.repo", "evaluation.suite"),
 )
 """Sections of one environment, writer, reward, way of choosing seeds or way of training, and of the
 worker."""
+
+
+def test_settings_are_few() -> None:
+    """As many as `rods train --KEY VALUE` knows; 120 are the goal. The limit only falls."""
+    assert len(keys()) <= SETTINGS
 
 
 def test_the_shared_surface_stays_small() -> None:

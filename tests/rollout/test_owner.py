@@ -122,17 +122,6 @@ def test_a_call_that_hangs_twice_is_invalid_and_says_so() -> None:
     environment.let_go.set()
 
 
-@pytest.mark.parametrize("blocking", [False, True])
-def test_the_deadline_of_a_turn(blocking: bool) -> None:
-    environment = NotesEnvironment(delay=0.03, blocking=blocking)
-    texts = ["[total()]", "ok", *["[total(), total()]"] * 5]
-    late = play(TASK, script(*texts), environment, worlds={"turn_seconds": 0.08})
-    assert (late.stop, late.valid) == (StopReason.SECONDS, False)
-    assert "rollout.worlds.turn_seconds = 0.08" in str(late.failure)
-    assert {step.turn for step in late.steps} == {0, 1}, "each turn has seconds of its own"
-    assert environment.opened[TASK.id] == 1  # not tried again
-
-
 def test_too_many_that_hang_stop_the_run(monkeypatch: Any) -> None:
     environment = Hanging(2)
     monkeypatch.setattr(owner, "MOST_HANGING", 1)

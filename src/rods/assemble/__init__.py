@@ -153,7 +153,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
             template=template,
             synthesis=synthesis,
             evaluate=evaluate,
-            rewards=rewards_of(config.rewards.model_dump()),
+            rewards=rewards_of(config.rewards),
             hints=hinted,
             metrics=partial(step_metrics, needed=bound.calls_needed if bound else None),
             filter=_filter(config.train),

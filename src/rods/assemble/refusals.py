@@ -23,7 +23,7 @@ from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.integrations.trackers import packages_of
-from rods.rewards import get_reward
+from rods.rewards import get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
@@ -46,8 +46,9 @@ def require_named(config: RunConfig) -> None:
         )
     ENVIRONMENTS.address(config.env.name)
     filter_of(config.train)
+    require_tables(config.rewards)
     for stage in config.stages:
-        reward = get_reward(stage.reward)
+        reward = reward_of(stage.reward, config.rewards)
         if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:
             raise ConfigError(
                 f"stages: stage {stage.name!r} has the reward {stage.reward!r}, which scores one "

@@ -89,7 +89,6 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[T
     made_with = SynthesisSettings(
         writer="resample" if config.synthesis.writer == "resample" else "graph",
         resample=ResampleSettings(share=EVALUATION_SHARE),
-        max_distance=config.synthesis.max_distance,
     )
     pipeline = Pipeline.of(made_with, in_process(environment), sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)

@@ -97,7 +97,7 @@ def inspect(
     else:
         sides = parted_tasks(config.env, config.evaluation.files)
         training, held_out = list(sides.train), list(sides.held_out)
-    keeper = Gatekeeper(environment, training, held_out, config.synthesis.max_distance)
+    keeper = Gatekeeper(environment, training, held_out)
     known = {t.id: t for t in (*training, *given, *variants)}
     findings = list(judged(variants, known, keeper, chosen.id if chosen else ""))
     if as_json:

@@ -22,7 +22,7 @@ from rods.config.load import (
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.config.run import RunConfig
 from rods.config.synthesis import SynthesisSettings
-from rods.config.train import RewardSettings, TrainSettings
+from rods.config.train import TrainSettings
 
 __all__ = [
     "FULL",
@@ -33,7 +33,6 @@ __all__ = [
     "EvaluationSettings",
     "ModelSettings",
     "ReplaySettings",
-    "RewardSettings",
     "RolloutSettings",
     "RunConfig",
     "StageSettings",

@@ -23,7 +23,7 @@ from rods.config.ray import RaySettings
 from rods.config.rollout import EvaluationSettings, ModelSettings, RolloutSettings
 from rods.config.synthesis import SynthesisSettings
 from rods.config.track import TrackSettings
-from rods.config.train import RewardSettings, TrainSettings
+from rods.config.train import TrainSettings
 
 
 class Sections(Settings):
@@ -50,7 +50,12 @@ class Sections(Settings):
     synthesis: SynthesisSettings = SynthesisSettings()
     train: TrainSettings = TrainSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
-    rewards: RewardSettings = RewardSettings()
+    rewards: dict[str, dict[str, float | str | bool]] = Field(
+        default_factory=dict[str, dict[str, float | str | bool]]
+    )
+    """Constants of rewards: a table for each reward, by the word that its name begins with, such as
+    `rewards.toolrl.grain`; the reward says which there are. A stage's `reward` says which one
+    scores."""
     track: TrackSettings = TrackSettings()
     ray: RaySettings = RaySettings()
     stages: tuple[StageSettings, ...] = (StageSettings(name="all", expand=True),)

@@ -65,12 +65,6 @@ RULES = (
         'rollout.schedule = "pipelined"',
     ),
     Rule(
-        ("rollout.pipeline.adaptive",),
-        ("train.filtering.redraw",),
-        lambda values: not _pipelined(values) or values["train.filtering.redraw"] > 0,
-        "train.filtering.redraw above 0, so that dropped groups are drawn anew",
-    ),
-    Rule(
         ("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
         ("rollout.schedule",),
         lambda values: values["rollout.schedule"] != "synchronous",
@@ -93,13 +87,6 @@ RULES = (
         ("train.filter",),
         lambda values: values["train.filter"] not in ("none", "dapo"),
         'train.filter = "zerotir"',
-    ),
-    Rule(("train.call",), ("train.credit",), _is("train.credit", "call"), 'train.credit = "call"'),
-    Rule(
-        ("train.correction.cap",),
-        ("train.correction.method",),
-        _is("train.correction.method", "truncated"),
-        'train.correction.method = "truncated"',
     ),
     Rule(
         ("train.dual_clip",),

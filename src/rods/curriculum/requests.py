@@ -25,6 +25,11 @@ from rods.curriculum.stages import Stages
 from rods.task import Task
 from rods.types import Json
 
+CYCLES = 1
+"""Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seed tasks."""
+BACKLOG = 2.0
+"""Never more variants wait than this many epochs can inject."""
+
 
 class SynthesisQueue(Protocol):
     """The synthesis worker as the curriculum sees it. Durable, in its own process."""
@@ -101,10 +106,10 @@ class SynthesisRequests:
         Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S whole steps is done: the
         last one leaves the worker a step's time before the next epoch starts.
         """
-        ran, cycles = self._cycles[epoch], self._config.synthesis.pace.cycles
-        if not self._stages.expands(epoch) or ran >= cycles:
+        ran = self._cycles[epoch]
+        if not self._stages.expands(epoch) or ran >= CYCLES:
             return False
-        after = max(1, (ran + 1) * self.epoch_steps(epoch) // cycles - 1)
+        after = max(1, (ran + 1) * self.epoch_steps(epoch) // CYCLES - 1)
         groups = after * self._config.rollout.tasks_per_step
         draws = self._buffer.draws
         return draws.done(epoch) >= groups or not draws.open(epoch)
@@ -145,7 +150,6 @@ class SynthesisRequests:
             ("cycles", 1),
             ("seed_emitted", len(requests)),
             ("cooldown_filtered", chosen.cooldown_filtered),
-            ("variance_filtered", chosen.variance_filtered),
             ("quota_filtered", chosen.quota_filtered),
             ("backlog_filtered", config.boundary.seeds - limit),
         ):
@@ -169,7 +173,7 @@ class SynthesisRequests:
     def _room(self) -> int:
         """Variants that may still be asked for before the backlog is full."""
         entering = self._buffer.injectable(len(self._stages.originals(self._buffer.epoch)))
-        most = math.floor(self._config.synthesis.pace.backlog * entering)
+        most = math.floor(BACKLOG * entering)
         waiting = self._buffer.pool.count("pending") + sum(r.n for r in self.open.values())
         return max(0, most - waiting)
 

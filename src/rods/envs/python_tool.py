@@ -82,7 +82,7 @@ class PythonToolEnvironment(QuestionEnvironment):
         self.keep_variables = keep_variables
         if keep_variables and sandbox:
             raise ConfigError(
-                "env.python_tool.keep_variables: a remote sandbox has no sessions. Leave "
+                "env.options.keep_variables: a remote sandbox has no sessions. Leave "
                 "env.python_tool.sandbox empty, or let every program stand alone."
             )
         self._size, self._preload = size, preload

@@ -108,7 +108,7 @@ class SchedulePlan:
             redraw=config.train.filtering.redraw,
             rounds=not pipelined,
             staleness=pipeline.staleness if pipelined else 0,
-            adaptive=pipelined and pipeline.adaptive,
+            adaptive=pipelined,
             most=math.ceil(rollout.concurrency / rollout.k),
             last=config.updates,
         )

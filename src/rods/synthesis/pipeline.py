@@ -126,7 +126,7 @@ class Pipeline:
         """What the settings mean; `close` closes the environment too."""
         share = settings.resample.share
         writer = make_writer(settings.writer, training, environment, share, settings, cache)
-        keeper = Gatekeeper(environment, training, held_out, settings.max_distance)
+        keeper = Gatekeeper(environment, training, held_out)
         return cls(environment, writer, keeper, settings.attempts)
 
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:

@@ -90,7 +90,7 @@ class HostedRun:
         """Of the groups that were judged last."""
         self._worlds, self._originals = worlds, originals
         self._worker, self._hints, self._drift = worker, hints, drift
-        self._rewards = rewards_of(config.rewards.model_dump())
+        self._rewards = rewards_of(config.rewards)
         self._curriculum: OnlineCurriculum | None = None
         self._context: RolloutContext | None = None
         self._engine: Engine | None = None
@@ -295,5 +295,5 @@ class HostedRun:
             scores,
             train.advantage,
             filters=filter_of(train),
-            credit=Credit(train.credit, train.call.gamma),
+            credit=Credit(train.credit),
         )

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
+from rods.config.train import CAP
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
@@ -145,7 +146,7 @@ class LocalTrainer:
         settings = self.settings
         known = _Known()
         scores, perplexities = self._compared(groups, scores, known)
-        credit = Credit(settings.credit, settings.call.gamma)
+        credit = Credit(settings.credit)
         batch = collect(
             groups,
             scores,
@@ -177,7 +178,7 @@ class LocalTrainer:
             self.version += not warming
         self.step += 1
         seconds = time.perf_counter() - started
-        cap = settings.correction.cap
+        cap = CAP
         return make_report(
             self.step - 1, self.version, batch, sums, lr, seconds, critic, warming, cap
         )

@@ -80,7 +80,7 @@ def test_planned_on_the_graph_the_model_writes_messages_alone() -> None:
 @pytest.mark.slow
 def test_ablations_leave_their_stage_out() -> None:
     chat = Chat()
-    made(chat, 6, coherence=False, feedback=False, narrative=False)
+    made(chat, 6, without=("coherence", "feedback", "narrative"))
     assert not {"coherence", "critic"} & chat.stages.keys()
     texts = [text for stage, text in chat.prompts if stage in ("plan", "rewrite")]
     assert not any("The story" in text or "short story" in text for text in texts)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.config import RunConfig
+from rods.config.train import CAP
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 from rods.integrations.verl.checks import require_accepted, require_known, require_same
@@ -200,7 +201,7 @@ def _of_algorithm(config: RunConfig) -> dict[str, object]:
         # The old log-probabilities are those of sampling, or the trainer's own.
         "algorithm.rollout_correction.bypass_mode": sampled,
         "algorithm.rollout_correction.rollout_is": "token" if truncated else None,
-        "algorithm.rollout_correction.rollout_is_threshold": train.correction.cap,
+        "algorithm.rollout_correction.rollout_is_threshold": CAP,
     }
     if train.advantage != "gae":
         return own

@@ -26,9 +26,8 @@ from rods.task import Task, read_tasks, write_tasks
 from rods.types import Json
 
 NOT_DECIDING: Mapping[str, Any] = {
-    "llm": {"url", "concurrency", "timeout", "price_in", "price_out"},
-    **dict.fromkeys(("variants_per_seed", "pace"), True),
-    "drain_seconds": True,
+    "llm": {"url", "concurrency", "timeout", "price"},
+    **{"variants_per_seed": True, "drain_seconds": True},
 }
 """Settings of synthesis that do not change what comes out."""
 SIDES = ("training", "held_out")
