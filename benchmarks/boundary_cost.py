@@ -21,6 +21,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared import Options
+
 from rods.config import RunConfig, parse_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.saving import save
@@ -149,7 +151,7 @@ def play(config: RunConfig, folder: Path, options: argparse.Namespace) -> tuple[
 
 def main() -> None:
     """Read the options, play, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"steps": 4, "tasks": 64})
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--tasks", type=int, default=400, help="original tasks")
     parser.add_argument("--done", type=float, default=0.0, help="share of an epoch to begin at")

@@ -46,6 +46,8 @@ class Facts(NamedTuple):
     functions: list[tuple[str, int]]
     """Names and numbers of lines."""
     imports: set[str]
+    classes: list[str]
+    """Public classes at the top of the file."""
 
 
 @functools.cache
@@ -68,7 +70,8 @@ def facts(path: Path) -> Facts:
             if named and id(node) not in started and _is_module(named[1]):
                 found.add(named[1])
     ours = {name for name in found if name.split(".")[0] == "rods"}
-    return Facts(text, ast.get_docstring(tree), functions, ours)
+    classes = [n.name for n in tree.body if isinstance(n, ast.ClassDef) and n.name[0] != "_"]
+    return Facts(text, ast.get_docstring(tree), functions, ours, classes)
 
 
 def _started(node: ast.AST) -> list[ast.expr]:
@@ -104,6 +107,15 @@ def test_most_files_fit_on_a_few_pages() -> None:
 def test_folders_are_small() -> None:
     sizes = Counter(path.parent for path in FILES if path.name != "__init__.py")
     assert {str(room): size for room, size in sizes.items() if size > MODULES} == {}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """A search for a class finds one place."""
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for name in facts(path).classes:
+            places.setdefault(name, []).append(module_of(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_layers() -> None:

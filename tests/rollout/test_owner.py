@@ -23,7 +23,7 @@ from rods.limits import Limits
 from rods.policy import Completion
 from rods.rollout import owner
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import Late, Owner, hanging
 from rods.task import Task
 from rods.trajectory import Group
@@ -241,7 +241,7 @@ def test_an_evaluation_beside_groups_in_flight_takes_no_worlds_seconds() -> None
 
     async def both() -> tuple[list[Group], list[dict[str, Json]], bool]:
         context = RolloutContext(environment, policy, DIALECT, TEMPLATE, rollout, 0, 1.0)
-        player = Player(context, 4, 4)
+        player = RolloutRunner(context, 4, 4)
         training = [asyncio.create_task(player.group(TASK, visit)) for visit in range(2)]
         await asyncio.sleep(0)
         rows = await suite.run(environment, policy, DIALECT, TEMPLATE, rollout)

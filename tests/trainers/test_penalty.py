@@ -136,5 +136,5 @@ def test_constants_of_otc_are_settings():
 
 
 def test_turn_credit_and_a_kl_reward_contradict_each_other():
-    with pytest.raises(ConfigError, match=r'Set train\.kl_in = "loss"'):
+    with pytest.raises(ConfigError, match=r"Set train\.kl_in"):
         parse_config({"train": {"credit": "turn", "kl": 0.1, "kl_in": "reward"}}, "here")

@@ -19,7 +19,7 @@ from rods.abilities import CallBound, ability
 from rods.assemble.engines import engine_within, template_of
 from rods.assemble.refusals import require_known_tools, require_named, require_tasks
 from rods.assemble.settled import settle
-from rods.assemble.tasks import Sides, held_out_tasks, sides_of
+from rods.assemble.tasks import Splits, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
 from rods.config.checks import require
@@ -183,7 +183,7 @@ def _filter(train: TrainSettings) -> GroupFilter | None:
 
 
 @contextmanager
-def worker_of(config: RunConfig, sides: Sides, folder: Path) -> Generator[SynthesisWorker | None]:
+def worker_of(config: RunConfig, sides: Splits, folder: Path) -> Generator[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
     if not config.grows:
         yield None

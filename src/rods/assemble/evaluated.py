@@ -23,7 +23,7 @@ from rods.errors import ConfigError, StoreError
 from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules
 from rods.evaluation.suite import Suite
-from rods.evaluation.suites import play_suite
+from rods.evaluation.suites import roll_out_suite
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
@@ -90,7 +90,7 @@ async def examination_of(
     repeats = config.evaluation.suite.repeats
     try:
         async with _started(policy, model):
-            return await play_suite(
+            return await roll_out_suite(
                 rules, tasks, policy, dialect, template, config.rollout, repeats, progress, kept
             )
     finally:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, cast
 
 from rods.assemble.choice import with_engine
 from rods.config import RunConfig
+from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
+from rods.trainers.memory.machine import GIB, Device, device_of
 from rods.trainers.memory.plan import MemoryPlan, require_fit
 from rods.trainers.memory.shape import shape_of
 

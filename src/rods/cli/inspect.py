@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import AsJson, Profile, Recipe, out, overrides
-from rods.cli.structure import Row, find, read_rows, show
+from rods.cli.structure import NumberedTask, find, read_rows, show
 from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
 
@@ -81,7 +81,7 @@ def inspect(
     where = ", ".join(map(str, files)) or "the benchmark"
     rows = [row for path in files for row in read_rows(path)]
     if not files:
-        rows = [Row(0, original) for original in original_tasks(config.env)]
+        rows = [NumberedTask(0, original) for original in original_tasks(config.env)]
     if not rows:
         raise TaskError(f"{where}: holds no task.")
     variants = [row.task for row in rows]

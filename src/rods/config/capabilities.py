@@ -49,7 +49,7 @@ def traits_of(name: str) -> EngineTraits:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostTrainer:
     """A host trainer, by what it cannot do."""
 
     name: str

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from rods.config.capabilities import Host
+from rods.config.capabilities import HostTrainer
 from rods.config.curriculum import StaticSettings
 from rods.config.sections import Sections
 from rods.errors import ConfigError
@@ -26,7 +26,7 @@ AMONG_PEERS = ("grpo", "dr_grpo", "rloo")
 Where = Literal["settings", "run", "training"]
 
 
-class Check(NamedTuple):
+class SettingsCheck(NamedTuple):
     """One thing that settings must not ask for."""
 
     where: Where
@@ -251,22 +251,22 @@ def _adapters_alone(config: Sections) -> str:
 
 
 CHECKS = (
-    Check("settings", _boundary),
-    Check("settings", _retire),
-    Check("settings", _static),
-    Check("settings", _stages),
-    Check("settings", _held_out),
-    Check("settings", _window),
-    Check("settings", _group_of_one),
-    Check("settings", _credit),
-    Check("settings", _gae),
-    Check("settings", _dual_clip),
-    Check("settings", _address),
-    Check("settings", _weights),
-    Check("settings", _importable),
-    Check("run", _never_grows),
-    Check("run", _no_mean),
-    Check("training", _adapters_alone),
+    SettingsCheck("settings", _boundary),
+    SettingsCheck("settings", _retire),
+    SettingsCheck("settings", _static),
+    SettingsCheck("settings", _stages),
+    SettingsCheck("settings", _held_out),
+    SettingsCheck("settings", _window),
+    SettingsCheck("settings", _group_of_one),
+    SettingsCheck("settings", _credit),
+    SettingsCheck("settings", _gae),
+    SettingsCheck("settings", _dual_clip),
+    SettingsCheck("settings", _address),
+    SettingsCheck("settings", _weights),
+    SettingsCheck("settings", _importable),
+    SettingsCheck("run", _never_grows),
+    SettingsCheck("run", _no_mean),
+    SettingsCheck("training", _adapters_alone),
 )
 """All checks, in the order of their messages."""
 
@@ -365,10 +365,10 @@ NEEDS: Mapping[str, Callable[[Sections], str]] = {
     "limit of trajectories": _asked("trajectories", lambda c: c.trajectories > 0),
     "evaluation on the way": _asked("evaluation.every", lambda c: c.evaluation.every > 0),
 }
-"""What settings may ask of a host trainer, by its name in `Host.lacks`: how they ask for it."""
+"""What settings may ask of a host trainer, by its name in `HostTrainer.lacks`, and how."""
 
 
-def lacking(config: Sections, host: Host) -> list[str]:
+def lacking(config: Sections, host: HostTrainer) -> list[str]:
     """Return the settings that ask for what a host lacks, or that it does not read.
 
     A setting that it does not read means nothing at its default.
@@ -382,7 +382,7 @@ def lacking(config: Sections, host: Host) -> list[str]:
     ]
 
 
-def require_host(config: Sections, host: Host, *more: str) -> None:
+def require_host(config: Sections, host: HostTrainer, *more: str) -> None:
     """Raise `ConfigError` where settings ask for what a host lacks.
 
     Args:

@@ -53,7 +53,7 @@ class SynthesisQueue(Protocol):
         ...
 
 
-class Request(NamedTuple):
+class SynthesisRequest(NamedTuple):
     """One synthesis request."""
 
     id: str
@@ -89,9 +89,9 @@ class SynthesisRequests:
         """
         self._config, self._stages, self._buffer, self._queue = config, stages, buffer, queue
         self._count = count
-        self.open: dict[str, Request] = {}
+        self.open: dict[str, SynthesisRequest] = {}
         """Requests whose variants are not ingested yet, oldest first."""
-        self.closed: dict[str, Request] = {}
+        self.closed: dict[str, SynthesisRequest] = {}
         self._cycles: Counter[int] = Counter()
         """Cycles that each epoch has had."""
 
@@ -114,7 +114,7 @@ class SynthesisRequests:
         draws = self._buffer.draws
         return draws.done(epoch) >= groups or not draws.open(epoch)
 
-    def choose(self, epoch: int, step: int) -> list[Request]:
+    def choose(self, epoch: int, step: int) -> list[SynthesisRequest]:
         """Choose seed tasks among those judged within one epoch's steps, and keep the requests."""
         config, pool = self._config, self._buffer.pool
         n, steps = config.synthesis.variants_per_seed, self.epoch_steps(epoch)
@@ -138,12 +138,12 @@ class SynthesisRequests:
             visits={j.task_id: pool[j.task_id].judgements for j in judged if thompson},
         )
         rested = step + math.ceil(config.boundary.cooldown_epochs * steps)
-        requests: list[Request] = []
+        requests: list[SynthesisRequest] = []
         for rank, seed in enumerate(chosen.seeds):
             task_id = seed.judgement.task_id
             name = f"e{epoch:03d}-c{self._cycles[epoch]}-{rank:03d}-{task_id}"
             first = self._requested(task_id)
-            requests.append(Request(name, task_id, first, n, seed.priority, epoch, rested))
+            requests.append(SynthesisRequest(name, task_id, first, n, seed.priority, epoch, rested))
         self.open.update((r.id, r) for r in requests)
         self._cycles[epoch] += 1
         for metric, by in (
@@ -156,7 +156,7 @@ class SynthesisRequests:
             self._count(metric, epoch, by)
         return requests
 
-    def _all(self) -> Iterable[Request]:
+    def _all(self) -> Iterable[SynthesisRequest]:
         return [*self.closed.values(), *self.open.values()]
 
     def _cooldown(self) -> dict[str, int]:
@@ -177,7 +177,7 @@ class SynthesisRequests:
         waiting = self._buffer.pool.count("pending") + sum(r.n for r in self.open.values())
         return max(0, most - waiting)
 
-    def submit(self, requests: Iterable[Request]) -> None:
+    def submit(self, requests: Iterable[SynthesisRequest]) -> None:
         """Hand requests to the worker; those that it has already change nothing."""
         if self._queue is not None:
             for r in requests:
@@ -220,7 +220,7 @@ class SynthesisRequests:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Stand where `state_dict` was taken; open requests are submitted again."""
-        self.open = {row[0]: Request(*row) for row in state["open"]}
-        self.closed = {row[0]: Request(*row) for row in state["closed"]}
+        self.open = {row[0]: SynthesisRequest(*row) for row in state["open"]}
+        self.closed = {row[0]: SynthesisRequest(*row) for row in state["closed"]}
         self._cycles = Counter({int(epoch): n for epoch, n in state["cycles"].items()})
         self.submit(self.open.values())

@@ -16,7 +16,7 @@ FORM = 0.5
 
 
 @dataclass(frozen=True)
-class Artist:
+class ArtistScoring:
     """What both rewards share."""
 
     form_weight: Annotated[float, Field(ge=0)] = FORM

@@ -47,7 +47,7 @@ from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.owner import Late, Owner
-from rods.rollout.stages import Passage, Stages
+from rods.rollout.stages import Passage, StagePlaces
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.tokens import Ledger
@@ -85,7 +85,7 @@ class RolloutContext:
     """Where tools run one by one, after all have generated; None: each trajectory goes on."""
     layer: Layer | None = None
     """What each world is played under; None: it is played as it is."""
-    stages: Stages | None = None
+    stages: StagePlaces | None = None
     """Bounds of starting, playing and judging; None: none."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     """Ids of each task's first prompt: equal for a group, so rendered once."""

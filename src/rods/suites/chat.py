@@ -5,7 +5,7 @@ side of a conversation.
 
     user = Speaker(settings.user, "acebench-agent")
     user.says([{"role": "user", "content": "Hello."}])
-    Conversation("acebench-agent", user.says).opens(instructions)
+    UserChat("acebench-agent", user.says).opens(instructions)
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Speaker:
                 self._chat = None
 
 
-class Conversation:
+class UserChat:
     """What a task's user and the agent said, as who plays the user is shown it."""
 
     def __init__(self, suite: str, talk: Talk | None) -> None:

@@ -36,7 +36,7 @@ from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -240,12 +240,12 @@ class HostedRun:
             raise TrainError(NOT_BEGUN)
         return self._engine
 
-    def player(self, groups: int) -> Player:
+    def player(self, groups: int) -> RolloutRunner:
         """What plays so many groups at once; raises `TrainError` before `begin`."""
         if self._context is None:
             raise TrainError(NOT_BEGUN)
         size = self.config.rollout.k
-        return Player(self._context, size, size * groups)
+        return RolloutRunner(self._context, size, size * groups)
 
     def layer(self, dealt: Dealt) -> Layer | None:
         """What the worlds of a task that was drawn are played under."""

@@ -21,7 +21,14 @@ from loopback import MODES, Body, Loopback, broken
 from places import SUPPORT
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, SynthesisError, WriterError
-from rods.synthesis.chat.client import RETRIES, WRITING, ChatClient, Sampling, Usage, find_json
+from rods.synthesis.chat.client import (
+    RETRIES,
+    WRITING,
+    AnswerSampling,
+    ChatClient,
+    ChatUsage,
+    find_json,
+)
 from rods.synthesis.chat.failures import (
     RESEED,
     RequestError,
@@ -58,7 +65,7 @@ def client(server: Loopback, cache: Path | None = None, **settings: Any) -> Chat
     return ChatClient(chosen, cache, retries, sampling)
 
 
-def failing(server: Loopback, **settings: Any) -> tuple[WriterError, Usage]:
+def failing(server: Loopback, **settings: Any) -> tuple[WriterError, ChatUsage]:
     with client(server, **settings) as chat:
         with pytest.raises(WriterError) as caught:
             chat.ask("plan", ASK, schema=SCHEMA)
@@ -437,7 +444,7 @@ def test_a_second_client_repeats_no_call(tmp_path: Path) -> None:
             first = [chat.ask("plan", one, seed=1, schema=SCHEMA) for one in questions]
         with Loopback(echo) as other, client(other, cache) as chat:
             again = [chat.ask("judge", one, seed=1, schema=SCHEMA) for one in questions]
-            assert other.count == 0 and chat.usage()["judge"] == Usage(cached=3)
+            assert other.count == 0 and chat.usage()["judge"] == ChatUsage(cached=3)
     assert server.count == 3 and not any(reply.cached for reply in first)
     assert all(reply.cached for reply in again)
     assert [(r.text, r.data, r.prompt_tokens) for r in first] == [
@@ -456,8 +463,8 @@ def test_all_that_decides_an_answer_is_in_the_key(tmp_path: Path) -> None:
             chat.ask("plan", ASK, schema={})
             chat.ask("plan", other)
         for changed in (
-            {"sampling": Sampling(0.5, 0.7)},
-            {"sampling": Sampling(1.0, 0.5)},
+            {"sampling": AnswerSampling(0.5, 0.7)},
+            {"sampling": AnswerSampling(1.0, 0.5)},
             {"max_tokens": 5},
         ):
             with client(server, cache, **changed) as chat:

@@ -15,13 +15,13 @@ from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 from rods.config import RunConfig
-from rods.config.capabilities import Host
+from rods.config.capabilities import HostTrainer
 from rods.config.checks import require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
 from rods.trainers.loading import pick_device, uses_bfloat16
 
-HOST = Host(
+HOST = HostTrainer(
     "TRL's GRPOTrainer",
     frozenset(
         {

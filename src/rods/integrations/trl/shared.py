@@ -28,7 +28,7 @@ from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.adapters import adapters_at
 from rods.trainers.hosted import HostedRun
-from rods.trainers.loading import BUNDLED, load_model, load_tokenizer
+from rods.trainers.loading import load_model, load_tokenizer, path_or_name
 from rods.trainers.prepare import lora_config
 
 STATE = "rods.pt"
@@ -55,7 +55,7 @@ def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any)
     if model is None and adapters_at(settings.name) is not None:
         model, _ = load_model(settings)  # TRL would train on in these adapters
     return {
-        "model": str(BUNDLED.get(settings.name, settings.name)) if model is None else model,
+        "model": path_or_name(settings.name) if model is None else model,
         "processing_class": tokenizer or load_tokenizer(settings),
         "peft_config": adapters,
     }

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.config import RunConfig
-from rods.config.capabilities import Host
+from rods.config.capabilities import HostTrainer
 from rods.config.checks import require_host
 from rods.errors import ConfigError
 from rods.integrations.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
@@ -36,7 +36,7 @@ OURS = {
     "trainer.v1.sampler.sync_refill_failed_groups": False,
 }
 """Likewise, where verl's own value holds."""
-HOST = Host(
+HOST = HostTrainer(
     "verl",
     frozenset(
         {

@@ -24,8 +24,8 @@ import openai
 
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
-from rods.infra.keys import read_key
-from rods.infra.turns import Turns
+from rods.infra.service import read_key
+from rods.infra.turns import FairPlaces
 from rods.synthesis.chat.cache import ResponseCache, digest
 from rods.synthesis.chat.failures import (
     DROPPABLE,
@@ -37,7 +37,7 @@ from rods.synthesis.chat.failures import (
     read_models,
 )
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.chat.settings import KEY_VARIABLE, Reply, Usage, split_address
+from rods.synthesis.chat.settings import KEY_VARIABLE, ChatUsage, Reply, split_address
 from rods.types import Json
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ LARGEST = 16 << 20
 """Bytes of an answer; of a longer one only the beginning is read."""
 
 
-class Sampling(NamedTuple):
+class AnswerSampling(NamedTuple):
     """How a model's answers are sampled."""
 
     temperature: float
@@ -65,7 +65,7 @@ class Sampling(NamedTuple):
     """Share of probability that is sampled from, above 0 and up to 1."""
 
 
-WRITING, GREEDY = Sampling(1.0, 0.7), Sampling(0.0, 1.0)
+WRITING, GREEDY = AnswerSampling(1.0, 0.7), AnswerSampling(0.0, 1.0)
 """Of the writer's model, as in the paper; of a user simulator."""
 
 
@@ -77,7 +77,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         settings: LlmWriterSettings,
         cache: Path | None = None,
         retries: int = RETRIES,
-        sampling: Sampling = WRITING,
+        sampling: AnswerSampling = WRITING,
     ) -> None:
         """Prepare; nothing is sent yet.
 
@@ -105,11 +105,11 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             http_client=self._watch,
         )
         self._api.organization = self._api.project = None  # nor that service's account
-        self._slots = Turns(settings.concurrency)
+        self._slots = FairPlaces(settings.concurrency)
         self._listing, self._lock = threading.Lock(), threading.Lock()
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, ChatUsage] = {}
         self._closed, self._under_way = False, 0
         self._garbage, self._useless, self._useful = 0, 0, False
 
@@ -158,7 +158,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                         self._cache.put(key, reply)
         return reply if schema is None else dataclasses.replace(reply, data=find_json(reply.text))
 
-    def usage(self) -> Mapping[str, Usage]:
+    def usage(self) -> Mapping[str, ChatUsage]:
         """Usage by stage, since this client was made."""
         return dict(self._usage)
 
@@ -295,7 +295,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
 
     def _count(self, stage: str, **more: float) -> None:
         with self._lock:
-            old = self._usage.get(stage, Usage())
+            old = self._usage.get(stage, ChatUsage())
             sums: dict[str, Any] = {name: getattr(old, name) + more[name] for name in more}
             self._usage[stage] = dataclasses.replace(old, **sums)
 

@@ -19,7 +19,7 @@ from rods.config.synthesis import LlmWriterSettings
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
 from rods.synthesis.chat.client import ChatClient
-from rods.synthesis.chat.settings import Usage
+from rods.synthesis.chat.settings import ChatUsage
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer, WriterOptions
 from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts, assemble, gap_of, with_gap
@@ -58,7 +58,7 @@ class LlmWriter(Writer):
         self._chat: Chat = _Releasing(chat, self.worlds)
         self._settings = settings
 
-    def usage(self) -> Mapping[str, Usage]:
+    def usage(self) -> Mapping[str, ChatUsage]:
         """What the server was asked so far, by stage."""
         return self._server.usage() if isinstance(self._server, ChatClient) else {}
 
