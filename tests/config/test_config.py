@@ -231,14 +231,6 @@ def test_a_host_s_gaps_are_checks_of_settings() -> None:
     assert lacking(config, VERL) == ['engine.name = "hf"', "trajectories = 9"]
 
 
-def test_no_need_is_met_by_every_host() -> None:
-    pytest.importorskip("trl")
-    from rods.integrations.trl.args import HOST as TRL
-
-    assert lacking(RunConfig(), TRL) == []
-    assert TRL.lacks | VERL.lacks == NEEDS.keys()
-
-
 def test_engines_are_those_whose_kind_is_known() -> None:
     assert {"auto", *ENGINES_MADE} == ENGINES.keys()
     assert traits_of("mine:make").foreign and not traits_of("hf").foreign

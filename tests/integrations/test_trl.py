@@ -21,6 +21,7 @@ import rods
 from policy_server import KEY, serving
 from pool_cases import FakeQueue
 from rods.config import ModelSettings, RunConfig
+from rods.config.checks import NEEDS, lacking
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, StoreError
 from rods.reward import Score
@@ -350,3 +351,11 @@ def test_trackers_and_their_project_are_trl_s(tmp_path: Path) -> None:
     assert (args.report_to, args.project) == (["tensorboard"], "mine")
     assert grpo_args(small(), str(tmp_path)).report_to == []
     assert grpo_args(small(), str(tmp_path), report_to="wandb").report_to == ["wandb"]
+
+
+def test_no_need_is_met_by_every_host() -> None:
+    from rods.integrations.trl.args import HOST as TRL
+    from rods.integrations.verl.checks import HOST as VERL
+
+    assert lacking(RunConfig(), TRL) == []
+    assert TRL.lacks | VERL.lacks == NEEDS.keys()
