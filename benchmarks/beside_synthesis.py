@@ -12,7 +12,6 @@ curriculum whose orders that server cannot finish in time: how long each epoch's
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import re
@@ -27,6 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from shared import SHORT, SUPPORT, Options
+
 from rods.assemble import assemble, start_run
 from rods.components import Components
 from rods.config import RunConfig, load_config
@@ -39,11 +40,9 @@ from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
 
-TESTS = Path(__file__).parents[1] / "tests" / "support"
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"steps": 1, "epochs": 1})
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--drain", type=float, default=0.0)
@@ -57,6 +56,7 @@ def main() -> None:
             *(f"model.threads={options.threads}", f"synthesis.drain_seconds={options.drain}"),
             'stages=[{name="all", epochs=100, expand=true}]',
         ]
+        settings += SHORT if options.quick else ()
         config = load_config("rods", "quick", settings)
         with assemble(config, start_run(config, str(Path(folder) / "run"))) as parts:
             if options.steps:
@@ -69,7 +69,7 @@ def server(pace: float) -> Generator[tuple[str, int]]:
     """The loopback server: its URL and its process."""
     command = [sys.executable, "loopback.py", "--author", "scripted_author:author"]
     process = subprocess.Popen(
-        [*command, "--pace", str(pace)], cwd=TESTS, stdout=subprocess.PIPE, text=True
+        [*command, "--pace", str(pace)], cwd=SUPPORT, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:

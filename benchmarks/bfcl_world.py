@@ -10,13 +10,14 @@ has no such replay, it plays the ground truth each time.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
+
+from shared import Options
 
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.tasks import load_tasks
@@ -70,7 +71,7 @@ def timed(play: Callable[[], None], repeats: int) -> float:
 
 def main() -> None:
     """Print a table: median episodes a second of both sides and their ratio."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"rounds": 1, "repeats": 1})
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()

@@ -21,6 +21,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared import Options
+
 from rods.config import RunConfig, parse_config
 from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.saving import save
@@ -149,7 +151,7 @@ def play(config: RunConfig, folder: Path, options: argparse.Namespace) -> tuple[
 
 def main() -> None:
     """Read the options, play, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"steps": 4, "tasks": 64})
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--tasks", type=int, default=400, help="original tasks")
     parser.add_argument("--done", type=float, default=0.0, help="share of an epoch to begin at")
@@ -158,7 +160,7 @@ def main() -> None:
     data = {
         "rollout": {"k": 16, "tasks_per_step": 32},
         "boundary": {"seeds": 64},
-        "replay": {"retire": [0.0, 1.0], "burn_in": 0.0},
+        "replay": {"retire": [0.0, 1.0]},
         "stages": [{"name": "all", "epochs": 1000, "expand": True}],
     }
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,6 @@ runs (all rows are read as wide as the longest), without packed matrices, and wi
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from shared import SHORT, Options
 
 import rods
 from rods.engines import runs
@@ -62,7 +62,7 @@ class Meter:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Options(__doc__, {"updates": 1})
     parser.add_argument("--updates", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
@@ -76,6 +76,7 @@ def main() -> None:
             f"model.threads={arguments.threads}",
             "evaluation.tasks=1",
             "evaluation.variants=0",
+            *(SHORT if arguments.quick else ()),
         )
         rods.train(rods.load_config("rods", "quick", settings), f"{folder}/run")
     for form, steps in meter.steps.items():

@@ -12,7 +12,6 @@ what was done. Exits 1 unless all agree. For Linux (`prlimit`); needs no rights.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -32,6 +31,7 @@ from typing import Any
 
 import pyarrow.parquet
 from kill_resume import command, finished
+from shared import Options
 
 from rods.curriculum.draws import DONE
 from rods.curriculum.saving import STATE, VARIANTS
@@ -355,7 +355,7 @@ def say(run: Run, text: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"minutes": 0.3})
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ray", action="store_true", help="worlds and variants in actors")

@@ -10,7 +10,6 @@ turns from others that it has not seen (area under the curve, folds by scenario;
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
 import re
@@ -18,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from shared import Options
 
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
@@ -145,7 +145,7 @@ def variants(name: str, count: int, seed: int, wheel: str) -> list[Task]:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"variants": 10})
     parser.add_argument("--wheel", default="")
     parser.add_argument("--variants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=5)

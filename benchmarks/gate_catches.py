@@ -2,7 +2,7 @@
 
     python benchmarks/gate_catches.py [--variants 300] [--seed 0] [--show 0]
     python benchmarks/gate_catches.py --breaks 1000         # breaks that leave no trace, a class
-    python benchmarks/gate_catches.py --words 200 [--quick] # messages made wrong by a word
+    python benchmarks/gate_catches.py --words 200           # messages made wrong by a word
 
 Every gate is asked, also behind one that rejects: a row tells all that would have caught a break.
 With `--breaks` the subjects are two writers' variants and, as wording that no writer made, human
@@ -17,16 +17,18 @@ The first row counts unbroken tasks that pass all other gates and are rejected b
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
+from shared import Options
+
+import altered
+import mutants
+from miswordings import MISWORDED, misword
 from rods.config.synthesis import LlmWriterSettings
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES, TEXTUAL, Gatekeeper
@@ -38,12 +40,6 @@ from rods.synthesis.writer import Writer
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.llm.writer import LlmWriter
 from rods.task import Task
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-
-import altered
-import mutants
-from miswordings import MISWORDED, misword
 from scripted_chat import Chat
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, promised, sides, writer
 
@@ -280,16 +276,13 @@ def by_words(count: int, breaks: int, show: int, first: int) -> None:
 
 def main() -> None:
     """Break, ask, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"variants": 12})
     parser.add_argument("--variants", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=0, help="breaks that pass, to show for each")
     parser.add_argument("--breaks", type=int, default=0, help="breaks without a trace, a class")
     parser.add_argument("--words", type=int, default=0, help="wrong wordings, a kind and writer")
-    parser.add_argument("--quick", action="store_true", help="12 variants and 12 breaks a kind")
     args = parser.parse_args()
-    if args.quick:
-        args.variants, args.words = 12, 12 * bool(args.words)
     if args.words:
         by_words(args.variants, args.words, args.show, args.seed)
         return

@@ -1,6 +1,6 @@
 """What a schooled policy predicts on scenarios that its schooling knew and on others.
 
-    PYTHONPATH=tools python benchmarks/generalisation.py [--policy FOLDER] [--number 50] [--seed 77]
+    python benchmarks/generalisation.py [--policy FOLDER] [--number 50] [--seed 77]
 
 The oracle's conversations on fresh variants of the schooling's scenarios and of the tuning side's,
 by writer: different tools that are called, the share of generations with calls that are predicted
@@ -11,11 +11,11 @@ ceiling (`python -m pretrain --ceiling`).
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from itertools import groupby
 
 import torch
+from shared import Options
 
 from pretrain import conversations as schooling
 from rods.config import ModelSettings, load_config
@@ -35,7 +35,7 @@ KINDS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"number": 2})
     parser.add_argument("--policy", default="tiny")
     parser.add_argument("--number", type=int, default=50)
     parser.add_argument("--seed", type=int, default=77)

@@ -12,7 +12,6 @@ as much signal as noise. Groups without variance have no gradient and count like
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import statistics
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from shared import Options
 
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config
@@ -30,7 +30,7 @@ from rods.envs.originals import parted_tasks
 from rods.reward import Score, score_group
 from rods.rewards import get_reward
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.store import RunDirectory
 from rods.trainers.loading import load_model
 from rods.trainers.local import LocalTrainer
@@ -63,7 +63,7 @@ async def played(config: RunConfig, trainer: LocalTrainer, groups: int) -> list[
         config.rollout, 0, 1.0,
     )  # fmt: skip
     pool = sorted(parted_tasks(config.env).train, key=lambda t: t.id)
-    player = Player(context, config.rollout.k, 10**6)
+    player = RolloutRunner(context, config.rollout.k, 10**6)
     tasks = random.Random(config.seed).sample(pool, groups)
     found = await asyncio.gather(*(player.group(task, 0) for task in tasks))
     await engine.close()
@@ -91,7 +91,7 @@ def gradient(
 
 def main() -> None:
     """Play, cut in halves, print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = Options(__doc__, {"groups": 4, "halves": [2], "cuts": 1})
     parser.add_argument("--run", type=Path, help="its last checkpoint instead of the start")
     parser.add_argument("--groups", type=int, default=96)
     parser.add_argument("--halves", type=int, nargs="*", default=[4, 6, 12, 24, 48])
@@ -123,6 +123,9 @@ def main() -> None:
                 continue
             cosines.append(float(torch.nn.functional.cosine_similarity(a, b, 0)))
             norms += [float(a.norm()), float(b.norm())]
+        if not cosines:
+            print(f"{size:13} no two halves in which rewards differ", flush=True)
+            continue
         middle = statistics.median(cosines)
         signal = middle / (1 - middle) / size
         print(

@@ -25,9 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-
 from boundary_cost import play as play_curriculum
+from shared import Options
 
 from oracle import OraclePolicy
 from rods.assemble.engines import engine_of, template_of
@@ -120,7 +119,7 @@ def tasks_table(sizes: list[int], steps: int) -> None:
         {
             "rollout": {"k": 16, "tasks_per_step": 32},
             "boundary": {"seeds": 64},
-            "replay": {"retire": [0.0, 1.0], "burn_in": 0.0},
+            "replay": {"retire": [0.0, 1.0]},
             "stages": [{"name": "all", "epochs": 1000, "expand": True}],
         },
         "benchmark",
@@ -144,7 +143,7 @@ def tasks_table(sizes: list[int], steps: int) -> None:
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"episodes": [2], "tasks": [50], "steps": 2})
     parser.add_argument("--episodes", type=int, nargs="*", default=[1, 4, 16, 64, 256, 1024])
     parser.add_argument("--tasks", type=int, nargs="*", default=[100, 1000, 10_000])
     parser.add_argument("--steps", type=int, default=40, help="of the curriculum")

@@ -12,15 +12,12 @@ very call succeeded. Nothing here is learned.
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from shared import Options
 
 from bfcl_failures import Failure, failures, world_before
 from rods.env import World
@@ -37,7 +34,7 @@ WORDS = re.compile(r"\w+")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"failures": 20})
     parser.add_argument("--failures", type=int, default=2_000)
     parser.add_argument("--calls", type=int, default=4, help="after the failing one")
     parser.add_argument("--seed", type=int, default=0)

@@ -8,12 +8,13 @@ by all gates again; the command fails if one does not pass, or if a mode takes o
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import time
-from pathlib import Path
 
+from shared import Options
+
+from loopback import MODES, Loopback
 from rods.config import SynthesisSettings
 from rods.config.synthesis import LlmWriterSettings
 from rods.envs.bfcl.tasks import load_tasks
@@ -23,9 +24,6 @@ from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writer import WriterOptions
 from rods.synthesis.writers.llm.writer import make_llm_writer
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from loopback import MODES, Loopback
 from scripted_author import ScriptedAuthor
 
 LIMIT = 600.0
@@ -33,7 +31,7 @@ LIMIT = 600.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"seeds": 2, "modes": ["none", "empty"]})
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--share", type=float, default=0.3)
     parser.add_argument("--modes", nargs="*", default=["none", *MODES])

@@ -9,14 +9,14 @@ them has waited for `patience` decode steps. Processor seconds, since the machin
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import math
 import random
 import statistics
 import time
 
-from rollout_engine import CONTEXT, ROLLOUTS, TASKS, Workload, make_model, make_workload
+from rollout_engine import CONTEXT, ROLLOUTS, TASKS, TURNS, Workload, make_model, make_workload
+from shared import Options
 
 from rods.engines.hf import HFPolicy
 from rods.engines.scheduler import Scheduler
@@ -38,15 +38,17 @@ async def play(policy: HFPolicy, work: Workload, number: int, median: float) -> 
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"rounds": 1, "tasks": 1, "turns": 2})
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tasks", type=int, default=TASKS, help="of 8 trajectories each")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--median", type=float, default=0.05)
     options = parser.parse_args()
-    model, work = make_model(), make_workload()
+    model, work = make_model(), make_workload(options.tasks, options.turns)
     found: dict[str, list[tuple[float, float, int, int]]] = {name: [] for name in WINDOWS}
 
     async def play_all(policy: HFPolicy) -> None:
-        numbers = range(TASKS * ROLLOUTS)
+        numbers = range(len(work.lengths))
         await asyncio.gather(*(play(policy, work, i, options.median) for i in numbers))
 
     for _ in range(options.rounds):

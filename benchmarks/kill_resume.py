@@ -8,7 +8,6 @@ and the pool of each with the whole run's, step by step; exits 1 if anything dif
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import signal
@@ -19,11 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from shared import Options
+
 from rods.curriculum.saving import STATE, VARIANTS
 from rods.infra.checkpoints import Checkpoints
 
 SMALL = [
-    *("--updates", "12", "--rollout.k", "2", "--rollout.tasks-per-step", "2"),
+    *("--rollout.k", "2", "--rollout.tasks-per-step", "2"),
     *("--env.train-tasks", "4", "--evaluation.tasks", "2", "--evaluation.variants", "2"),
     *("--evaluation.samples", "1", "--boundary.low", "0.0", "--boundary.high", "1.0"),
     *("--replay.inject", "1.0", "--replay.retire", "[0.0, 0.95]"),
@@ -34,20 +35,21 @@ SMALL = [
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"kills": 1, "updates": 2})
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--updates", type=int, default=12, help="of each run")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         whole, rng = Path(folder) / "whole", random.Random(options.seed)
         started = time.monotonic()
-        subprocess.run(command(whole), check=True, capture_output=True)
+        subprocess.run(command(whole, options.updates), check=True, capture_output=True)
         seconds = time.monotonic() - started
         kills, runs, problems = 0, 0, list[str]()
         while kills < options.kills:
             runs += 1
             killed = Path(folder) / f"killed-{runs}"
-            kills += kill_and_resume(killed, options.kills - kills, seconds, rng)
+            kills += kill_and_resume(killed, options.kills - kills, seconds, rng, options.updates)
             problems += differences(whole, killed)
             print(f"{runs} runs, {kills} kills, {len(problems)} differences", flush=True)
     print(f"{kills} kills, {len(problems)} differences; the run without kills took {seconds:.0f} s")
@@ -56,19 +58,21 @@ def main() -> None:
     sys.exit(1 if problems else 0)
 
 
-def command(path: Path) -> list[str]:
+def command(path: Path, updates: int = 12) -> list[str]:
     start = [sys.executable, "-m", "rods.cli.main", "train"]
     if (path / "manifest.json").exists():
         return [*start, "--resume", str(path)]
-    return [*start, "--out", str(path), *SMALL]
+    return [*start, "--out", str(path), "--updates", str(updates), *SMALL]
 
 
-def kill_and_resume(path: Path, kills: int, seconds: float, rng: random.Random) -> int:
+def kill_and_resume(
+    path: Path, kills: int, seconds: float, rng: random.Random, updates: int
+) -> int:
     """Kill `kills` times at random moments, then let it end; returns the kills that hit it."""
     hit = 0
     for _ in range(kills):
         process = subprocess.Popen(
-            command(path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command(path, updates), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             process.wait(rng.uniform(0.15, 0.6) * seconds)
@@ -79,7 +83,7 @@ def kill_and_resume(path: Path, kills: int, seconds: float, rng: random.Random) 
         if finished(path):
             break
     if not finished(path):
-        subprocess.run(command(path), check=True, capture_output=True)
+        subprocess.run(command(path, updates), check=True, capture_output=True)
     return hit
 
 

@@ -15,6 +15,8 @@ import statistics
 import time
 from collections.abc import Sequence
 
+from shared import Options
+
 from rods.assemble.engines import engine_of
 from rods.config import load_config
 from rods.dialects import get_dialect
@@ -29,7 +31,7 @@ from rods.trajectory import Group, Trajectory
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"questions": 1, "difficulties": [1], "dialects": ["torl"], "k": 2})
     parser.add_argument("--policy", default="tiny-math")
     parser.add_argument("--dialects", nargs="+", default=["torl", "zerotir", "retool"])
     parser.add_argument("--families", nargs="+", default=list(FAMILIES))

@@ -9,16 +9,15 @@ torch ran. Attention, norms and activations are time without credit. Processor t
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from shared import SHORT, Options
 from torch.profiler import ProfilerActivity, profile
 
 import rods
@@ -58,14 +57,16 @@ class Meter:
         )
         return report
 
-    @contextmanager
-    def _timed(self, part: str, cache: Any, tokens: int, logits: int) -> Generator[None]:
+    def _timed(
+        self, part: str, cache: Any, tokens: int, logits: int, work: Callable[[], Any]
+    ) -> Any:
         w = cache._w
         layers = sum(f.weight.numel() for x in w.layers for f in (x.qkv, x.out, x.gate_up, x.down))
         self.operations[part] += 2 * (tokens * layers + logits * w.head.weight.numel())
         started = time.thread_time()
-        yield
+        done = work()
         self.seconds[part] += time.thread_time() - started
+        return done
 
 
 def matrix_rate() -> float:
@@ -78,12 +79,13 @@ def matrix_rate() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Options(__doc__, {"updates": 1})
     parser.add_argument("--updates", type=int, default=3)
-    meter = Meter()
+    options, meter = parser.parse_args(), Meter()
     settings = (
-        f"updates={parser.parse_args().updates}",
+        f"updates={options.updates}",
         *("model.threads=1", "evaluation.tasks=1", "evaluation.variants=0"),
+        *(SHORT if options.quick else ()),
     )
     with (
         tempfile.TemporaryDirectory() as folder,

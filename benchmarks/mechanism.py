@@ -14,13 +14,14 @@ played, and from how many original ones their variants came, where the run folde
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+from shared import ROOT, Options
 
 from rods.curriculum.saving import VARIANTS
 from rods.infra.checkpoints import Checkpoints
@@ -129,10 +130,17 @@ def breadth(run: RunData) -> str:
     )
 
 
+RUNS = [ROOT / "experiments" / name for name in ("readme/seed.jsonl", "bfcl/rods.jsonl")]
+"""Of a quick run."""
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("runs", nargs="+", type=Path)
-    runs = [run for path in parser.parse_args().runs for run in runs_at(path)]
+    parser = Options(__doc__, {"runs": RUNS})
+    parser.add_argument("runs", nargs="*", type=Path)
+    paths = parser.parse_args().runs
+    if not paths:
+        parser.error("name a run folder, or a summary of runs")
+    runs = [run for path in paths for run in runs_at(path)]
     together = [step for run in runs for step in run.steps]
     lines = (variances(together), landing(together), selection(runs), movement(runs))
     for line in (*lines, quarters(runs), *map(breadth, runs)):

@@ -11,13 +11,13 @@ memory, both in GiB and with libraries, and their ratio.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import subprocess
 import sys
 from typing import NamedTuple
 
 import numpy as np
+from shared import Options
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -113,8 +113,7 @@ def measure(way: Way) -> None:
 
 def main() -> int:
     """Measure each way in a process of its own."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="the small model, one way")
+    parser = Options(__doc__, {})
     parser.add_argument("--way", type=int, help="measure this one in this process")
     options = parser.parse_args()
     if options.way is not None:

@@ -27,12 +27,13 @@ text of a file and compute their mean.
 
 from __future__ import annotations
 
-import argparse
 import re
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from shared import Options
 
 from rods.cli.structure import describe
 from rods.envs.bfcl.tasks import load_tasks
@@ -65,13 +66,14 @@ class Row(NamedTuple):
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser = Options(__doc__, {"tasks": 10})
     parser.add_argument("--wheel", default="")
+    parser.add_argument("--tasks", type=int, default=200, help="the first ones")
     parser.add_argument("--pairs", type=int, default=12, help="strongest state edges to show")
     parser.add_argument("--rules", action="store_true", help="compare with the plain rule")
     options = parser.parse_args()
     environment = BfclEnvironment(options.wheel)
-    tasks = [task for task in load_tasks(options.wheel) if task.category == BASE]
+    tasks = [task for task in load_tasks(options.wheel) if task.category == BASE][: options.tasks]
     rows = [_row(environment, task) for task in tasks]
     started = time.process_time()
     ablations = [ablate(environment, task) for task in tasks]
@@ -83,7 +85,8 @@ def main() -> None:
     across = sum(len(r.profile.across(a.edges)) for r, a in zip(rows, ablations, strict=True))
     pairs = Counter[tuple[str, str]]()
     for row, ablation in zip(rows, ablations, strict=True):
-        pairs += row.profile.named(ablation.edges)
+        names = row.profile.functions
+        pairs.update((names[e.producer], names[e.consumer]) for e in ablation.edges)
     strongest = [f"{a} -> {b} {n}" for (a, b), n in pairs.most_common(options.pairs)]
     state = Counter(depth(len(r.steps), a.edges) for r, a in zip(rows, ablations, strict=True))
     runs = sum(a.runs for a in ablations)

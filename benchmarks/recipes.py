@@ -11,7 +11,6 @@ the camera of a page saves the SVG file that stands in the recipe's folder.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 
 from plotly.graph_objects import Figure, Scatter
 from plotly.subplots import make_subplots
+from shared import Options
 
 from rods.evaluation.stats import paired_difference
 from rods.report.plots import smooth
@@ -87,6 +87,10 @@ STUDIES: Mapping[str, tuple[Variant, ...]] = {
         Variant("no bonus", "otc_grpo", rewarded("outcome"), "smoke_search"),
     ),
 }
+QUICK = (
+    *("--updates", "1", "--evaluation.tasks", "1", "--evaluation.samples", "1"),
+    *("--rollout.k", "2", "--rollout.tasks-per-step", "2"),
+)
 METERS: Mapping[str, str] = {
     "accuracy": "right answers",
     "code_ratio": "responses with a call",
@@ -107,13 +111,15 @@ Lines = list[dict[str, float]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"recipes": ["torl"], "out": Path("runs/recipes-quick")})
     parser.add_argument("--recipes", nargs="+", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/recipes"))
     parser.add_argument("--pictures", type=Path, help="Folder of the pages.")
     options, extra = parser.parse_known_args()
+    if options.quick:
+        extra += QUICK
     options.out.mkdir(parents=True, exist_ok=True)
     jobs = [(v, s) for name in options.recipes for v in STUDIES[name] for s in options.seeds]
     with ThreadPoolExecutor(options.parallel) as pool:

@@ -8,12 +8,14 @@ Resident sets are added up, so libraries that processes share count in each; sam
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import time
 from collections import Counter
 
 import psutil
+from shared import Options
 
 KINDS = ("replica", "worker")
 """Modules of `rods` that run as processes of their own; anything else is the program."""
@@ -32,10 +34,22 @@ def held(root: psutil.Process) -> Counter[str]:
     return found
 
 
+QUICK = [sys.executable, "-c", "import rods.config, time; time.sleep(2)"]
+"""The command of a quick run."""
+
+
 def main() -> int:
     """Run the command of the command line and print."""
+    parser = Options(__doc__, {})
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    words = options.command or (
+        [sys.executable, "-c", "import rods.config, time; time.sleep(2)"] if options.quick else []
+    )
+    if not words:
+        parser.error("name a command")
     started = time.perf_counter()
-    command = subprocess.Popen(sys.argv[1:])
+    command = subprocess.Popen(words)
     root, most = psutil.Process(command.pid), Counter[str]()
     while command.poll() is None:
         try:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from shared import Options
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from rods.engines.fallback import SingleCache
@@ -67,18 +68,18 @@ class Rollout:
     logprobs: list[float]
 
 
-def make_workload(seed: int = 0) -> Workload:
+def make_workload(tasks: int = TASKS, turns: int = TURNS, seed: int = 0) -> Workload:
     """Random prompts, lengths and observations."""
     rng = random.Random(seed)
 
     def ids(count: int) -> list[int]:
         return [rng.randrange(10, VOCABULARY) for _ in range(count)]
 
-    number = range(TASKS * ROLLOUTS)
+    number = range(tasks * ROLLOUTS)
     return Workload(
-        [ids(PROMPT) for _ in range(TASKS)],
-        [[rng.randint(SHORTEST, LONGEST) for _ in range(TURNS)] for _ in number],
-        [[ids(OBSERVATION) for _ in range(TURNS)] for _ in number],
+        [ids(PROMPT) for _ in range(tasks)],
+        [[rng.randint(SHORTEST, LONGEST) for _ in range(turns)] for _ in number],
+        [[ids(OBSERVATION) for _ in range(turns)] for _ in number],
     )
 
 
@@ -121,13 +122,13 @@ async def play(policy: HFPolicy | Server, work: Workload, number: int) -> Rollou
 
 async def play_all(policy: HFPolicy | Server, work: Workload) -> list[Rollout]:
     """All trajectories at once."""
-    return await asyncio.gather(*(play(policy, work, i) for i in range(TASKS * ROLLOUTS)))
+    return await asyncio.gather(*(play(policy, work, i) for i in range(len(work.lengths))))
 
 
 def generate_padded(model: Any, work: Workload) -> None:
     """The plain way: left-padded `generate`, from the first token again in every turn."""
-    contexts = [list(work.prompts[i // ROLLOUTS]) for i in range(TASKS * ROLLOUTS)]
-    for turn in range(TURNS):
+    contexts = [list(work.prompts[i // ROLLOUTS]) for i in range(len(work.lengths))]
+    for turn in range(len(work.observations[0])):
         width = max(map(len, contexts))
         ids = torch.zeros(len(contexts), width, dtype=torch.long)
         mask = torch.zeros_like(ids)
@@ -263,10 +264,10 @@ async def compare(
 
 async def measure(options: argparse.Namespace) -> None:
     """Check the engine, then compare."""
-    work, model = make_workload(), make_model()
-    print(f"{TASKS * ROLLOUTS} trajectories, {work.generated} sampled tokens, ", end="")
+    work, model = make_workload(options.tasks, options.turns), make_model()
+    print(f"{len(work.lengths)} trajectories, {work.generated} sampled tokens, ", end="")
     print(f"{torch.get_num_threads()} threads", flush=True)
-    policy = HFPolicy(model, (), rows=TASKS * ROLLOUTS, max_context=CONTEXT)
+    policy = HFPolicy(model, (), rows=len(work.lengths), max_context=CONTEXT)
     rollouts = await play_all(policy, work)
     print(f"log-probs: largest difference {largest_difference(model, rollouts):.1e}", flush=True)
     if not options.vllm:
@@ -286,7 +287,9 @@ async def measure(options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Options(__doc__, {"tasks": 1, "turns": 2, "repeats": 1, "threads": 1})
+    parser.add_argument("--tasks", type=int, default=TASKS, help="of 8 trajectories each")
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--generate", type=int, default=1, help="repeats of padded generate")

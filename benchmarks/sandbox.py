@@ -13,7 +13,6 @@ after: processes, open files, resident memory, scratch folders.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -24,6 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from shared import Options
 
 from rods.sandbox.handle import Wrap
 from rods.sandbox.mounts import PLACE
@@ -180,7 +181,7 @@ def leaks(count: int, threads: int, wrap: Wrap) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser = Options(__doc__, {"rounds": 1, "programs": 4})
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--programs", type=int, default=40)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from boundary_cost import CATEGORIES, InstantQueue
+from shared import Options
 from soak import NotesEnvironment, resident, soak
 
 from rods.config import parse_config
@@ -35,9 +36,9 @@ from rods.envs.remote.actors import on
 from rods.envs.remote.messages import Action, Hosted, Observation, failed
 from rods.envs.remote.processes import ProcessEnvironment
 from rods.infra.cluster import Cluster
-from rods.synthesis.pipeline import Outcome
+from rods.synthesis.pipeline import RequestOutcome
 from rods.synthesis.worker.generator import Generator
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Provenance, Task, Turn
 
 SPREAD = 0.8
@@ -192,14 +193,14 @@ class SimulatedWriters:
     def __init__(self, workers: int, median: float) -> None:
         self.parallel, self._seconds = workers, waiting(median)
 
-    def make(self, seed: Task, rng_seed: int, seen: Sequence[object] = ()) -> Outcome:
+    def make(self, seed: Task, rng_seed: int, seen: Sequence[object] = ()) -> RequestOutcome:
         """A variant that differs by a number."""
         time.sleep(self._seconds())
         opening, *rest = seed.turns
         p = seed.provenance
         turns = (Turn(f"{opening.user} {rng_seed}"), *rest)
         about = Provenance(p.origin, p.scenario, (seed.id,), "benchmark", rng_seed)
-        return Outcome(Task(seed.env, seed.category, turns, seed.world, about), 0.1, ())
+        return RequestOutcome(Task(seed.env, seed.category, turns, seed.world, about), 0.1, ())
 
     def usage(self) -> dict[str, dict[str, float]]:
         """Nothing."""
@@ -211,7 +212,7 @@ class SimulatedWriters:
 
 def writers(options: argparse.Namespace, folder: Path) -> None:
     """Orders of one variant for so many seeds, until all are recorded and taken."""
-    queue = SynthesisQueue(folder / "synthesis.sqlite")
+    queue = SqliteQueue(folder / "synthesis.sqlite")
     pipeline = SimulatedWriters(options.workers, options.seconds)
     generator = Generator(queue, pipeline, 0, max_waiting=10 * options.outcomes)
     seeds = small_tasks(options.outcomes)
@@ -261,7 +262,10 @@ def ray(options: argparse.Namespace, folder: Path) -> None:
 
 def main() -> None:
     """Read the options, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(
+        __doc__,
+        {"tasks": 2000, "groups": 64, "workers": 20, "episodes": 40, "outcomes": 40, "calls": 20},
+    )
     parts = {"curriculum": curriculum, "worlds": worlds, "writers": writers, "ray": ray}
     parser.add_argument("part", choices=parts)
     parser.add_argument("--tasks", type=int, default=1_000_000)

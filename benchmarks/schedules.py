@@ -26,7 +26,6 @@ of the very groups of the run as well.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import heapq
 import itertools
@@ -34,16 +33,14 @@ import math
 import random
 import selectors
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from shared import Options
 
 from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
@@ -52,7 +49,7 @@ from rods.loop import keep_rolling, while_rolling
 from rods.policy import Capabilities, Completion, Engine, Weights
 from rods.rollout import owner
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.schedule import DrawnTask, Rollout, Schedule, SchedulePlan, ScoredGroup
 from rods.rollout.template import ChatTemplate
@@ -282,7 +279,7 @@ def recursion(
     return (handed[-1] - handed[half]) / (len(handed) - 1 - half)
 
 
-class Watched(Player):
+class Watched(RolloutRunner):
     """Notes how long each group takes."""
 
     def __init__(self, *args: Any) -> None:
@@ -455,18 +452,22 @@ def acceptance(size: int) -> None:
         )
 
 
+TABLES = {"bounded": bounded, "ratios": ratios, "acceptance": acceptance}
+"""Of one size."""
+
+
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"sizes": [8], "size": 8, "tables": []})
     parser.add_argument("--sizes", type=int, nargs="*", default=[64, 256, 1024])
     parser.add_argument("--size", type=int, default=64, help="of the second and third table")
+    parser.add_argument("--tables", nargs="*", choices=TABLES, default=[*TABLES])
     options = parser.parse_args()
     started = time.process_time()
     owner._Thread = JumpingThread  # type: ignore[misc, assignment]
     sizes(options.sizes)
-    bounded(options.size)
-    ratios(options.size)
-    acceptance(options.size)
+    for name in options.tables:
+        TABLES[name](options.size)
     print(f"\n{time.process_time() - started:.0f} s of processor time")
 
 

@@ -34,6 +34,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from shared import Options
+
 from rods.assemble.engines import engine_of, template_of
 from rods.config import RunConfig, load_config
 from rods.dialects import get_dialect
@@ -45,7 +47,7 @@ from rods.loop import keep_rolling, while_rolling
 from rods.reward import score_group
 from rods.rewards import get_reward
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.schedule import DrawnTask, Rollout, Schedule, SchedulePlan, ScoredGroup
 from rods.task import Task
@@ -137,7 +139,7 @@ async def run(config: RunConfig, updates: int, turns: int) -> list[dict[str, flo
         environment, engine, get_dialect(config.model.dialect), template, rollout, 0, 1.0,
         lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
     )  # fmt: skip
-    schedule = Schedule(Player(context, K, 10**6), SchedulePlan.of(config))
+    schedule = Schedule(RolloutRunner(context, K, 10**6), SchedulePlan.of(config))
 
     async def roll_out(n: int) -> None:
         schedule.roll_out(await source.draw(n))
@@ -215,7 +217,7 @@ def table(rows: Sequence[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Parse, run what is missing, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"episodes": [8], "updates": 1, "turns": 2})
     parser.add_argument("--episodes", type=int, nargs="*", default=[64])
     parser.add_argument("--modes", nargs="*", choices=MODES, default=MODES)
     parser.add_argument(

@@ -17,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from shared import Options
+
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.index import Bm25Index
 from rods.envs.search.progress import bar
@@ -93,7 +95,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"documents": 500, "queries": 5, "rounds": 1})
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)

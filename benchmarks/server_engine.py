@@ -22,13 +22,17 @@ import argparse
 import asyncio
 import copy
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from shared import Options
 
+from policy_server import KEY, serving
 from rods.config import EngineSettings, ModelSettings, RolloutSettings
 from rods.engines.hf import generation_stops
 from rods.engines.openai import OpenAIEngine
@@ -38,6 +42,7 @@ from rods.trainers.checkpoint import ModelWeights
 from rods.trainers.loading import load_model
 from rods.trainers.prepare import with_lora
 from rods.types import FinishReason
+from served_policy import served
 
 SESSIONS, TURNS, PROMPT, TOKENS, LONG = 8, 3, 48, 24, 400
 NEAR = 1e-3
@@ -205,15 +210,30 @@ async def run(args: argparse.Namespace) -> int:
 
 def main() -> None:
     """Ask, and say how it went."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--url", required=True, help="base URL of the server, with /v1")
-    parser.add_argument("--folder", type=Path, required=True, help="which the server sees, too")
+    parser = Options(__doc__, {})
+    parser.add_argument("--url", help="base URL of the server, with /v1")
+    parser.add_argument("--folder", type=Path, help="which the server sees, too")
     parser.add_argument("--weights", choices=("folder", "lora"), default="folder")
     parser.add_argument("--rank", type=int, default=4, help="of the adapters")
     parser.add_argument("--model", default="tiny", help="what the server serves")
     parser.add_argument("--context", type=int, default=2048)
     parser.add_argument("--temperature", type=float, default=0.7)
-    sys.exit(1 if asyncio.run(run(parser.parse_args())) else 0)
+    options = parser.parse_args()
+    if options.url and options.folder:
+        sys.exit(1 if asyncio.run(run(options)) else 0)
+    if not options.quick:
+        parser.error("name a server and its folder by --url and --folder")
+    with tempfile.TemporaryDirectory() as folder, double(options) as options.url:
+        options.folder = Path(folder)
+        sys.exit(1 if asyncio.run(run(options)) else 0)
+
+
+@contextmanager
+def double(options: argparse.Namespace) -> Generator[str]:
+    """The URL of the tests' stand-in for a server: this program's own engine behind its routes."""
+    settings = ModelSettings(name=options.model, threads=1, device="cpu")
+    with serving(served(settings, SESSIONS, options.context, KEY)) as url:
+        yield url
 
 
 if __name__ == "__main__":

@@ -16,13 +16,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from shared import Options
 
 from fake_tokenizer import FakeTokenizer
 from rods.assemble.engines import engine_of, template_of
@@ -34,7 +32,7 @@ from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import mutations
 from rods.policy import Completion
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -188,7 +186,7 @@ async def play_tiny(schedule: str) -> tuple[float, float, float]:
 async def measured(
     context: RolloutContext, k: int, tasks: Sequence[Task]
 ) -> tuple[float, float, float]:
-    player = Player(context, k, k * len(tasks))
+    player = RolloutRunner(context, k, k * len(tasks))
     started = time.perf_counter()
     groups: list[Group] = await asyncio.gather(*(player.group(task) for task in tasks))
     seconds = time.perf_counter() - started
@@ -198,7 +196,7 @@ async def measured(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"tasks": 1, "k": 1, "think": 0.01, "rounds": 0})
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--k", type=int, default=2)
     parser.add_argument("--think", type=float, default=0.3, help="Seconds of one generation.")

@@ -10,7 +10,6 @@ and shows the resident memory, threads and hanging calls after each thousand; th
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import logging
@@ -18,7 +17,6 @@ import os
 import random
 import resource
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -26,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from shared import Options
 
 from fake_tokenizer import FakeTokenizer
 from rods.config import RolloutSettings
@@ -36,7 +34,7 @@ from rods.envs.remote.processes import STARTING, ProcessEnvironment, local
 from rods.errors import EnvError
 from rods.policy import Completion
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import hanging
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -172,7 +170,7 @@ async def soak(environment: Environment, episodes: int, concurrency: int, kill: 
             found.memory.append(resident())
             found.threads.append(threading.active_count())
 
-    player = Player(context, K, concurrency, count)
+    player = RolloutRunner(context, K, concurrency, count)
     started = time.perf_counter()
     running: set[asyncio.Task[None]] = set()
 
@@ -195,7 +193,7 @@ async def soak(environment: Environment, episodes: int, concurrency: int, kill: 
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"episodes": 100, "concurrency": 32})
     parser.add_argument("--episodes", type=int, default=20_000)
     parser.add_argument("--concurrency", type=int, default=1024)
     parser.add_argument("--processes", type=int, default=0, help="worlds in so many processes")

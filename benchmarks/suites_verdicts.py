@@ -11,7 +11,6 @@ tau2-bench: `tau2_verdicts.py`; the checkout's `.venv` has its package.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -19,6 +18,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from shared import Options
 
 from rods.config import load_config
 from rods.infra.pycall import CallSyntaxError, parse_python_calls
@@ -75,12 +76,13 @@ json.dump(found, sys.stdout)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {})
     parser.add_argument("--api-bank", type=Path)
     parser.add_argument("--acebench", type=Path)
     parser.add_argument("--tau2", type=Path, help="a checkout")
-    parser.add_argument("--quick", action="store_true", help="five tasks of each domain of tau2")
     options = parser.parse_args()
+    if not (options.api_bank or options.acebench or options.tau2):
+        parser.error("name a checkout")
     if options.api_bank:
         report("api-bank", *api_bank(options.api_bank))
     if options.acebench:

@@ -9,11 +9,12 @@ and compared once more with the held-out side.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import time
 from collections import Counter
+
+from shared import Options
 
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
@@ -28,7 +29,7 @@ from rods.task import Task
 
 def main() -> None:
     """Run and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(__doc__, {"proposals": 20, "warm": 0})
     parser.add_argument("--wheel", default="")
     parser.add_argument("--writer", default="resample")
     parser.add_argument("--resample-share", type=float, default=0.0)

@@ -23,8 +23,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-
 from loopback import Loopback
 from rods.config import load_config
 from rods.dialects import get_dialect, structured

@@ -7,16 +7,16 @@ Milliseconds of the kernels by which `rods.engines.threads` chooses, medians of 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 
+from shared import Options
 from whole_step import busy
 
 from rods.engines.threads import DECODE, UPDATE, kernel_seconds, most_threads
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Options(__doc__, {"repeats": 1})
     parser.add_argument("--repeats", type=int, default=15)
     repeats = parser.parse_args().repeats
     for beside in (False, True):

@@ -9,20 +9,18 @@ Prints how many scores were compared, how many differ, and what makes the releas
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib.util
 import io
 import json
 import os
 import random
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from shared import Options
 
 from calls_cases import Call, draw, says, single
 from rods.reward import Score, score
@@ -38,11 +36,13 @@ HEADER = "<|im_start|>assistant\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Options(__doc__, {"samples": 5})
     parser.add_argument("--toolrl", type=Path, help="ToolRL's rlla.py.")
     parser.add_argument("--tool-n1", type=Path, help="Tool-N1's toolcall.py.")
     parser.add_argument("--samples", type=int, default=400, help="Of each variant.")
     options = parser.parse_args()
+    if not (options.toolrl or options.tool_n1):
+        parser.error("name a released file")
     if options.toolrl:
         compare_toolrl(module(options.toolrl), options.samples)
     if options.tool_n1:

@@ -9,10 +9,11 @@ which the policy held back and answered.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+from shared import Options, short_run
 
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import read_parquet
@@ -51,13 +52,23 @@ def line(files: list[Path]) -> str:
 
 
 def main() -> None:
-    """Print a line for each part of the run."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("run", type=Path)
+    parser = Options(__doc__, {})
+    parser.add_argument("run", type=Path, nargs="?")
     parser.add_argument("--parts", type=int, default=4)
     told = parser.parse_args()
-    files = sorted((told.run / "trajectories").glob("step-*.parquet"))
-    size = max(1, -(-len(files) // told.parts))
+    if told.run:
+        table(told.run, told.parts)
+    elif told.quick:
+        with short_run() as run:
+            table(run, told.parts)
+    else:
+        parser.error("name a run folder")
+
+
+def table(run: Path, parts: int) -> None:
+    """Print a line for each part of the run."""
+    files = sorted((run / "trajectories").glob("step-*.parquet"))
+    size = max(1, -(-len(files) // parts))
     for first in range(0, len(files), size):
         print(line(files[first : first + size]))
 

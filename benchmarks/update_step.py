@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from shared import Options
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -206,7 +207,9 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Options(
+        __doc__, {"groups": 1, "k": 2, "tokens": 64, "layers": 1, "width": 64, "repeats": 1}
+    )
     for name, value in {
         "groups": 4, "k": 8, "tokens": 700, "layers": 4, "width": 256, "repeats": 3,
         "threads": 0, "microbatch_tokens": 16_384, "trl_rows": 0,

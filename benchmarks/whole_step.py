@@ -17,7 +17,6 @@ compares them with those that the same commit has by itself.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -29,10 +28,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared import ROOT, SHORT, Options
+
 import rods
 from rods.engines.threads import UPDATE, set_threads, use_threads
 
-HERE = Path(__file__).parents[1]
 POLICY = Path(rods.__file__).parent / "policies" / "tiny"
 SAME = (
     *("--env.train_tasks", "24", "--model.lora_rank", "0", "--train.lr", "1e-4"),
@@ -108,7 +108,7 @@ def busy(wanted: bool) -> Generator[None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = Options(__doc__, {"against": "HEAD", "updates": 2})
     parser.add_argument("--against", default="12213f5", help="the other commit")
     parser.add_argument("--updates", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=1)
@@ -116,13 +116,15 @@ def main() -> None:
     parser.add_argument("--ours", default="", help="settings for this commit alone")
     parser.add_argument("--busy", action="store_true", help="beside one busy process")
     arguments, rest = parser.parse_known_args()
+    if arguments.quick:
+        rest += [word for text in SHORT for word in f"--{text}".split("=", 1)]
     with tempfile.TemporaryDirectory() as folder, busy(arguments.busy):
         other = Path(folder) / "other"
-        subprocess.run(["git", "clone", "-q", str(HERE), str(other)], check=True)
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(other)], check=True)
         subprocess.run(["git", "-C", str(other), "checkout", "-q", arguments.against], check=True)
         found: dict[str, list[dict[str, float]]] = {arguments.against: [], "this": []}
         for turn in range(arguments.rounds):
-            for name, source in ((arguments.against, other), ("this", HERE)):
+            for name, source in ((arguments.against, other), ("this", ROOT)):
                 out = Path(folder) / f"{name}-{turn}"
                 ours = [*(SAME if arguments.same else ()), *arguments.ours.split()]
                 more = ours if name == "this" else []

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from rods.infra.files import write_atomic
-from rods.report.run_data import GREEDY, MANIFEST, SAMPLED, Evaluation, Judged, RunData, load_run
+from rods.report.run_data import (
+    GREEDY,
+    MANIFEST,
+    SAMPLED,
+    EvaluationPass,
+    JudgedGroup,
+    RunData,
+    load_run,
+)
 from rods.report.summary import (
     EPOCH,
     FIGURES,
@@ -67,7 +75,7 @@ def write_summary(path: Path, runs: Sequence[RunData]) -> None:
     write_atomic(path, "\n".join([*texts, ""]))
 
 
-def _judgements(judged: Sequence[Judged], places: Mapping[tuple[str, str], int]) -> Table:
+def _judgements(judged: Sequence[JudgedGroup], places: Mapping[tuple[str, str], int]) -> Table:
     letters = {region: letter for letter, region in LETTERS.items()}
     columns = _columns(judged, ("rbar", "variance"))
     if all(math.isclose(j.variance, j.rbar * (1 - j.rbar), abs_tol=1e-9) for j in judged):
@@ -78,7 +86,7 @@ def _judgements(judged: Sequence[Judged], places: Mapping[tuple[str, str], int])
     return columns
 
 
-def _evaluation(found: Evaluation, tasks: Sequence[tuple[str, ...]]) -> Table:
+def _evaluation(found: EvaluationPass, tasks: Sequence[tuple[str, ...]]) -> Table:
     """Columns over all held-out tasks of the summary; None where one was not evaluated."""
     by_task = {_values(row, TASK): row for row in found.rows}
     rows = [by_task.get(task) for task in tasks]

@@ -26,8 +26,6 @@ class Usage:
 
     seconds: float = 0.0
     """Those of the world's calls; waiting for the policy does not count."""
-    turn_seconds: float = 0.0
-    """Those of the current turn."""
     turns: int = 0
     """Turns begun."""
     calls: int = 0
@@ -51,8 +49,6 @@ class Limits:
     """Generations in one turn; then the turn is closed by force and the next one begins."""
     step_tokens: int
     """Tokens of one generation at most; a longer one is truncated and not executed."""
-    turn_seconds: float = math.inf
-    """Seconds of the world's calls in one turn."""
     call_seconds: float = math.inf
     """Seconds of one call of a world that has a thread or a process."""
 
@@ -67,7 +63,6 @@ class Limits:
             context=settings.context_tokens,
             steps_per_turn=settings.steps_per_turn,
             step_tokens=settings.step_tokens,
-            turn_seconds=settings.worlds.turn_seconds or math.inf,
             call_seconds=settings.worlds.call_seconds or math.inf,
         )
 
@@ -75,7 +70,7 @@ class Limits:
         self, usage: Usage, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
     ) -> StopReason | None:
         """The first budget that does not allow this much more (at least), or None."""
-        if usage.seconds >= self.seconds or usage.turn_seconds >= self.turn_seconds:
+        if usage.seconds >= self.seconds:
             return StopReason.SECONDS
         if turns and usage.turns + turns > self.turns:
             return StopReason.TURNS

@@ -29,7 +29,7 @@ from rods.infra.interrupt import ctrl_c
 from rods.records import epoch_record, epoch_warnings, step_record, unused_record, unused_words
 from rods.reward import Score
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player, in_rounds
+from rods.rollout.groups import RolloutRunner, in_rounds
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.preflight import preflight
 from rods.rollout.schedule import (
@@ -233,14 +233,14 @@ class _Loop:
                 self.run.log(unused_record(unused, self.trainer.step))
                 self.display.message(unused_words(*unused))
 
-    def _player(self) -> Player:
+    def _player(self) -> RolloutRunner:
         c, rollout, seed = self.components, self.run.config.rollout, self.run.config.seed
         context = RolloutContext(
             c.environment, c.policy, c.dialect, c.template, rollout, seed, rollout.temperature,
             lockstep=Lockstep() if rollout.schedule == "synchronous" else None,
         )  # fmt: skip
         total = rollout.k * rollout.tasks_per_step
-        return Player(context, rollout.k, total, in_rounds(self.display.rollout, total))
+        return RolloutRunner(context, rollout.k, total, in_rounds(self.display.rollout, total))
 
 
 async def keep_rolling(

@@ -27,6 +27,8 @@ from rods.types import FinishReason, Json, Message, ParseVerdict, StopReason, To
 VERSION = 2
 """Version of both formats. Version 1 is read too: there, one policy version sampled all spans."""
 # JSON stays ASCII: a model can write lone surrogates, which UTF-8 cannot hold.
+TEMPLATE = "rods.template"
+"""Metadata of a file: the digest of its chat template."""
 _ROWS = 512
 """Rows of one Parquet row group: bounds the memory of writing and reading."""
 
@@ -100,14 +102,19 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
         raise StoreError(f"{where}: not a trajectory: {what}.") from error
 
 
-def write_parquet(path: Path, trajectories: Iterable[Trajectory]) -> int:
+def write_parquet(path: Path, trajectories: Iterable[Trajectory], template: str = "") -> int:
     """Write a Parquet file; ids and log-probabilities are columns of lists; returns how many rows.
+
+    Args:
+        path: of the file.
+        trajectories: written in pieces as they come.
+        template: digest of the chat template that made the ids, where no manifest names it.
 
     Raises:
         PrerequisiteError: pyarrow is not installed.
     """
     arrow, parquet = pyarrow()
-    schema = _schema(arrow)
+    schema = _schema(arrow).with_metadata({TEMPLATE: template} if template else None)
     count = 0
     with (
         replacing(path) as part,
@@ -134,6 +141,16 @@ def read_parquet(path: Path) -> Iterator[Trajectory]:
     """
     for where, row in parquet_rows(path, "trajectories", StoreError):
         yield _unflat(row, where)
+
+
+def template_in(path: Path) -> str:
+    """Digest of the chat template that a Parquet file names; empty: none, or no such file."""
+    arrow, parquet = pyarrow()
+    try:
+        named = parquet.read_schema(path).metadata or {}
+    except (OSError, arrow.ArrowException):  # reading the rows says it with the row
+        return ""
+    return named.get(TEMPLATE.encode(), b"").decode()
 
 
 def _step_to_json(step: Step) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rods.envs.bfcl import assets, tasks
+from rods.infra import wheels
 from verbs import rods
 
 
@@ -58,7 +59,7 @@ def test_every_verb_says_what_to_set(
 @pytest.mark.parametrize("name", ["RODS_CACHE", "XDG_CACHE_HOME"])
 def test_a_folder_that_is_set_is_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "/somewhere")
-    assert str(assets.cache_folder()).startswith("/somewhere")
+    assert str(wheels.cache_folder()).startswith("/somewhere")
 
 
 def tmp_files() -> list[Path]:

@@ -24,12 +24,12 @@ from rods.config.synthesis import LlmWriterSettings
 from rods.curriculum.online import OnlineCurriculum
 from rods.envs.originals import parted_tasks
 from rods.errors import TaskError
-from rods.integrations.formats.logged import Reading, read_rewards
+from rods.integrations.formats.logged import LogFormat, read_rewards
 from rods.integrations.formats.seeds import choose_seeds
 from rods.store import RunDirectory
 from rods.synthesis.chat.client import USELESS
 from rods.synthesis.collect import Collection
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import WriterOptions
 from rods.synthesis.writers.llm.writer import make_llm_writer
 from rods.task import Task, read_tasks, write_tasks
@@ -168,8 +168,8 @@ def test_parquet_logs_and_other_columns(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="no column task_id or id or uid or origin; there are name"):
         read_rewards(tmp_path / "log.parquet")
     with pytest.raises(TaskError, match=r"row 1: the reward 9.0 is outside"):
-        read_rewards(tmp_path / "log.parquet", Reading("name"))
-    rows = read_rewards(tmp_path / "log.parquet", Reading("name", "return"))
+        read_rewards(tmp_path / "log.parquet", LogFormat("name"))
+    rows = read_rewards(tmp_path / "log.parquet", LogFormat("name", "return"))
     assert [r.reward for r in rows] == [0.5, 0.0]
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(TaskError, match="not a Parquet file"):
@@ -311,7 +311,7 @@ def test_the_same_seed_gives_the_same_variants_in_training_and_alone(
             while tasks := [lease.task for lease in pool.lease(4)]:
                 for task in tasks:
                     pool.observe(*group(task, [1.0, 0.0, 1.0, 0.0]))
-    queue = SynthesisQueue(folder / "run" / "synthesis.sqlite")
+    queue = SqliteQueue(folder / "run" / "synthesis.sqlite")
     beside = {task.id: queue.variants(task.id, 10**6) for task in originals.originals}
     queue.close()
     words = ["--seeds", SEED_FILE, "--n", "24", "--seed", "7", "--out", "v.jsonl", "--profile"]
@@ -448,7 +448,7 @@ def test_the_short_options_are_settings(
     assert rods("train", "--dry-run", *words, monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)["synthesis"]
     found = (shown["writer"], shown["llm"]["url"], shown["llm"]["model"])
-    assert found == ("llm", "http://localhost:1/v1", "7")
+    assert found == ("llm", "http://localhost:1/v1", {"all": "7"})
 
 
 SERVER = ("--writer-url", "http://localhost:1/v1")
@@ -480,14 +480,12 @@ def test_a_writer_that_is_named_works_alone_and_no_server_is_waited_for(
 
 
 def test_cost_and_the_longest_answer_are_settings() -> None:
-    server = LlmWriterSettings(
-        url="http://localhost:1/v1", max_tokens=77, price_in=2.0, price_out=3.0
-    )
+    server = LlmWriterSettings(url="http://localhost:1/v1", max_tokens=77, price=(2.0, 3.0))
     options = SynthesisSettings(writer="llm", llm=server)
     writer = make_llm_writer(sides().train[:4], ENVIRONMENT, WriterOptions(options, None))
     asked = writer._server.settings  # type: ignore[attr-defined]
     writer.close()
-    assert (asked.max_tokens, asked.price_in, asked.price_out) == (77, 2.0, 3.0)
+    assert (asked.max_tokens, asked.price) == (77, (2.0, 3.0))
 
 
 @pytest.mark.slow

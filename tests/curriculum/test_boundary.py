@@ -157,15 +157,6 @@ def test_thompson_reads_the_last_visits_only():
     assert statistics.fmean(draws) > 0.9  # 24 trials at one half; the old zeros would give 0.2
 
 
-def test_min_variance_excludes_certain_groups():
-    tasks = originals(2, ["base"])
-    chosen = choose(
-        [judgement(tasks[0], 0.5, variance=0.0), judgement(tasks[1], 0.5)], min_variance=0.01
-    )
-    assert [s.judgement.task_id for s in chosen.seeds] == [tasks[1].id]
-    assert chosen.variance_filtered == 1
-
-
 def test_quotas_are_equal_and_lent_only_on_demand():
     one_type = [judgement(t, 0.5) for t in originals(10, ["base"])]
     other = [judgement(original(99, "miss_func"), 0.5)]
@@ -233,7 +224,7 @@ def test_invariant_10_cooldown_and_quotas_hold_and_all_is_counted(
             taken = sum(s.judgement.category == category for s in chosen.seeds)
             assert taken == min(most, counts[category])
     pooled = sum(j.region == "boundary" for j in judgements) if priority != "random" else count
-    filtered = chosen.cooldown_filtered + chosen.variance_filtered + chosen.quota_filtered
+    filtered = chosen.cooldown_filtered + chosen.quota_filtered
     assert len(ids) + filtered == pooled  # nothing is dropped without being counted
 
 

@@ -13,6 +13,7 @@ from pool_cases import (
     variant,
 )
 from rods.config import StageSettings
+from rods.curriculum import requests
 from rods.curriculum.online import METRICS, OnlineCurriculum
 from rods.curriculum.saving import load, save
 from rods.curriculum.stages import stage_tasks
@@ -195,9 +196,11 @@ def test_one_cycle_an_epoch_one_step_before_its_end(curriculum_of):
     assert curriculum.metrics()["seed_emitted"] == 4
 
 
-def test_several_cycles_are_spread_over_the_epoch(curriculum_of):
+def test_several_cycles_are_spread_over_the_epoch(curriculum_of, monkeypatch):
     queue = FakeQueue()
-    more = {"variants_per_seed": 1, "pace": {"cycles": 3, "backlog": 9}}
+    monkeypatch.setattr(requests, "CYCLES", 3)
+    monkeypatch.setattr(requests, "BACKLOG", 9)
+    more = {"variants_per_seed": 1}
     curriculum = curriculum_of(queue, tasks=originals(36), synthesis=more)
     curriculum.start_epoch()
     emitted = []
@@ -218,13 +221,15 @@ def test_an_epoch_of_one_step_still_has_its_cycle(curriculum_of):
     assert curriculum.metrics()["cycles"] == 1 and len(queue.requests) == 3
 
 
-def test_back_pressure_limits_the_orders(curriculum_of):
+def test_back_pressure_limits_the_orders(curriculum_of, monkeypatch):
     queue = FakeQueue()
+    monkeypatch.setattr(requests, "CYCLES", 2)
+    monkeypatch.setattr(requests, "BACKLOG", 1.5)
     curriculum = curriculum_of(
         queue,
         boundary={"seeds": 16, "cooldown_epochs": 0},
         replay={"inject": 0.25, "retire": []},
-        synthesis={"variants_per_seed": 2, "pace": {"backlog": 1.5, "cycles": 2}},
+        synthesis={"variants_per_seed": 2},
     )
     for _ in range(4):
         play(curriculum, half)
@@ -274,7 +279,8 @@ def test_variants_on_the_boundary_become_seeds(curriculum_of):
     assert {0, 1} <= depths
 
 
-def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
+def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of, monkeypatch):
+    monkeypatch.setattr(requests, "BACKLOG", 9)
     queue = FakeQueue()
     bad = original(0).id
     every = {"priority": "random", "seeds": 99, "cooldown_epochs": 0, "lend_quota": True}
@@ -282,7 +288,7 @@ def test_a_never_solved_original_is_reported_and_is_no_seed(curriculum_of):
         queue,
         boundary=every,
         replay={"inject": 1.0},
-        synthesis={"variants_per_seed": 1, "pace": {"backlog": 9, "cycles": 1}},
+        synthesis={"variants_per_seed": 1},
     )
     play(curriculum, lambda t: [0.0] * 4 if t.id == bad else half(t), epochs=3)
     assert curriculum.metrics()["never_solved"] == 1

@@ -371,17 +371,20 @@ def test_broken_weights_are_an_error_not_a_sample() -> None:
         asyncio.run(policy.open(1).generate([1], 3, 1.0))
 
 
-def test_an_engine_failure_reaches_every_session(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("where", ["prefill", "decode"])
+def test_an_engine_failure_reaches_every_session(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     policy = HFPolicy(build("qwen3"), [], rows=2, max_context=64)
 
     def fail(*_: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("rods.engines.kv.RowCache.decode", fail)
+    monkeypatch.setattr(f"rods.engines.kv.RowCache.{where}", fail)
 
     async def go() -> list[Any]:
         both = (policy.open(i).generate([1, 2], 5, 1.0) for i in range(2))
-        return await asyncio.gather(*both, return_exceptions=True)
+        return await asyncio.wait_for(asyncio.gather(*both, return_exceptions=True), 30)
 
     failures = asyncio.run(go())
     assert all(isinstance(f, PolicyError) and "MemoryError: no room" in str(f) for f in failures)

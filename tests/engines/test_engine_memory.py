@@ -17,7 +17,7 @@ from rods.engines.hf import HFPolicy
 from rods.engines.kv import RowCache
 from rods.engines.runs import CALL, runs_of
 from rods.engines.storage import FIRST, KeyValues
-from rods.engines.weights import Weights, packs
+from rods.engines.weights import DecoderWeights, packs
 from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
 from rods.trainers.memory.plan import plan_of
 from rods.trainers.memory.shape import shape_of
@@ -149,7 +149,7 @@ def storages(tensors: Any) -> set[int]:
     return {t.untyped_storage().data_ptr() for t in tensors}
 
 
-def engine_bytes(model: Any, weights: Weights) -> int:
+def engine_bytes(model: Any, weights: DecoderWeights) -> int:
     """Bytes of matrices that the engine holds beside the model."""
     own = storages(model.parameters())
     mine = [f.weight for layer in weights.layers
@@ -168,7 +168,7 @@ def test_weights_are_there_once(kind: str, rank: int, dtype: torch.dtype) -> Non
     if rank:
         with_lora(model, rank, seed=0)
     before = weights_of(model)
-    weights = Weights(model, CPU, dtype, share=True)
+    weights = DecoderWeights(model, CPU, dtype, share=True)
     assert same(before, weights_of(model))
     merged = bool(rank) and dtype is torch.float32
     assert (engine_bytes(model, weights) > 0) == merged
@@ -196,10 +196,10 @@ def test_a_small_model_is_packed_and_a_large_one_is_not(
     if rank:
         with_lora(model, rank, seed=0)
     assert packs(model, CPU, torch.float32) and not packs(model, CPU, torch.bfloat16)
-    packed = Weights(model, CPU, torch.float32)
+    packed = DecoderWeights(model, CPU, torch.float32)
     monkeypatch.setattr("rods.engines.weights.PACKED", 0)
     assert not packs(model, CPU, torch.float32)
-    plain = Weights(model, CPU, torch.float32)
+    plain = DecoderWeights(model, CPU, torch.float32)
     states = torch.randn(5, int(plain.layers[0].qkv.weight.shape[1]))
     for _ in range(2):
         for a, b in zip(packed.layers, plain.layers, strict=True):
@@ -247,7 +247,7 @@ def test_shared_weights_are_trained_saved_and_loaded(tmp_path: Any) -> None:
         model = make_model()
         trainer = make_trainer(model)
         if share:
-            Weights(model, CPU, torch.float32, share=True)
+            DecoderWeights(model, CPU, torch.float32, share=True)
         groups = make_groups(make_model())
         for _ in range(2):
             trainer.update(groups, make_scores(groups))
@@ -257,6 +257,6 @@ def test_shared_weights_are_trained_saved_and_loaded(tmp_path: Any) -> None:
     assert same(weights_of(alone), weights_of(shared))
     save_checkpoint(tmp_path / "c", shared, make_tokenizer(), trainer._optimizer, {"step": 2})
     other, optimizer = make_model(seed=3), make_trainer(make_model())._optimizer
-    Weights(other, CPU, torch.float32, share=True)
+    DecoderWeights(other, CPU, torch.float32, share=True)
     assert load_checkpoint(tmp_path / "c", other, optimizer) == {"step": 2}
     assert same(weights_of(other), weights_of(alone))

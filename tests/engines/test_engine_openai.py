@@ -343,9 +343,9 @@ def test_too_many_requests_are_repeated_later() -> None:
 @pytest.mark.parametrize(
     ("engine", "words"),
     [
-        ({"name": "openai"}, "needs the url of a server"),
-        ({"name": "openai", "url": "http://x/v1", "weights": "lora"}, "needs a folder"),
-        ({"name": "vllm", "weights": "folder"}, "leave it out"),
+        ({"name": "openai"}, "needs the address of a server"),
+        ({"name": "openai", "url": "http://x/v1", "weights": "lora"}, "in a folder, and none"),
+        ({"name": "vllm", "weights": "folder"}, "Leave engine.weights out"),
         ({"url": "http://x/v1"}, 'name = "auto" asks none'),
         ({"name": "vllm", "model": "m"}, 'name = "vllm" asks none'),
         ({"name": "hf", "weights": "lora"}, "samples from the trainer's weights"),

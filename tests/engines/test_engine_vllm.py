@@ -17,7 +17,7 @@ import fake_vllm
 from policy_server import TEMPLATE, SomeAdapters
 from rods.assemble import train
 from rods.config import parse_config
-from rods.engines import require_adapters
+from rods.config.checks import require
 from rods.engines.options import EngineOptions
 from rods.engines.vllm import HOST, LORA, ROUTES, VllmEngine, make_vllm
 from rods.errors import ConfigError, PolicyError, PrerequisiteError
@@ -179,7 +179,7 @@ def test_the_local_trainer_gives_a_server_adapters_alone(
         train(parse_config(values, "test"), str(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
     if settings.get("weights") != "folder":
-        require_adapters(parse_config({**values, "model": {"lora_rank": 4}}, "test"))
+        require(parse_config({**values, "model": {"lora_rank": 4}}, "test"), "training")
 
 
 @pytest.mark.parametrize("way", ["transfer", "nccl"])

@@ -37,9 +37,9 @@ from rods.integrations.trl_environments import task_environments
 from rods.rollout.groups import run_episode
 from rods.sandbox.execution import Execution
 from rods.sandbox.remote import RemoteSandbox
-from rods.sandbox.shell import Done
-from rods.suites.chat import Conversation, Speaker
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.sandbox.shell import ShellResult
+from rods.suites.chat import Speaker, UserChat
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Provenance, Task, Turn, call_from_json, call_to_json, read_tasks, write_tasks
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import from_json, read_parquet, to_json, write_parquet
@@ -73,7 +73,7 @@ def test_data_that_looks_like_a_call_is_data_in_every_codec(value: Value, tmp_pa
     task = Task("notes", "base", (Turn("u", (call,)),), {}, Provenance("o", "s", ("a",)))
     write_tasks(tmp_path / "tasks.jsonl", [task])
     assert [t.turns for t in read_tasks(tmp_path / "tasks.jsonl")] == [task.turns]
-    queue = SynthesisQueue(tmp_path / "queue.sqlite")
+    queue = SqliteQueue(tmp_path / "queue.sqlite")
     queue.submit("one", task, 0, 1, 0.0, 0)
     order = queue.next_order()
     assert order is not None and order.seed.turns == task.turns
@@ -377,21 +377,21 @@ def test_a_policy_that_sleeps_discards_nothing(kind: str, share: float, valid: b
 def test_words_beyond_the_users_context_end_the_conversation_and_no_trajectory_is_invalid() -> None:
     with Loopback(lambda _: "hello", context=500) as server:
         user = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
-        talk = Conversation("acebench-agent", user.says)
+        talk = UserChat("acebench-agent", user.says)
         assert talk.opens([{"role": "user", "content": "Hi."}]) == "hello"
         assert talk.answers("x" * 1000) is None
         user.close()
     down = Speaker(ServerSettings(url=server.url, model="loopback"), "acebench-agent")
     with pytest.raises(EnvError, match="does not answer"):
-        Conversation("acebench-agent", down.says).opens([])
+        UserChat("acebench-agent", down.says).opens([])
 
 
 def test_a_command_that_no_program_can_be_given_is_a_failed_call() -> None:
     class Nowhere:
-        def run(self, argv: Any, stdin: str = "", seconds: float | None = None) -> Done:
+        def run(self, argv: Any, stdin: str = "", seconds: float | None = None) -> ShellResult:
             if len(" ".join(argv)) > 1 << 17:
                 raise EnvError("docker exec: Argument list too long")
-            return Done("abc", 0)
+            return ShellResult("abc", 0)
 
     world = RepoWorld(TASK, cast("Any", Nowhere()), lambda _: False, 1.0)
     world.begin_turn(0)
@@ -401,8 +401,8 @@ def test_a_command_that_no_program_can_be_given_is_a_failed_call() -> None:
 
 def test_checks_that_a_patch_holds_up_are_the_policys_seconds() -> None:
     class Place:
-        def run(self, argv: Any, stdin: str = "", seconds: float | None = None) -> Done:
-            return Done("abc", 0)
+        def run(self, argv: Any, stdin: str = "", seconds: float | None = None) -> ShellResult:
+            return ShellResult("abc", 0)
 
     world = RepoWorld(TASK, cast("Any", Place()), lambda _: time.sleep(0.05) or False, 1.0)  # type: ignore[func-returns-value]
     world.begin_turn(0)

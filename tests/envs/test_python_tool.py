@@ -207,10 +207,10 @@ def test_a_sandbox_that_fails_is_no_fault_of_the_program() -> None:
 
 
 def test_a_remote_sandbox_keeps_no_variables() -> None:
-    mine = PythonToolSettings(sandbox="http://x.example", keep_variables=True)
-    settings = EnvSettings(name="python_tool", python_tool=mine)
+    mine = PythonToolSettings(sandbox="http://x.example")
+    settings = EnvSettings(name="python_tool", python_tool=mine, options={"keep_variables": True})
     with pytest.raises(
-        ConfigError, match=r"env\.python_tool\.keep_variables: a remote sandbox has no sessions"
+        ConfigError, match=r"env\.options\.keep_variables: a remote sandbox has no sessions"
     ):
         make_environment("python_tool", settings.arguments)
 

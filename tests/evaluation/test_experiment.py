@@ -22,10 +22,10 @@ from rods.cli.main import app
 from rods.cli.synth import _sources
 from rods.config import RunConfig, load_config
 from rods.errors import ConfigError, StoreError
-from rods.evaluation.grid import EXPERIMENTS, Cell, Grid, load_grid
+from rods.evaluation.grid import EXPERIMENTS, Grid, GridRun, load_grid
 from rods.evaluation.stats import paired_difference
 from rods.report.experiment import Experiment, pooled
-from rods.report.heldout import Part
+from rods.report.heldout import TaskSubset
 from rods.report.reach import Point, trajectories_to
 from rods.report.run_data import load_run
 from rods.reward import Score
@@ -106,7 +106,7 @@ def test_a_wrong_file_is_refused_before_anything_runs(
 @pytest.mark.parametrize("path", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
 def test_bundled_experiments_are_valid(path: Path) -> None:
     grid = load_grid(path.stem)
-    budgets = {grid.config(Cell(arm, 0)).trajectories for arm in grid.arms}
+    budgets = {grid.config(GridRun(arm, 0)).trajectories for arm in grid.arms}
     assert len(budgets) == 1 and budgets.pop() > 0  # equal budgets
     only = load_grid(path.stem, seeds=[4], arms=[grid.arms[1].name])
     assert [c.seed for c in only.cells] == [4] and only.baseline == grid.arms[1].name
@@ -122,7 +122,7 @@ def test_finished_runs_are_kept_and_others_are_run(
     (tmp_path / "small.toml").write_text(FILE)
     played: list[str] = []
 
-    def one(grid: Grid, cell: Cell, where: Path, alone: bool) -> int:
+    def one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
         played.append(cell.name)
         path = write_run(where / cell.name, cell.seed, 6)
         manifest = json.loads((path / "manifest.json").read_text())
@@ -198,9 +198,9 @@ def test_tasks_are_averaged_over_seeds_and_paired_by_scenario(grid: Grid, runs: 
     expected = paired_difference(
         averaged("fixed"), averaged("rods"), [row.scenario for row in rows]
     )
-    cell = found.arms[1].cells[Part("variant"), "greedy_progress"]
+    cell = found.arms[1].cells[TaskSubset("variant"), "greedy_progress"]
     assert cell.against == expected and expected is not None and expected.clusters == 30
-    assert found.arms[0].cells[Part("variant"), "greedy_progress"].against is None
+    assert found.arms[0].cells[TaskSubset("variant"), "greedy_progress"].against is None
     assert found.arms[1].ahead == "2 of 2"
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from rods.evaluation.stats import Difference, mean_ci, paired_difference, t_quantile
+from rods.evaluation.stats import mean_ci, paired_difference, t_quantile
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_doubling_every_task_within_its_scenario_adds_no_evidence() -> None:
 def test_pairing_removes_what_the_tasks_have_in_common() -> None:
     before, after = [0.0, 0.5, 1.0], [0.1, 0.6, 1.1]
     paired = paired_difference(before, after)
-    assert isinstance(paired, Difference)
+    assert paired is not None
     assert paired.mean == pytest.approx(0.1) and paired.half_width < 1e-9
     assert paired.excludes_zero
     doc = paired_difference([0.2, 0.4, 0.1], [0.5, 0.4, 0.3])

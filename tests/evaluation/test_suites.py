@@ -16,8 +16,8 @@ from rods.config import RunConfig, load_config
 from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.kept import Kept
-from rods.evaluation.rules import Outcome, SuiteRules
-from rods.evaluation.stats import mean_ci, mean_of_means
+from rods.evaluation.rules import RuleOutcome, SuiteRules
+from rods.evaluation.stats import mean_ci
 from rods.evaluation.suites import (
     SuiteRow,
     accuracies,
@@ -55,8 +55,8 @@ class Notes(SuiteRules):
         made = [notes_task([(f"add {i}", add)], 0, 0, c, f"n{i}") for i, c in enumerate(names)]
         return made
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
-        return Outcome(True) if trajectory.solved else Outcome(False, "not added")
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
+        return RuleOutcome(True) if trajectory.solved else RuleOutcome(False, "not added")
 
 
 def row(category: str, scenario: str, *right: bool, failures: tuple[str, ...] = ()) -> SuiteRow:
@@ -99,14 +99,14 @@ def test_invalid_trajectories_count_in_no_accuracy() -> None:
 
 def test_the_mean_of_one_stratum_is_the_mean() -> None:
     values, clusters = [0.2, 0.4, 0.1, 0.9, 0.5], ["a", "a", "b", "c", "c"]
-    whole, one = mean_ci(values, clusters), mean_of_means(values, [0] * 5, clusters)
+    whole, one = mean_ci(values, clusters), mean_ci(values, clusters, [0] * 5)
     assert whole is not None and one is not None
     assert (one.mean, one.low) == pytest.approx((whole.mean, whole.low))
 
 
 def test_strata_of_one_value_each_leave_no_spread() -> None:
     """What differs between fixed categories is no uncertainty."""
-    found = mean_of_means([1.0, 1.0, 0.0, 0.0], ["x", "x", "y", "y"], ["a", "b", "a", "b"])
+    found = mean_ci([1.0, 1.0, 0.0, 0.0], ["a", "b", "a", "b"], ["x", "x", "y", "y"])
     assert found is not None
     assert (found.mean, found.half_width) == (0.5, 0.0)
 
@@ -114,7 +114,7 @@ def test_strata_of_one_value_each_leave_no_spread() -> None:
 def test_the_interval_of_a_mean_of_means_by_hand() -> None:
     """Two strata of 3 and 2, clusters of their own: variance G/(G-1) sum of squared shares."""
     values, strata = [1.0, 0.0, 0.5, 1.0, 0.0], ["x", "x", "x", "y", "y"]
-    found = mean_of_means(values, strata, list("abcde"))
+    found = mean_ci(values, list("abcde"), strata)
     shares = [0.5 / 6, -0.5 / 6, 0.0, 0.5 / 4, -0.5 / 4]
     spread = (5 / 4 * sum(s * s for s in shares)) ** 0.5
     assert found is not None
@@ -207,10 +207,10 @@ def test_pass_k_is_the_share_of_choices_of_which_all_are_right() -> None:
 
 def test_a_judge_that_does_not_answer_fails_one_trajectory_and_no_other() -> None:
     class Judged(Notes):
-        def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+        def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
             if trajectory.member:
                 raise EnvError("no judge")
-            return Outcome(True)
+            return RuleOutcome(True)
 
     groups = play(Judged(), Notes().tasks()[:1], script("[add(amount=2)]", "ok"), repeats=2)
     (made,) = suite_rows(Judged(), groups)
@@ -296,8 +296,8 @@ class LessThanASuite:
 
     def __init__(self, config: RunConfig) -> None: ...
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
-        return Outcome(True)
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
+        return RuleOutcome(True)
 
 
 def test_saved_trajectories_of_other_tasks_are_counted(

@@ -244,7 +244,7 @@ def test_why_a_writer_cannot_be_used_comes_back_from_ray(nodes: Any) -> None:
     cluster = Cluster.at(nodes.address)
     actor = cluster.start(Refusing, (), CPUS)
     made, usage = cluster.get(actor.make.remote(SEEDS[0], 7, ()))
-    assert made == actors.Refused("no such model", True, False) and usage == {}
+    assert made == actors.WriterFailure("no such model", True, False) and usage == {}
     cluster.end(actor)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rods.config.synthesis import LlmWriterSettings
-from rods.infra.turns import Turns
+from rods.infra.turns import FairPlaces
 from rods.rewards import verifier
 from rods.sandbox.pool import SandboxPool
 from rods.synthesis.chat.client import ChatClient
@@ -19,7 +19,7 @@ from sandbox_cases import LACKS
 
 
 def test_as_many_as_there_are_places_and_in_order() -> None:
-    turns, order, most, now = Turns(2), list[int](), [0], [0]
+    turns, order, most, now = FairPlaces(2), list[int](), [0], [0]
     turns.__enter__()
     turns.__enter__()
 
@@ -86,7 +86,7 @@ def test_nobody_is_overtaken_again_and_again(name: str) -> None:
 
 
 def test_one_that_is_interrupted_leaves_its_place() -> None:
-    turns = Turns(1)
+    turns = FairPlaces(1)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

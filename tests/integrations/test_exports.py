@@ -145,7 +145,7 @@ def test_what_a_format_cannot_say_is_refused(tmp_path: Path) -> None:
     note = notes_task([("add", [ToolCall("add", {"amount": 1})])])
     with pytest.raises(StoreError, match="no format 'bfcl'; known: jsonl, verl"):
         export([note], tmp_path / "b", "bfcl", NotesEnvironment())
-    with pytest.raises(TaskError, match=f"task {note.id}: cannot be said"):
+    with pytest.raises(TaskError, match=rf"task {note.id} .*world needs `classes`"):
         export([note], tmp_path / "b", "bfcl", ENVIRONMENT)
     export([note], tmp_path / "p.parquet", "verl", NotesEnvironment())
     assert NotesEnvironment().load(tmp_path / "p.parquet") == [note]

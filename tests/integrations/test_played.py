@@ -13,7 +13,7 @@ import pytest
 from rods.dialects import structured
 from rods.errors import EnvError, TaskError
 from rods.integrations.formats.exports import export
-from rods.integrations.played import Conversation
+from rods.integrations.played import TextEpisode
 from rods.integrations.trl_environments import TaskEnvironment, task_environments
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
@@ -37,7 +37,7 @@ def trl_tools(made: TaskEnvironment) -> dict[str, Any]:
 def test_a_conversation_is_a_rollout(category: str) -> None:
     """The ground truth, said as a policy would, solves every turn."""
     task = named(f"multi_turn_{category}_7")
-    talk = Conversation(ENVIRONMENT, task, HERMES)
+    talk = TextEpisode(ENVIRONMENT, task, HERMES)
     assert talk.opening[-1].content == task.turns[0].user
     heard: list[str] = []
     for turn in task.turns:
@@ -52,7 +52,7 @@ def test_a_conversation_is_a_rollout(category: str) -> None:
 
 
 def test_faults_come_back_and_calls_count_where_none_is_wanted() -> None:
-    talk = Conversation(NotesEnvironment(), TASK, HERMES, steps=3)
+    talk = TextEpisode(NotesEnvironment(), TASK, HERMES, steps=3)
     for text in ("<tool_call>{", HERMES.write([ToolCall("fly", {})])):
         (back,) = talk.say(text)
         assert back.role == HERMES.feedback_role and "rror" in back.content

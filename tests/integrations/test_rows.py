@@ -24,8 +24,8 @@ from rods.envs.repo.swe import load_rows
 from rods.errors import RodsError, StoreError, TaskError
 from rods.infra.files import parquet_rows
 from rods.infra.rows import file_rows
-from rods.integrations.formats.logged import Reading, read_rewards
-from rods.report.observe import observe
+from rods.integrations.formats.logged import LogFormat, read_rewards
+from rods.integrations.observe import observe
 from rods.task import Task, Turn, read_tasks
 from rods.trajectory_codec import from_json, read_parquet, to_json
 from rods.types import Message, ToolCall
@@ -482,7 +482,7 @@ def test_a_reward_function_that_gave_none_counts_for_nothing_row_by_row(
     path = table("two", solved=[null, 1.0, 0.0], polite=[1.0, null, null])
     with pytest.raises(TaskError, match=r"several columns may be the reward: .*--reward-key"):
         read_rewards(path)  # not the one that happens to stand in a row
-    named = read_rewards(path, Reading(reward_key="solved"))
+    named = read_rewards(path, LogFormat(reward_key="solved"))
     assert [row.reward for row in named] == [None, 1.0, 0.0]
     path = table("none", solved=[null, null])
     assert [row.reward for row in read_rewards(path)] == [None, None]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pretrain import command
-from pretrain.conversations import Conversation, VariantGenerator, play, results_of
+from pretrain.conversations import Conversation, VariantGenerator, play
 from pretrain.habits import ORACLE, Habits, agent_texts
 from pretrain.muon import Muon, orthogonalise
 from pretrain.teacher import PretrainSettings, batches, build_model, collate, measure, teach
@@ -19,6 +19,7 @@ from rods.config import load_config
 from rods.dialects import get_dialect
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
+from rods.policies.ground_truth import results_of
 from rods.rollout.template import ChatTemplate
 from rods.split import split
 from rods.synthesis.structure.oracle import steps

@@ -10,7 +10,7 @@ import statistics
 import pytest
 
 from pretrain import repo
-from pretrain.conversations import DIALECT, rehearse
+from pretrain.conversations import DIALECT
 from pretrain.repairs import (
     DIFFICULTIES,
     Rehearsals,
@@ -28,6 +28,7 @@ from rods.envs import make_environment
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import WIDE, mutations
 from rods.envs.repo.plant import REPOSITORIES, plant, repository
+from rods.policies.ground_truth import rehearse
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task

@@ -23,7 +23,7 @@ from rods.recipes.envtuning.reward import codes
 from rods.reward import score
 from rods.rewards import get_reward
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import ParseVerdict, StopReason, ToolCall
@@ -305,7 +305,7 @@ def test_stages_with_hints_may_be_named() -> None:
     assert hinted_epochs(**named) == [False] * 3 + [True] * 5
     for curriculum in ("static", "rods"):
         assert not any(hinted_epochs(curriculum=curriculum, **named))
-    with pytest.raises(ConfigError, match=r"envtuning\.hints: no stage is called 'al', only"):
+    with pytest.raises(ConfigError, match=r"envtuning\.hints: no stage is called 'al'\. Name"):
         small_config(envtuning={"hints": ["al"]}, stages=FOUR)
 
 
@@ -321,7 +321,7 @@ def test_the_policy_reads_hints_where_its_groups_are_played_under_the_layer() ->
     context = RolloutContext(BFCL, says, THINK, TEMPLATE, rollout, 0, 1.0)
 
     async def play_both() -> tuple[Group, Group]:
-        player = Player(context, 2, 4)
+        player = RolloutRunner(context, 2, 4)
         return await player.group(NAVIGATES, 0, hinted), await player.group(NAVIGATES, 1)
 
     under, plain = asyncio.run(play_both())

@@ -36,8 +36,7 @@ def test_full_settings_are_what_was_looked_up() -> None:
         assert config.rollout.steps_per_turn == 1 and config.train.dual_clip == 0
     for name in RECIPES:
         full, small = load_config(name, "full"), load_config(name, "small")
-        for chosen in (full.rewards.toolrl, full.rewards.tool_n1):
-            assert chosen.form == "text", "the papers' tags, unless a profile says so"
+        assert not full.rewards, "the papers' tags, unless a profile says so"
         assert full.stages[0].reward == small.stages[0].reward == name
         assert isinstance(get_dialect(full.model.dialect), InlineDialect) is (name == "artist_math")
         assert full.train.advantage == "grpo" and full.curriculum == "static"

@@ -171,7 +171,7 @@ def test_a_copy_of_a_recipe_is_read_and_a_changed_provides_is_refused(tmp_path: 
     text = recipe_file("toolrl").read_text(encoding="utf-8")
     own.write_text(text)
     assert load_config(str(own), "smoke") == load_config("toolrl", "smoke")
-    own.write_text(text.replace('toolrl = "reward:ToolRl"', 'mine = "reward:Mine"'))
+    own.write_text(text.replace('toolrl = "reward:ToolRlReward"', 'mine = "reward:Mine"'))
     with pytest.raises(ConfigError, match=r"own\.toml: only bundled recipes have \[provides\]"):
         load_config(str(own), "smoke")
 

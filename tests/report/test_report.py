@@ -17,12 +17,12 @@ from rich.console import Console
 
 from report_runs import ATTACK, trajectory, write_run, write_trajectories
 from rods.errors import StoreError
-from rods.evaluation.stats import Difference, Interval
+from rods.evaluation.stats import Interval
 from rods.evaluation.suites import Accuracy, SuiteRow
 from rods.report.build import build_report, interval, span
 from rods.report.compare import compare_runs
 from rods.report.curves import learning_curves, schedule_curves, tool_curves
-from rods.report.heldout import WRITERS_NOTE, Part, result_rows
+from rods.report.heldout import WRITERS_NOTE, TaskSubset, result_rows
 from rods.report.panels import (
     boundary_without_variance,
     first_visits,
@@ -32,7 +32,7 @@ from rods.report.panels import (
 )
 from rods.report.plots import Axes, Series, forest, histogram, line_chart, scatter, smooth
 from rods.report.results import evaluation_table, reach, summary
-from rods.report.run_data import Evaluation, evaluation_of, load_run
+from rods.report.run_data import EvaluationPass, evaluation_of, load_run
 from rods.report.suites import suite_table
 from rods.report.viewer import trajectory_view
 from rods.trajectory_codec import write_parquet
@@ -267,7 +267,9 @@ def test_no_difference_without_an_interval(finished: Path) -> None:
     run = load_run(finished)
     before, after = run.evaluation("before"), run.evaluation("after")
     assert before is not None and after is not None
-    (row,) = result_rows(Evaluation("before", before.rows[:1]), Evaluation("after", after.rows[:1]))
+    (row,) = result_rows(
+        EvaluationPass("before", before.rows[:1]), EvaluationPass("after", after.rows[:1])
+    )
     assert row.cells["progress"].difference is None
 
 
@@ -470,7 +472,9 @@ def test_runs_are_compared_task_by_task(finished: Path, tmp_path: Path) -> None:
     assert comparison.labels == ("A: static", "B: finished")
     assert dict(comparison.differing) == {"curriculum": ("static", "rods")}
     row = next(
-        r for r in comparison.rows if r.part == Part("variant") and r.metric == "greedy_progress"
+        r
+        for r in comparison.rows
+        if r.part == TaskSubset("variant") and r.metric == "greedy_progress"
     )
     first, second = row.cells
     assert first.against is None and second.against is not None and second.paired == 120
@@ -525,7 +529,7 @@ def test_runs_that_share_some_tasks_say_which(finished: Path, tmp_path: Path) ->
         "A: finished alone has 10 held-out variants (variant-0, variant-1, variant-2, ...)" in said
     )
     assert "B: other alone has 10 held-out variants (other-0, other-1, other-2, ...)" in said
-    row = next(r for r in comparison.rows if r.part == Part("variant"))
+    row = next(r for r in comparison.rows if r.part == TaskSubset("variant"))
     assert row.cells[1].paired == 110
     assert "finished alone has 10" in " ".join(read(comparison.write(tmp_path / "p.html")).words)
     assert compare_runs([other, other]).warnings == ()
@@ -554,8 +558,8 @@ def test_names_of_short_stages_stand_below_each_other() -> None:
     assert len({note["yshift"] for note in near["layout"]["annotations"]}) == 3
 
 
-def of(mean: float, reach: float, kind: type[Interval] = Interval) -> Interval:
-    return kind(mean, mean - reach, mean + reach, 9, 9)
+def of(mean: float, reach: float) -> Interval:
+    return Interval(mean, mean - reach, mean + reach, 9, 9)
 
 
 @pytest.mark.parametrize(
@@ -577,7 +581,7 @@ def test_an_interval_of_shares_stays_within_the_possible(
     assert reach(found, least) == said
 
 
-def two_tasks() -> Evaluation:
+def two_tasks() -> EvaluationPass:
     rows = [{"task_id": f"t{n}", "greedy_progress": [float(n)]} for n in range(2)]
     return evaluation_of("after", rows)
 
@@ -598,8 +602,8 @@ def test_a_suite_and_a_page_say_it_likewise() -> None:
     assert isinstance(shown.file, io.StringIO)
     said = " ".join(shown.file.getvalue().split())
     assert "6.353" not in said and "No interval: so few scenarios" in said
-    assert interval(of(0.5, 3.0, Difference)) == "[no interval: too few scenarios]"
-    assert interval(of(0.5, 0.7, Difference)) == "[-0.200, +1.000]"
+    assert interval(of(0.5, 3.0)) == "[no interval: too few scenarios]"
+    assert interval(of(0.5, 0.7)) == "[-0.200, +1.000]"
 
 
 @pytest.mark.parametrize("word", ["bundled", "pretrained"])

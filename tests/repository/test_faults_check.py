@@ -17,12 +17,12 @@ from places import BENCHMARKS
 from pool_cases import group, originals, start, variant
 from rods.config import ReplaySettings, RunConfig
 from rods.curriculum.replay import ReplayBuffer
-from rods.curriculum.requests import Request
+from rods.curriculum.requests import SynthesisRequest
 from rods.curriculum.saving import STATE
 from rods.curriculum.saving import VARIANTS as LINES
 from rods.store import RunDirectory, new_run_dir
-from rods.synthesis.pipeline import Outcome
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.pipeline import RequestOutcome
+from rods.synthesis.worker.queue import SqliteQueue
 
 TASKS = originals(4)
 VARIANTS = [variant(TASKS[0], i) for i in range(3)]
@@ -63,18 +63,18 @@ def played(
 ) -> Path:
     """A run of two groups an update, with three accepted variants; then the buffer is changed."""
     run = RunDirectory.create(new_run_dir(path, "run"), RunConfig(), command=["rods", "train"])
-    with closing(SynthesisQueue(run.path / "synthesis.sqlite")) as queue:
+    with closing(SqliteQueue(run.path / "synthesis.sqlite")) as queue:
         for name, first in (("closed", 0), ("open", 3)):
             queue.submit(name, TASKS[0], first, 3, 1.0, 0)
         for number in range(4):  # the last one is of the order that is open: not accepted yet
             order = queue.next_order()
             assert order is not None
             made = variant(TASKS[0], number)
-            queue.record(order, Outcome(made, 0.1, ()), 0.1)
+            queue.record(order, RequestOutcome(made, 0.1, ()), 0.1)
     buffer = ReplayBuffer(ReplaySettings(), 0)
     buffer.pool.add_originals(TASKS)
     assert all(buffer.pool.offer(made, 0) for made in VARIANTS)
-    request = Request("closed", TASKS[0].id, 0, 3, 1.0, 0, 9)
+    request = SynthesisRequest("closed", TASKS[0].id, 0, 3, 1.0, 0, 9)
     requests = {"closed": [list(request)], "open": [list(request._replace(id="open", first=3))]}
     start(buffer, 0)
     for step in range(1, updates + 1):

@@ -46,6 +46,8 @@ class Facts(NamedTuple):
     functions: list[tuple[str, int]]
     """Names and numbers of lines."""
     imports: set[str]
+    classes: list[str]
+    """Public classes at the top of the file."""
 
 
 @functools.cache
@@ -68,7 +70,8 @@ def facts(path: Path) -> Facts:
             if named and id(node) not in started and _is_module(named[1]):
                 found.add(named[1])
     ours = {name for name in found if name.split(".")[0] == "rods"}
-    return Facts(text, ast.get_docstring(tree), functions, ours)
+    classes = [n.name for n in tree.body if isinstance(n, ast.ClassDef) and n.name[0] != "_"]
+    return Facts(text, ast.get_docstring(tree), functions, ours, classes)
 
 
 def _started(node: ast.AST) -> list[ast.expr]:
@@ -106,6 +109,15 @@ def test_folders_are_small() -> None:
     assert {str(room): size for room, size in sizes.items() if size > MODULES} == {}
 
 
+def test_no_two_classes_have_one_name() -> None:
+    """A search for a class finds one place."""
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for name in facts(path).classes:
+            places.setdefault(name, []).append(module_of(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_layers() -> None:
     for path in FILES:
         mine = room_of(module_of(path))
@@ -115,6 +127,40 @@ def test_layers() -> None:
             assert RANK[theirs] <= RANK[mine], f"{path}: {mine} must not import {theirs}"
             boundary = theirs != "curriculum" or name == "rods.curriculum.boundary"
             assert mine != "synthesis" or boundary, f"{path}: of the curriculum only the boundary"
+
+
+def _names_engine(node: ast.expr) -> bool:
+    """Whether an expression is `engine.name`, of any object, or a setting of this key."""
+    if isinstance(node, ast.Subscript):
+        node = node.slice
+        return isinstance(node, ast.Constant) and node.value == "engine.name"
+    if not (isinstance(node, ast.Attribute) and node.attr == "name"):
+        return False
+    owner = node.value
+    return getattr(owner, "attr", getattr(owner, "id", "")) == "engine"
+
+
+def _compares_engines(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if (
+            isinstance(node, ast.Compare)
+            and any(map(_names_engine, [node.left, *node.comparators]))
+        )
+        or (isinstance(node, ast.Match) and _names_engine(node.subject))
+    ]
+
+
+def test_only_engines_are_told_apart_by_name() -> None:
+    """Everybody else asks for a capability: `config.engine.traits`, `engine.capabilities`."""
+    for text in ('config.engine.name == "hf"', '"hf" != engine.name', 'v["engine.name"] in ("a",)'):
+        assert _compares_engines(ast.parse(text)), text
+    assert not _compares_engines(ast.parse("environment.name == task.env"))
+    for path in FILES:
+        if room_of(module_of(path)) != "engines":
+            found = _compares_engines(ast.parse(facts(path).text))
+            assert not found, f"{path}, lines {found}: ask for a capability of the engine"
 
 
 def test_nobody_imports_a_recipe() -> None:

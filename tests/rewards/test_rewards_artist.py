@@ -66,9 +66,7 @@ def test_the_form_is_worth_what_the_setting_says_whole_or_in_parts() -> None:
     assert solved(*part, form_weight=1.0).parts["form"] == pytest.approx(2 / 3)
     assert solved(*part, partial=False).parts["form"] == 0
     assert solved(*whole, partial=False).parts["form"] == 0.5
-    rewards = rewards_of(
-        load_config("rods", "", ["rewards.artist.partial=false"]).rewards.model_dump()
-    )
+    rewards = rewards_of(load_config("rods", "", ["rewards.artist.partial=false"]).rewards)
     for name in ("artist_math", "artist_fc"):
         assert not rewards._get(name).partial  # type: ignore[attr-defined]
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from calls_cases import TAGS, Call, draw, says, single, tool_n1, toolrl
+from rods.assemble.refusals import require_named
 from rods.config import load_config
-from rods.errors import RewardError
+from rods.errors import ConfigError, RewardError
 from rods.recipes.toolrl.reward import ranges
 from rods.reward import Score, score
 from rods.rewards import get_reward, rewards_of
@@ -348,10 +349,24 @@ def test_the_paper_form_of_text_knows_no_dialect() -> None:
 
 def test_variants_are_settings() -> None:
     wanted = ["rewards.toolrl.grain=coarse", "rewards.tool_n1.form=dialect"]
-    rewards = rewards_of(load_config("rods", "", wanted).rewards.model_dump())
+    rewards = rewards_of(load_config("rods", "", wanted).rewards)
     assert rewards._get("toolrl").grain == "coarse"  # type: ignore[attr-defined]
     assert rewards._get("tool_n1_names").form == "dialect"  # type: ignore[attr-defined]
     assert rewards._get("tool_n1").form == "dialect"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("rewards.toolrl.grian=coarse", "has no constant 'grian'. Did you mean 'grain'"),
+        ("rewards.toolrl.grain=fine", "grain of 'toolrl' is 'fine'. Input should be 'jaccard'"),
+        ("rewards.toolr.grain=coarse", "rewards.toolr: no reward has such a name"),
+    ],
+)
+def test_constants_that_a_reward_has_not_are_refused(wanted: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        require_named(load_config("toolrl", "smoke", [wanted]))
+    assert message in str(error.value)
 
 
 # -- what cannot be scored -----------------------------------------------------------------------

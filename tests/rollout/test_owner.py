@@ -23,7 +23,7 @@ from rods.limits import Limits
 from rods.policy import Completion
 from rods.rollout import owner
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import Late, Owner, hanging
 from rods.task import Task
 from rods.trajectory import Group
@@ -120,17 +120,6 @@ def test_a_call_that_hangs_twice_is_invalid_and_says_so() -> None:
     assert (trajectory.stop, trajectory.valid) == (StopReason.FAILURE, False)
     assert "rollout.worlds.call_seconds = 0.05" in str(trajectory.failure)
     environment.let_go.set()
-
-
-@pytest.mark.parametrize("blocking", [False, True])
-def test_the_deadline_of_a_turn(blocking: bool) -> None:
-    environment = NotesEnvironment(delay=0.03, blocking=blocking)
-    texts = ["[total()]", "ok", *["[total(), total()]"] * 5]
-    late = play(TASK, script(*texts), environment, worlds={"turn_seconds": 0.08})
-    assert (late.stop, late.valid) == (StopReason.SECONDS, False)
-    assert "rollout.worlds.turn_seconds = 0.08" in str(late.failure)
-    assert {step.turn for step in late.steps} == {0, 1}, "each turn has seconds of its own"
-    assert environment.opened[TASK.id] == 1  # not tried again
 
 
 def test_too_many_that_hang_stop_the_run(monkeypatch: Any) -> None:
@@ -252,7 +241,7 @@ def test_an_evaluation_beside_groups_in_flight_takes_no_worlds_seconds() -> None
 
     async def both() -> tuple[list[Group], list[dict[str, Json]], bool]:
         context = RolloutContext(environment, policy, DIALECT, TEMPLATE, rollout, 0, 1.0)
-        player = Player(context, 4, 4)
+        player = RolloutRunner(context, 4, 4)
         training = [asyncio.create_task(player.group(TASK, visit)) for visit in range(2)]
         await asyncio.sleep(0)
         rows = await suite.run(environment, policy, DIALECT, TEMPLATE, rollout)

@@ -15,7 +15,7 @@ import pytest
 from rods.env import TurnVerdict
 from rods.errors import EnvError
 from rods.policy import Completion
-from rods.rollout.stages import Passage, Stages
+from rods.rollout.stages import Passage, StagePlaces
 from rods.task import Task
 from rods.types import ToolCall
 from rollout_cases import NoisyPolicy, NoisySession, play_groups
@@ -119,26 +119,26 @@ def test_a_world_that_breaks_gives_its_place_back() -> None:
 def test_the_policy_goes_on_while_worlds_start_and_are_judged() -> None:
     """With one place a stage a batch of n takes n + 2 spans of time, not 3 n."""
 
-    async def line(stages: Stages, span: float) -> None:
+    async def line(stages: StagePlaces, span: float) -> None:
         passage = Passage(stages)
         for stage in ("starting", "running", "judging"):
             await passage.to(stage)
             await asyncio.sleep(span)
         passage.leave()
 
-    async def all_of(stages: Stages, n: int, span: float) -> float:
+    async def all_of(stages: StagePlaces, n: int, span: float) -> float:
         started = time.perf_counter()
         await asyncio.gather(*(line(stages, span) for _ in range(n)))
         return time.perf_counter() - started
 
-    taken = asyncio.run(all_of(Stages(1, 1, 1), 8, 0.02))
+    taken = asyncio.run(all_of(StagePlaces(1, 1, 1), 8, 0.02))
     assert 10 * 0.02 <= taken < 18 * 0.02
-    assert asyncio.run(all_of(Stages(), 8, 0.02)) < 8 * 0.02
+    assert asyncio.run(all_of(StagePlaces(), 8, 0.02)) < 8 * 0.02
 
 
 def test_who_has_started_keeps_its_place_until_it_is_played() -> None:
     async def run() -> None:
-        stages = Stages(starting=1, running=1)
+        stages = StagePlaces(starting=1, running=1)
         first, second, third = (Passage(stages) for _ in range(3))
         await first.to("starting")
         await first.to("running")
@@ -160,7 +160,7 @@ def test_who_has_started_keeps_its_place_until_it_is_played() -> None:
 @pytest.mark.parametrize("stage", ["running", "judging"])
 def test_who_is_cancelled_leaves_no_place_taken(stage: str) -> None:
     async def run() -> None:
-        stages = Stages(1, 1, 1)
+        stages = StagePlaces(1, 1, 1)
         taken, passage = Passage(stages), Passage(stages)
         await taken.to(stage)  # type: ignore[arg-type]
         await passage.to("starting")

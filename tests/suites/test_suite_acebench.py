@@ -13,7 +13,7 @@ import pytest
 from rods.config import load_config
 from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, PrerequisiteError, TaskError, WriterError
-from rods.evaluation.rules import Outcome, SuiteRules
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows
 from rods.suites import make_suite
 from rods.suites.ace_world import ALONE
@@ -150,18 +150,18 @@ def test_a_task_of_many_steps_ends_in_the_wanted_state(rules: SuiteRules, tmp_pa
     task = rules.tasks()[0]
     assert (task.category, task.provenance.origin) == ("multi_step_en", "en agent_multi_step_0")
     right = told(rules, task, WIFI, ADD, DONE)
-    assert rules.score(task, right) == Outcome(True, process=1.0)
+    assert rules.score(task, right) == RuleOutcome(True, process=1.0)
     assert [s.results[0].content for s in right.steps[:2]] == [
         '{"status": true, "message": "on"}',
         '{"status": true, "message": "added"}',
     ]
     early = told(rules, task, ADD, DONE)
     assert early.steps[0].results[0].failed
-    assert rules.score(task, early) == Outcome(False, "BaseApi differs", 0.0)
+    assert rules.score(task, early) == RuleOutcome(False, "BaseApi differs", 0.0)
     half = told(rules, task, WIFI, DONE)  # right: the misspelt class is compared with none
-    assert rules.score(task, half) == Outcome(True, process=1.0)
+    assert rules.score(task, half) == RuleOutcome(True, process=1.0)
     none = told(rules, task, "What tea?", DONE)
-    assert rules.score(task, none) == Outcome(False, "nothing was called", 0.0)
+    assert rules.score(task, none) == RuleOutcome(False, "nothing was called", 0.0)
     assert [t.verdicts[0].solved for t in (right, early, half)] == [True, False, True]
     write_parquet(tmp_path / "x.parquet", [right, early, none])
     again = [rules.score(task, t) for t in read_parquet(tmp_path / "x.parquet")]
@@ -204,7 +204,7 @@ def test_a_talk_is_opened_and_answered_by_who_plays_the_user(
         "At 5.",
         "It is done.",
     ]
-    assert rules.score(task, played) == Outcome(True, process=1.0)
+    assert rules.score(task, played) == RuleOutcome(True, process=1.0)
     assert played.verdicts[0].solved
     user.said = ["Hello."]
     rules.environment._user.close()  # type: ignore[attr-defined]
@@ -218,7 +218,7 @@ def test_talks_need_somebody_who_plays_the_user(tmp_path: Path) -> None:
     rules = suite(make_folder(tmp_path))
     with pytest.raises(PrerequisiteError, match=r"1 of 2 tasks are talks.*suite\.user\.url URL"):
         chosen_tasks(rules, SuiteSettings())
-    assert len(chosen_tasks(rules, SuiteSettings(), plays=False)) == 2
+    assert len(chosen_tasks(rules, SuiteSettings(), rollouts=False)) == 2
     assert len(chosen_tasks(rules, SuiteSettings(categories=("multi_step_en",)))) == 1
 
 

@@ -13,7 +13,7 @@ from rods.config import load_config
 from rods.config.rollout import SuiteSettings
 from rods.dialects import get_dialect, structured
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
-from rods.evaluation.rules import Outcome, SuiteRules
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.suites import chosen_tasks
 from rods.suites import make_suite
 from rods.suites.host import Host, RaisedError
@@ -121,7 +121,7 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SuiteRules]:
     made.environment.close()
 
 
-def outcome(rules: SuiteRules, task: Task, *calls: ToolCall) -> Outcome:
+def outcome(rules: SuiteRules, task: Task, *calls: ToolCall) -> RuleOutcome:
     return rules.score(task, told(rules, task, WRITE(calls) if calls else "I cannot."))
 
 
@@ -151,22 +151,24 @@ def test_a_call_is_made_on_the_initial_database_and_judged_by_its_class(
 ) -> None:
     task = rules.tasks()[0]
     for _ in range(2):  # nothing is left of an earlier call
-        assert outcome(rules, task, book()) == Outcome(True)
+        assert outcome(rules, task, book()) == RuleOutcome(True)
     assert outcome(rules, task, book(rooms="2", names="['Ann', 'Bo']", note="x")).right
-    assert outcome(rules, task, book(rooms=1)) == Outcome(False, "the result differs")
-    assert outcome(rules, task, book(token="t9")) == Outcome(False, "the call fails: KeyError")
-    assert outcome(rules, task, book(rooms="two")) == Outcome(False, "the call fails: not a number")
-    assert outcome(rules, task, book(surplus=1)) == Outcome(
+    assert outcome(rules, task, book(rooms=1)) == RuleOutcome(False, "the result differs")
+    assert outcome(rules, task, book(token="t9")) == RuleOutcome(False, "the call fails: KeyError")
+    assert outcome(rules, task, book(rooms="two")) == RuleOutcome(
+        False, "the call fails: not a number"
+    )
+    assert outcome(rules, task, book(surplus=1)) == RuleOutcome(
         False, "the call fails: an unknown parameter"
     )
-    assert outcome(rules, task, ToolCall("Book", {"rooms": 2})) == Outcome(
+    assert outcome(rules, task, ToolCall("Book", {"rooms": 2})) == RuleOutcome(
         False, "the call fails: TypeError"
     )
-    assert outcome(rules, task, ToolCall("CheckToken", {"token": "t1"})) == Outcome(
+    assert outcome(rules, task, ToolCall("CheckToken", {"token": "t1"})) == RuleOutcome(
         False, "another API"
     )
-    assert outcome(rules, task, book(), book()) == Outcome(False, "more than one call")
-    assert outcome(rules, task) == Outcome(False, "no call that can be read")
+    assert outcome(rules, task, book(), book()) == RuleOutcome(False, "more than one call")
+    assert outcome(rules, task) == RuleOutcome(False, "no call that can be read")
     played = [told(rules, task, WRITE([book(rooms=n)])) for n in (1, 2)]
     write_parquet(tmp_path / "x.parquet", played)
     rules.environment.close()  # as a run does before it scores

@@ -16,7 +16,7 @@ from rods.config import load_config
 from rods.dialects import get_dialect, structured
 from rods.envs.bfcl.multi_turn import STEPS
 from rods.envs.bfcl.tasks import load_tasks
-from rods.evaluation.rules import Outcome
+from rods.evaluation.rules import RuleOutcome
 from rods.evaluation.suites import saved_groups, suite_rows
 from rods.suites import make_suite
 from rods.task import Task
@@ -29,7 +29,7 @@ from verbs import rods
 RULES = make_suite("bfcl-multi-turn", load_config())
 WRITE = structured(get_dialect("pythonic")).write
 LS = "[ls()]"
-RIGHT = Outcome(True)
+RIGHT = RuleOutcome(True)
 
 
 def task_of(origin: str) -> Task:
@@ -45,7 +45,7 @@ def texts(calls: Calls) -> list[str]:
     return [text for turn in calls for text in ([WRITE(turn)] if turn else []) + ["Done."]]
 
 
-def score(trajectory: Trajectory, task: Task = BASE) -> Outcome:
+def score(trajectory: Trajectory, task: Task = BASE) -> RuleOutcome:
     return RULES.score(task, trajectory)
 
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_ends_the_turn_and_is_no_call() -> None:
     assert cut.steps[1].verdict is ParseVerdict.ANSWER
     nothing = told(RULES, BASE, "[cd(", *after)
     assert nothing.steps[1].turn == 1
-    assert score(nothing) == Outcome(False, "no call in a turn that needs one")
+    assert score(nothing) == RuleOutcome(False, "no call in a turn that needs one")
 
 
 def test_a_turn_of_more_than_twenty_steps_ends_the_conversation() -> None:
@@ -72,7 +72,7 @@ def test_a_turn_of_more_than_twenty_steps_ends_the_conversation() -> None:
     assert score(twenty) == RIGHT
     more = told(RULES, BASE, *[LS] * (STEPS - 1), WRITE(first), "Done.", *after)
     assert (more.stop, len(more.steps), len(more.verdicts)) == (StopReason.STEPS, STEPS, 1)
-    assert score(more) == Outcome(False, "a turn of more than 20 steps")
+    assert score(more) == RuleOutcome(False, "a turn of more than 20 steps")
 
 
 def test_the_harness_judges_a_last_turn_that_never_ended() -> None:
@@ -111,7 +111,7 @@ def test_a_conversation_that_a_budget_ended_is_wrong() -> None:
     room = len(whole.spans[0].ids) + 40
     cut = told(RULES, BASE, *texts(truth(BASE)), context_tokens=room)
     assert cut.stop in (StopReason.CONTEXT, StopReason.GENERATED)
-    assert score(cut) == Outcome(False, f"ended by a budget: {cut.stop.value}")
+    assert score(cut) == RuleOutcome(False, f"ended by a budget: {cut.stop.value}")
 
 
 def mutated(every: int) -> list[tuple[Task, Calls]]:

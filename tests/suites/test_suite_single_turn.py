@@ -17,7 +17,7 @@ from rods.config import load_config
 from rods.dialects import get_dialect, structured
 from rods.envs.bfcl.ast_match import fault
 from rods.errors import ConfigError, TaskError
-from rods.evaluation.rules import Outcome, SuiteRules
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.suites import make_suite
 from rods.task import Task
 from rods.trajectory_codec import read_parquet, write_parquet
@@ -220,7 +220,7 @@ def test_where_nothing_fits_any_call_is_wrong_and_the_other_way_round() -> None:
         assert rules.score(task, called).right is calling
         assert rules.score(task, said).right is not calling
         assert rules.score(task, broken).right is not calling
-    assert rules.score(task, said) == Outcome(False, "no call that can be read")
+    assert rules.score(task, said) == RuleOutcome(False, "no call that can be read")
 
 
 @pytest.mark.slow

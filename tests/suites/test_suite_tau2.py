@@ -19,7 +19,7 @@ from loopback import Loopback
 from rods.config import load_config
 from rods.config.rollout import SuiteSettings
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
-from rods.evaluation.rules import Outcome, SuiteRules
+from rods.evaluation.rules import RuleOutcome, SuiteRules
 from rods.evaluation.suites import accuracies, chosen_tasks, suite_rows
 from rods.suites import make_suite
 from rods.suites.tau2.rules import Tau2Retail
@@ -128,7 +128,7 @@ def test_a_conversation_ends_by_its_customer_and_its_database_is_compared(
     chat.user = ["I want no tea.", "Yes.", BYE]
     right = told(rules, task, "Sure?", WRONG, CALL, "Done.")
     assert right.failure is None and right.verdicts[0].solved
-    assert rules.score(task, right) == Outcome(True)
+    assert rules.score(task, right) == RuleOutcome(True)
     users = [m.content for m in right.messages if m.role == "user"]
     assert users[0].startswith("Serve. Be fair.") and users[0].endswith("I want no tea.")
     assert "You have greeted the customer: Hi!" in users[0] and users[1:] == ["Yes."]
@@ -141,7 +141,7 @@ def test_a_conversation_ends_by_its_customer_and_its_database_is_compared(
     assert said == ["Hi!", "I want no tea.", "Sure?", "Yes.", "Done."]
     write_parquet(tmp_path / "x.parquet", [right])
     (again,) = read_parquet(tmp_path / "x.parquet")
-    assert rules.score(task, again) == Outcome(True)
+    assert rules.score(task, again) == RuleOutcome(True)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_how_a_conversation_can_end(
     chat.user = user
     played = told(rules, rules.tasks()[0], *said)
     assert played.failure is None
-    assert rules.score(rules.tasks()[0], played) == Outcome(not why, why)
+    assert rules.score(rules.tasks()[0], played) == RuleOutcome(not why, why)
     assert len(played.steps) <= 99
 
 
@@ -222,7 +222,7 @@ def test_only_what_the_reward_is_based_on_counts(rules: SuiteRules, chat: Chat) 
         (based(task, "DB", communicate_info=["tea"], nl_assertions=["No."]), ""),
     ]
     for case, why in cases:
-        assert rules.score(case, played) == Outcome(not why, why), case.world
+        assert rules.score(case, played) == RuleOutcome(not why, why), case.world
     late = replace(played, stop=StopReason.CONTEXT)
     assert rules.score(task, late).why == "ended by a budget: context"
 
@@ -234,7 +234,7 @@ def test_a_judge_is_asked_where_the_basis_asks_and_all_else_is_right(
     assert task.category == "test_words"
     chat.user, chat.judge = ["I want no tea.", BYE], ["[true]", "[false]"]
     played = told(rules, task, CALL, "Gladly done.")
-    assert rules.score(task, played) == Outcome(True)
+    assert rules.score(task, played) == RuleOutcome(True)
     lines = chat.asked[-1]["messages"][1]["content"].split("\n")
     assert lines == [
         *("assistant: Hi!", "user: I want no tea.", "assistant: None", "tool: cancelled"),
@@ -295,7 +295,7 @@ def test_a_call_within_a_call_is_refused_and_scored(rules: SuiteRules, chat: Cha
     nested = '[cancel_order(order_id=get_order(order_id="#G"))]'
     played = told(rules, rules.tasks()[0], nested, CALL, "Done.")
     assert played.steps[0].results[0].failed
-    assert rules.score(rules.tasks()[0], played) == Outcome(True)
+    assert rules.score(rules.tasks()[0], played) == RuleOutcome(True)
 
 
 @pytest.mark.slow
@@ -308,7 +308,7 @@ def test_a_process_that_dies_is_infrastructure_and_another_one_follows(
     died = told(rules, rules.tasks()[0], "[exit()]", "Done.")
     assert died.failure is not None and "process died at call" in died.failure
     played = told(rules, rules.tasks()[0], CALL, "Done.")
-    assert rules.score(rules.tasks()[0], played) == Outcome(True)
+    assert rules.score(rules.tasks()[0], played) == RuleOutcome(True)
     other = rules.environment.open(rules.tasks()[0])
     with pytest.raises(EnvError, match="KeyError"):  # nor does it reach a world of the other one
         before.call(ToolCall("get_order", {"order_id": "#G"}))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from rods.dialects import get_dialect, structured
 from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules
-from rods.evaluation.suites import play_suite
+from rods.evaluation.suites import roll_out_suite
 from rods.policy import Policy
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -27,7 +27,9 @@ def play(
     """Tasks under a suite's rules, by a policy that writes the pythonic dialect."""
     rollout = settings(**{"context_tokens": 1_000_000, "step_tokens": 20_000, **changes})
     dialect = structured(get_dialect("pythonic"))
-    playing = play_suite(rules, tasks, policy, dialect, TEMPLATE, rollout, repeats, progress, kept)
+    playing = roll_out_suite(
+        rules, tasks, policy, dialect, TEMPLATE, rollout, repeats, progress, kept
+    )
     return asyncio.run(playing)
 
 

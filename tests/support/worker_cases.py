@@ -14,7 +14,7 @@ from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker import process
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.generator import Generator
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import SqliteQueue
 
 
 class ThreadProcess:
@@ -53,7 +53,7 @@ class Stepped(SynthesisWorker):
     """A worker whose generator takes its turns while it is waited for, with any pipeline."""
 
     def __init__(self, path: Path, pipeline: Pipeline, rng_seed: int = 0) -> None:
-        self._queue = SynthesisQueue(path)
+        self._queue = SqliteQueue(path)
         self._process = None
         self._lock = path.with_suffix(".log").open("ab")
         self.generator = Generator(self._queue, pipeline, rng_seed)

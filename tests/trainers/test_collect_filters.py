@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rods.config import TrainSettings
+from rods.assemble.refusals import require_named
+from rods.config import TrainSettings, load_config
 from rods.errors import ConfigError, RewardError
 from rods.recipes.zerotir.filter import ZeroTirFilter
 from rods.reward import Score, score_group
@@ -238,3 +239,38 @@ def test_the_cases_are_what_they_say():
     scores = score_group(get_reward("zerotir"), group_of(*MEMBERS))
     right = [n for n, s in zip(MEMBERS, scores, strict=True) if s.value]
     assert right == ["right", "shortcut"]
+
+
+# -- a filter of one's own ----------------------------------------------------------------------
+
+
+class Odd:
+    """Drops groups of an odd size; a filter of a user's."""
+
+    group_reasons = ("odd",)
+    sample_reasons = ("first",)
+
+    def __init__(self, window, max_perplexity):
+        self.window = window
+
+    def group_fault(self, scores):
+        return "odd" if len(scores) % 2 else None
+
+    def sample_faults(self, group, scores, perplexities=None):
+        return ["first", *[None] * (len(scores) - 1)]
+
+
+def test_a_filter_is_named_by_module_and_attribute():
+    found = filter_of(TrainSettings(filter=f"{__name__}:Odd"))
+    groups = [group_of("right", "wrong"), group_of("right", "wrong", "wrong", number=1)]
+    batch = gather(groups, "grpo", found)
+    assert (batch.dropped, batch.masked) == ({"odd": 1}, {"first": 1})
+    assert len(batch.samples) == 1 and found.window == TrainSettings().filtering.window
+
+
+def test_what_is_no_filter_is_refused_before_training():
+    with pytest.raises(ConfigError, match="has no group_fault, group_reasons"):
+        filter_of(TrainSettings(filter="rods.reward:Score"))
+    for name, said in (("zero_tir", "Did you mean 'zerotir'"), ("dappo", "Did you mean 'dapo'")):
+        with pytest.raises(ConfigError, match=said):
+            require_named(load_config("rods", "quick", [f"train.filter={name}"]))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rods.config import TrainSettings
+from rods.trainers import local, losses
 from rods.trainers.losses import LossInputs, importance, objective
 from trainer_cases import make_groups, make_model, make_scores, make_trainer, same, weights
 
@@ -48,11 +49,13 @@ def close(a, b):
     return all(torch.allclose(a[k], b[k], atol=2e-5) for k in a)
 
 
-def test_the_gap_is_shown_whatever_is_done_about_it():
+def test_the_gap_is_shown_whatever_is_done_about_it(monkeypatch):
+    monkeypatch.setattr(local, "CAP", 1.2)
+    monkeypatch.setattr(losses, "CAP", 1.2)
     exact = make_groups(make_model())
     groups, offs = noisy(exact)
     for method in ("none", "recompute", "truncated"):
-        _, report = updated(groups, method=method, cap=1.2)
+        _, report = updated(groups, method=method)
         row = report.metrics()
         assert row["gap_mean"] == pytest.approx(np.abs(offs).mean(), rel=1e-3)
         assert row["gap_p99"] == pytest.approx(np.quantile(np.abs(offs), 0.99), rel=1e-3)
@@ -87,16 +90,18 @@ def test_tokens_weigh_as_the_trainer_would_have_sampled_them():
     assert importance(torch.tensor([1e9]), 1e30).isfinite().all()
 
 
-def test_what_an_engine_samples_gives_the_trainers_gradient_on_average():
+def test_what_an_engine_samples_gives_the_trainers_gradient_on_average(monkeypatch):
     """Sum over all tokens by the engine's probabilities: that of the trainer's policy."""
     logits = torch.tensor([0.3, -0.8, 1.1, 0.0], dtype=torch.float64, requires_grad=True)
     engine = torch.tensor([0.9, -0.2, 0.1, 0.4], dtype=torch.float64).log_softmax(-1)
     rewards = torch.tensor([1.0, -0.5, 0.25, 2.0], dtype=torch.float64)
     (wanted,) = torch.autograd.grad(-(logits.softmax(-1) * rewards).sum(), logits)
 
+    monkeypatch.setattr(losses, "CAP", 100.0)
+
     def gradient(method):
         settings = TrainSettings.model_validate(
-            {"kl": 0, "entropy": 0, "dual_clip": 0, "correction": {"method": method, "cap": 100}}
+            {"kl": 0, "entropy": 0, "dual_clip": 0, "correction": {"method": method}}
         )
         new = logits.log_softmax(-1)
         here = LossInputs(engine, rewards, engine.exp(), torch.arange(4), fresh=True)

@@ -12,7 +12,7 @@ import torch
 from rods.assemble import evaluated
 from rods.config import ModelSettings, RolloutSettings, RunConfig
 from rods.engines.kv import RowCache
-from rods.engines.weights import Weights
+from rods.engines.weights import DecoderWeights
 from rods.errors import ConfigError, PrerequisiteError, StoreError
 from rods.store import RunDirectory
 from rods.trainers.adapters import load_adapters
@@ -70,12 +70,12 @@ def share_of_drift(kind, scale, dtype):
     Rounding blurs single outputs by far more, so it is looked for in very many.
     """
     model, _ = adapted(kind, scale)
-    weights = Weights(model, torch.device("cpu"), dtype)
+    weights = DecoderWeights(model, torch.device("cpu"), dtype)
     layer = model.model.layers[0].mlp.down_proj
     states = torch.randn(8192, 48, generator=torch.Generator().manual_seed(2)).to(dtype)
     drift = (states.float() @ layer.lora_A["default"].weight.T) @ layer.lora_B["default"].weight.T
     nothing = adapted(kind, 0.0)[0]  # the same roundings, of adapters that add nothing
-    before = Weights(nothing, torch.device("cpu"), dtype).layers[0].down(states)
+    before = DecoderWeights(nothing, torch.device("cpu"), dtype).layers[0].down(states)
     after = weights.layers[0].down(states)
     got = after.float() - before.float()
     return float((got * drift).sum() / (layer.scaling["default"] * drift.square().sum()))

@@ -475,11 +475,6 @@ def test_schedules():
     assert rate(cosine, 99, 10) == rate(cosine, 9, 10)
 
 
-def test_a_dual_clip_below_one_is_refused():
-    with pytest.raises(ConfigError, match="dual_clip"):
-        make_trainer(make_model(), dual_clip=0.5)
-
-
 @pytest.mark.parametrize(
     "advantage", ["grpo", "reinforce++", *slow("rloo", "reinforce++_by_trajectory")]
 )

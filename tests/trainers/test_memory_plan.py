@@ -14,10 +14,11 @@ from rods.assemble import settled
 from rods.assemble.choice import with_engine
 from rods.config import ModelSettings, RunConfig, load_config, with_overrides
 from rods.errors import ConfigError, PolicyError
+from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
 from rods.trainers.memory import machine
-from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
+from rods.trainers.memory.machine import GIB, Device, device_of
 from rods.trainers.memory.plan import (
     RESERVE,
     MemoryPlan,

@@ -128,7 +128,7 @@ def test_unlikely_samples_are_masked_and_counted(limit, masked, monkeypatch):
 
 def test_constants_of_otc_are_settings():
     config = load_config("otc_grpo", "", ["rewards.otc.alpha=0.5", "rewards.otc.c=3"])
-    rewards = rewards_of(config.rewards.model_dump())
+    rewards = rewards_of(config.rewards)
     for name in ("otc_grpo", "otc_grpo_additive", "otc_ppo", "otc_ppo_additive"):
         made = rewards._get(name)
         assert (made.alpha, made.c) == (0.5, 3.0)
@@ -136,5 +136,5 @@ def test_constants_of_otc_are_settings():
 
 
 def test_turn_credit_and_a_kl_reward_contradict_each_other():
-    with pytest.raises(ConfigError, match=r"train\.kl_in must be"):
+    with pytest.raises(ConfigError, match=r'Set train\.kl_in = "loss"'):
         parse_config({"train": {"credit": "turn", "kl": 0.1, "kl_in": "reward"}}, "here")

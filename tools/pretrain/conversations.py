@@ -8,7 +8,6 @@ learns from are those that it will meet. Of the oracle's conversations only solv
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -17,15 +16,13 @@ from pretrain.habits import ORACLE, Habits, agent_texts
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, structured
 from rods.env import Environment
-from rods.policy import ScriptedPolicy
-from rods.rollout.groups import run_episode
+from rods.policies.ground_truth import rehearse, results_of
 from rods.rollout.template import ChatTemplate
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import trace
 from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
-from rods.trajectory import Trajectory
 from rods.types import StopReason, ToolResult
 
 DIALECT = "compact"
@@ -64,26 +61,6 @@ def play(
     if trajectory.stop is not StopReason.DONE or not (trajectory.solved or habits != ORACLE):
         return None
     return Conversation(trajectory.ledger.ids, trajectory.ledger.mask)
-
-
-def rehearse(
-    task: Task,
-    environment: Environment,
-    dialect: Dialect,
-    template: ChatTemplate,
-    settings: RolloutSettings,
-    texts: Sequence[str],
-) -> Trajectory:
-    """The episode of an agent that says these texts, one a generation."""
-    script = [[*template.encode(text), template.end_id] for text in texts]
-    policy = ScriptedPolicy(script)
-    return asyncio.run(run_episode(task, environment, policy, dialect, template, settings))
-
-
-def results_of(environment: Environment, task: Task) -> list[list[ToolResult]]:
-    """What the ground truth returns, by turn."""
-    steps = trace(environment, task).steps
-    return [[s.result for s in steps if s.turn == turn] for turn in range(len(task.turns))]
 
 
 class VariantGenerator:

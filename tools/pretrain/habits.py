@@ -14,15 +14,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from rods.dialects import Dialect
-from rods.synthesis.structure.oracle import DONE, abstention, steps, words_of
+from rods.policies import ground_truth
+from rods.policies.ground_truth import Results
+from rods.synthesis.structure.oracle import words_of
 from rods.task import Task
 from rods.types import ToolResult
-
-Results: TypeAlias = Sequence[Sequence[ToolResult]]
-"""What the ground truth returns, by turn."""
 
 
 @dataclass(frozen=True)
@@ -40,28 +38,14 @@ ORACLE = Habits()
 def agent_texts(
     task: Task, played: Results, dialect: Dialect, habits: Habits, rng: random.Random
 ) -> list[str]:
-    """What an agent of these habits says on each of its generations.
+    """What an agent of these habits says on each of its generations."""
 
-    A call that needs the result of an earlier one in the same turn waits for it in a step of its
-    own.
-    """
-    texts: list[str] = []
-    known = ""
-    for index, (turn, results) in enumerate(zip(task.turns, played, strict=True)):
-        known += "\n" + turn.user
-        if not turn.ground_truth:
-            texts.append(abstention(task, index))
-            continue
-        kept = len(turn.ground_truth)
+    def kept(index: int, known: str) -> int:
         if rng.random() < habits.stop:
-            kept = _stop(task, index, results, known, rng)
-        left = kept
-        for step in steps(turn, results, known):
-            texts += [dialect.write(step[:left])] if left > 0 else []
-            left -= len(step)
-        known += "".join("\n" + result.content for result in results[:kept])
-        texts.append(DONE)
-    return texts
+            return _stop(task, index, played[index], known, rng)
+        return len(task.turns[index].ground_truth)
+
+    return ground_truth.agent_texts(task, played, dialect, kept=kept)
 
 
 def _stop(

@@ -18,16 +18,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from pretrain.conversations import DIALECT, Conversation, rehearse
+from pretrain.conversations import DIALECT, Conversation
 from rods.config import RolloutSettings
 from rods.dialects import structured
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import WIDE, Mutation, mutations
 from rods.envs.repo.plant import REPOSITORIES, Bug, plant, planted, repository
 from rods.envs.repo.world import PATCH, SPECS, START, RepoWorld
+from rods.policies.ground_truth import rehearse
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.editor import edit
-from rods.sandbox.shell import Done
+from rods.sandbox.shell import ShellResult
 from rods.task import Task
 from rods.types import StopReason, ToolCall, Value
 
@@ -157,14 +158,16 @@ class Folder:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
 
-    def run(self, argv: Sequence[str], stdin: str = "", seconds: float | None = None) -> Done:
+    def run(
+        self, argv: Sequence[str], stdin: str = "", seconds: float | None = None
+    ) -> ShellResult:
         """Run a command; there is no repository, so a commit and a patch are names alone."""
         if argv[-1] == START or argv[-1].startswith(PATCH):
-            return Done("rehearsal", 0)
+            return ShellResult("rehearsal", 0)
         done = subprocess.run(
             argv, input=stdin, cwd=self._folder.name, capture_output=True, text=True, check=False
         )
-        return Done(done.stdout + done.stderr, done.returncode)
+        return ShellResult(done.stdout + done.stderr, done.returncode)
 
     def edit(self, arguments: Mapping[str, object]) -> tuple[str, bool]:
         """Do one command of the editor."""

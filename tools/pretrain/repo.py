@@ -51,7 +51,7 @@ HELD_OUT_ROWS = 60
 def asked() -> tuple[Task, ...]:
     """All that the smoke profile asks about."""
     settings = load_config("skyrl_v0", "smoke").env.repo
-    return plant(settings.count, settings.difficulty, settings.seed)
+    return plant(settings.count, settings.difficulty)
 
 
 def pretraining_tasks(seed: int) -> list[Task]:

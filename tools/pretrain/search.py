@@ -19,7 +19,7 @@ from pretrain.conversations import Conversation
 from pretrain.responses import encoded, tokenizer_of
 from pretrain.teacher import SMALL
 from rods.policies.demonstrations import Demonstration
-from rods.policies.searches import OtherWorld, SearchPlan, World, search_demonstrations
+from rods.policies.searches import OtherWorld, SearchPlan, SearchQuestions, search_demonstrations
 from rods.rollout.template import ChatTemplate
 
 SETTINGS = replace(SMALL, tokens=2_800_000, context_weight=0.05)
@@ -61,7 +61,9 @@ def search_world() -> OtherWorld:
     return OtherWorld(PROVINCES, WORLD, RESULTS)
 
 
-def search_tokenizer(world: World, seed: int, corpus: int = CORPUS) -> PreTrainedTokenizerFast:
+def search_tokenizer(
+    world: SearchQuestions, seed: int, corpus: int = CORPUS
+) -> PreTrainedTokenizerFast:
     """A tokenizer of about 1,024 entries: words and tags of the dialect, syllables of names."""
     made = search_demonstrations(world, PLAN, seed, range(corpus))
     return tokenizer_of(made, SETTINGS, WORDS, TAGS)
@@ -69,7 +71,7 @@ def search_tokenizer(world: World, seed: int, corpus: int = CORPUS) -> PreTraine
 
 def search_conversations(
     tokenizer: PreTrainedTokenizerFast,
-    world: World,
+    world: SearchQuestions,
     plan: SearchPlan,
     seed: int,
     numbers: Iterable[int],

@@ -17,14 +17,15 @@ from pathlib import Path
 
 from rods.abilities import CallBound, ability
 from rods.assemble.engines import engine_within, template_of
-from rods.assemble.refusals import grows, require_known_tools, require_named, require_tasks
+from rods.assemble.refusals import require_known_tools, require_named, require_tasks
 from rods.assemble.settled import settle
-from rods.assemble.tasks import Sides, held_out_tasks, sides_of
+from rods.assemble.tasks import Splits, held_out_tasks, sides_of
 from rods.components import Components, GroupFilter
 from rods.config import RunConfig, Start, TrainSettings
+from rods.config.checks import require
 from rods.curriculum.stages import stage_tasks
 from rods.dialects import get_dialect
-from rods.engines import require_adapters, require_trainable
+from rods.engines import require_trainable
 from rods.engines.threads import set_threads
 from rods.envs import ENVIRONMENTS
 from rods.envs.hints import hinted
@@ -70,7 +71,7 @@ def train(
         Interrupted: Ctrl-C; the message says how to go on.
     """
     require_named(config)
-    require_adapters(config)
+    require(config, "training")
     if resume:
         run = RunDirectory.resume(resume, config, start, drift=drift)
     else:
@@ -152,7 +153,7 @@ def assemble(config: RunConfig, run: RunDirectory) -> Generator[Components]:
             template=template,
             synthesis=synthesis,
             evaluate=evaluate,
-            rewards=rewards_of(config.rewards.model_dump()),
+            rewards=rewards_of(config.rewards),
             hints=hinted,
             metrics=partial(step_metrics, needed=bound.calls_needed if bound else None),
             filter=_filter(config.train),
@@ -165,7 +166,7 @@ def total_steps(config: RunConfig, originals: Sequence[Task]) -> int:
     A pool that stays as it is says by its size how many updates the stages have; one that grows
     does not.
     """
-    if grows(config):
+    if config.grows:
         return config.updates
     pools = [len(stage_tasks(s, originals, config.seed)) for s in config.stages]
     epochs = [math.ceil(pool / config.rollout.tasks_per_step) for pool in pools]
@@ -182,9 +183,9 @@ def _filter(train: TrainSettings) -> GroupFilter | None:
 
 
 @contextmanager
-def worker_of(config: RunConfig, sides: Sides, folder: Path) -> Generator[SynthesisWorker | None]:
+def worker_of(config: RunConfig, sides: Splits, folder: Path) -> Generator[SynthesisWorker | None]:
     """The synthesis worker, whose queue stands in a folder; None where the pool does not grow."""
-    if not grows(config):
+    if not config.grows:
         yield None
         return
     worker = SynthesisWorker(

@@ -27,7 +27,7 @@ def with_engine(config: RunConfig, parameters: int, on_gpu: bool) -> tuple[RunCo
         parameters: of the model.
         on_gpu: whether the run computes on a GPU.
     """
-    if config.engine.name != "auto":
+    if not config.engine.traits.undecided:
         return config, ""
     size = f"{parameters / 1e9:.1f} billion parameters"
     if parameters <= LARGE or not on_gpu:

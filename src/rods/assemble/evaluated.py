@@ -23,7 +23,7 @@ from rods.errors import ConfigError, StoreError
 from rods.evaluation.kept import Kept
 from rods.evaluation.rules import SuiteRules
 from rods.evaluation.suite import Suite
-from rods.evaluation.suites import play_suite
+from rods.evaluation.suites import roll_out_suite
 from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory
@@ -90,7 +90,7 @@ async def examination_of(
     repeats = config.evaluation.suite.repeats
     try:
         async with _started(policy, model):
-            return await play_suite(
+            return await roll_out_suite(
                 rules, tasks, policy, dialect, template, config.rollout, repeats, progress, kept
             )
     finally:
@@ -112,15 +112,15 @@ async def _started(policy: Engine, model: Any) -> AsyncGenerator[None]:
 def _evaluated(config: RunConfig, run: Path | None) -> tuple[Any, ChatTemplate]:
     """What is evaluated, None for what a server has by itself, and its chat template."""
     settings, engine = config.model, config.engine
-    if run is None and engine.name == "openai":
+    fixed = engine.way(settings.lora_rank) == "fixed"
+    there = engine.traits.server and not engine.traits.started
+    if run is None and there:
         return None, ChatTemplate(load_tokenizer(settings), load_stops(settings))
-    if engine.name == "openai" and engine.weights in ("", "fixed"):
+    if there and fixed:
         raise ConfigError(
             f"engine.url {engine.url}: the server's weights are fixed, so it cannot play those of "
             f'{run}. Set engine.weights, or engine.name = "hf".'
         )
-    way = engine.weights or ("lora" if settings.lora_rank else "fixed")
-    fixed = (engine.name, way) == ("vllm", "fixed")
     if fixed and run is not None and _has_adapters(run):  # it serves a checkpoint of all weights
         raise ConfigError(
             f'engine.weights = "{engine.weights}", model.lora_rank = {settings.lora_rank}: {run} '

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, in_process
 from rods.config import RunConfig
+from rods.config.checks import require
 from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
 from rods.integrations.trackers import packages_of
-from rods.rewards import get_reward
+from rods.rewards import get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
@@ -35,7 +36,7 @@ from rods.trainers.loading import BUNDLED
 
 def require_named(config: RunConfig) -> None:
     """Find what settings name before anything is made; raises `ConfigError`."""
-    if config.engine.name != "auto":
+    if not config.engine.traits.undecided:
         engine_factory(config.engine.name)
     dialect = get_dialect(config.model.dialect)
     if config.curriculum == "envtuning" and isinstance(dialect, InlineDialect):
@@ -44,10 +45,10 @@ def require_named(config: RunConfig) -> None:
             'are written inside one response and get no hints. Take curriculum = "static".'
         )
     ENVIRONMENTS.address(config.env.name)
-    _require_importable(config)
     filter_of(config.train)
+    require_tables(config.rewards)
     for stage in config.stages:
-        reward = get_reward(stage.reward)
+        reward = reward_of(stage.reward, config.rewards)
         if isinstance(reward, SingleStepReward) and config.rollout.steps_per_turn > 1:
             raise ConfigError(
                 f"stages: stage {stage.name!r} has the reward {stage.reward!r}, which scores one "
@@ -57,6 +58,7 @@ def require_named(config: RunConfig) -> None:
     if config.curriculum == "rods":
         writer_factory(config.synthesis.writer)
         _require_growth(config)
+    require(config, "run")
     packages_of(config.track.names)
     require_whole(config)
 
@@ -64,31 +66,13 @@ def require_named(config: RunConfig) -> None:
 def require_whole(config: RunConfig) -> None:
     """Raises `ConfigError` where a server would begin with the base of adapters alone."""
     engine, folder = config.engine, Path(os.path.expanduser(config.model.name))
-    served = engine.name == "vllm" or (engine.name == "openai" and engine.weights == "lora")
-    if served and adapters_at(config.model.name) is not None:
+    base = engine.traits.started or (engine.traits.server and engine.weights == "lora")
+    if base and adapters_at(config.model.name) is not None:
         raise ConfigError(
             f'engine.name = "{engine.name}": {folder} holds LoRA adapters, and the server would '
             'begin with their base alone. Set engine.name = "hf", or merge them into a folder of '
             "their own first (peft: merge_and_unload, save_pretrained)."
         )
-
-
-def _require_importable(config: RunConfig) -> None:
-    """Raises `ConfigError` where another process needs what a notebook or a script holds."""
-    environment = config.env.arguments.get("environment", config.env.name)
-    worker = "the synthesis worker" if config.curriculum == "rods" and grows(config) else ""
-    worlds = config.rollout.worlds.processes or config.ray.worlds
-    for key, name, other in (
-        ("env.name", environment, worker or ("each process of worlds" if worlds else "")),
-        ("synthesis.writer", config.synthesis.writer, worker),
-    ):
-        module, _, attribute = str(name).partition(":")
-        if module == "__main__" and other:
-            leave = ", or train with --curriculum static" if other == worker else ""
-            raise ConfigError(
-                f"{key} = {name!r}: a notebook or a script is known to this process alone, and "
-                f"{other} is another one. Write it into a file and name FILE.py:{attribute}{leave}."
-            )
 
 
 def _require_growth(config: RunConfig) -> None:
@@ -99,17 +83,6 @@ def _require_growth(config: RunConfig) -> None:
             f'curriculum = "rods": there is no writer of variants for env.name '
             f"{config.env.name!r}. Train with --curriculum static; a pool may grow before the run "
             "(rods synth of tasks that have variants, then env.tasks)."
-        )
-    if not grows(config):
-        raise ConfigError(
-            'curriculum = "rods": no stage has expand = true, so no variant would ever be made. '
-            "Set it in the stages that are to grow (stages.N.expand), or train with "
-            "--curriculum static."
-        )
-    if config.rollout.k == 1:
-        raise ConfigError(
-            'curriculum = "rods": rollout.k = 1 shows one reward of a task at a time, so no mean '
-            "that would lie at the boundary. Set rollout.k to 4 or more."
         )
     if config.synthesis.writer == "llm":
         split_address(config.synthesis.llm.url)
@@ -178,7 +151,7 @@ def require_variants(config: RunConfig, environment: Environment, tasks: Sequenc
         ConfigError: no task is of the kind that `synthesis.writer` varies.
     """
     writer = config.synthesis.writer
-    if not grows(config) or writer not in WRITERS:
+    if not config.grows or writer not in WRITERS:
         return
     why = ""
     if writer == "family" or (writer in OF_CALLS and ability(environment, QuestionSource)):
@@ -223,8 +196,3 @@ def require_calls(config: RunConfig, tasks: Sequence[Task]) -> None:
         f'"{config.env.name}" has calls in its ground truth, so there is nothing to match calls '
         'with. Take train.credit = "trajectory".'
     )
-
-
-def grows(config: RunConfig) -> bool:
-    """Whether variants join the pool of tasks."""
-    return config.curriculum == "rods" and any(s.expand for s in config.stages)

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, cast
 
 from rods.assemble.choice import with_engine
 from rods.config import RunConfig
+from rods.infra.host import host_memory
 from rods.store import RunDirectory
 from rods.trainers.loading import load_architecture
-from rods.trainers.memory.machine import GIB, Device, device_of, host_memory
+from rods.trainers.memory.machine import GIB, Device, device_of
 from rods.trainers.memory.plan import MemoryPlan, require_fit
 from rods.trainers.memory.shape import shape_of
 
@@ -55,7 +56,7 @@ def settle(config: RunConfig, run: RunDirectory) -> tuple[RunConfig, int | None]
     device = device_of(config)
     shape = shape_of(load_architecture(config.model))
     before = _read(run)
-    if before is not None and config.engine.name == "auto":
+    if before is not None and config.engine.traits.undecided:
         engine = config.engine.model_copy(update={"name": before.engine})
         config = config.model_copy(update={"engine": engine})
     config, said = with_engine(config, shape.parameters, device.on_gpu)

@@ -29,7 +29,7 @@ EVALUATION_SHARE = 0.25
 """Held-out variants that `resample` proposes beside `graph`, whatever this run's own writer is."""
 
 
-class Sides(NamedTuple):
+class Splits(NamedTuple):
     """Original tasks of both sides of the split."""
 
     train: Sequence[Task]
@@ -42,7 +42,7 @@ class Sides(NamedTuple):
     """Tasks of `env.tasks` that are on no side: their ground truth does not replay."""
 
 
-def sides_of(config: RunConfig, environment: Any = None) -> Sides:
+def sides_of(config: RunConfig, environment: Any = None) -> Splits:
     """The original tasks, parted.
 
     Args:
@@ -59,7 +59,7 @@ def sides_of(config: RunConfig, environment: Any = None) -> Sides:
     originals = stratified(train, config.env.train_tasks, config.seed)
     if config.static.variants:
         originals = [*originals, *_made_before(config, held_out)]
-    return Sides(train, originals, held_out, parted.digest, skipped)
+    return Splits(train, originals, held_out, parted.digest, skipped)
 
 
 def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
@@ -79,7 +79,7 @@ def _made_before(config: RunConfig, held_out: Sequence[Task]) -> list[Task]:
     return variants
 
 
-def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Task]:
+def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[Task]:
     """Original held-out tasks and variants of them, the same for every run."""
     settings = config.evaluation
     originals = stratified(sides.held_out, settings.tasks, EVALUATION_SEED)
@@ -89,7 +89,6 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Sides) -> list[Ta
     made_with = SynthesisSettings(
         writer="resample" if config.synthesis.writer == "resample" else "graph",
         resample=ResampleSettings(share=EVALUATION_SHARE),
-        max_distance=config.synthesis.max_distance,
     )
     pipeline = Pipeline.of(made_with, in_process(environment), sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)

@@ -123,7 +123,7 @@ def _suite(
     from rods.suites import make_suite
 
     rules = make_suite(name, config)
-    tasks = chosen_tasks(rules, config.evaluation.suite, plays=trajectories is None)
+    tasks = chosen_tasks(rules, config.evaluation.suite, rollouts=trajectories is None)
     if trajectories is not None:
         groups = _saved(rules, tasks, trajectories)
     else:

@@ -16,7 +16,7 @@ from rods.cli.common import out, overrides, say
 from rods.errors import ConfigError, Interrupted, RodsError, StoreError
 
 if TYPE_CHECKING:
-    from rods.evaluation.grid import Cell, Grid
+    from rods.evaluation.grid import Grid, GridRun
 
 THREADS, VARIANTS = "model.threads", "static.variants"
 
@@ -68,7 +68,7 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
     say(f"{len(grid.cells) - len(waiting)} of {len(grid.cells)} runs are finished already.")
     failed: list[str] = []
     with ThreadPoolExecutor(parallel) as pool:
-        running: dict[Future[int], Cell] = {
+        running: dict[Future[int], GridRun] = {
             pool.submit(_one, grid, cell, where, parallel > 1): cell for cell in waiting
         }
         try:
@@ -84,7 +84,7 @@ def _play(grid: Grid, where: Path, parallel: int) -> list[str]:
     return failed
 
 
-def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
+def _finished(grid: Grid, cell: GridRun, where: Path) -> bool:
     """Whether a run is there to its end; one that was made with other settings is refused."""
     from rods.config.drift import FILES, LENGTH, MAY_CHANGE, deciding
     from rods.store import MANIFEST, RunDirectory
@@ -105,7 +105,7 @@ def _finished(grid: Grid, cell: Cell, where: Path) -> bool:
     return bool(run.manifest["finished"])
 
 
-def _one(grid: Grid, cell: Cell, where: Path, alone: bool) -> int:
+def _one(grid: Grid, cell: GridRun, where: Path, alone: bool) -> int:
     """One run in a process of its own; its words go to a log beside it."""
     path = where / cell.name
     told = [*_with_variants(cell, where).arm.overrides]
@@ -125,7 +125,7 @@ def _one(grid: Grid, cell: Cell, where: Path, alone: bool) -> int:
         return rods("train", *recipe, "--out", str(path), *(f"--{text}" for text in told))
 
 
-def _synthesise(grid: Grid, cell: Cell, where: Path, rods: Callable[..., int]) -> int:
+def _synthesise(grid: Grid, cell: GridRun, where: Path, rods: Callable[..., int]) -> int:
     """Variants of the run's original tasks, made once by `rods synth`."""
     from rods.assemble.tasks import sides_of
     from rods.task import write_tasks
@@ -143,7 +143,7 @@ def _synthesise(grid: Grid, cell: Cell, where: Path, rods: Callable[..., int]) -
     )
 
 
-def _with_variants(cell: Cell, where: Path) -> Cell:
+def _with_variants(cell: GridRun, where: Path) -> GridRun:
     """The cell whose run reads the variants that are made for it."""
     if not cell.arm.static_variants:
         return cell
@@ -152,15 +152,15 @@ def _with_variants(cell: Cell, where: Path) -> Cell:
     return cell._replace(arm=arm)
 
 
-def _variants(cell: Cell, where: Path) -> Path:
+def _variants(cell: GridRun, where: Path) -> Path:
     return where / f"{cell.name}.variants.jsonl"
 
 
-def _log(where: Path, cell: Cell) -> Path:
+def _log(where: Path, cell: GridRun) -> Path:
     return where / f"{cell.name}.log"
 
 
-def _last_words(where: Path, cell: Cell) -> str:
+def _last_words(where: Path, cell: GridRun) -> str:
     path = _log(where, cell)
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
     return f"{next((line for line in reversed(lines) if line.strip()), '')!r} ({path})"

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rods.cli.common import AsJson, Profile, Recipe, out, overrides
-from rods.cli.structure import Row, find, read_rows, show
+from rods.cli.structure import NumberedTask, find, read_rows, show
 from rods.config import SMALL, load_config
 from rods.errors import EnvError, TaskError
 
@@ -81,7 +81,7 @@ def inspect(
     where = ", ".join(map(str, files)) or "the benchmark"
     rows = [row for path in files for row in read_rows(path)]
     if not files:
-        rows = [Row(0, original) for original in original_tasks(config.env)]
+        rows = [NumberedTask(0, original) for original in original_tasks(config.env)]
     if not rows:
         raise TaskError(f"{where}: holds no task.")
     variants = [row.task for row in rows]
@@ -97,7 +97,7 @@ def inspect(
     else:
         sides = parted_tasks(config.env, config.evaluation.files)
         training, held_out = list(sides.train), list(sides.held_out)
-    keeper = Gatekeeper(environment, training, held_out, config.synthesis.max_distance)
+    keeper = Gatekeeper(environment, training, held_out)
     known = {t.id: t for t in (*training, *given, *variants)}
     findings = list(judged(variants, known, keeper, chosen.id if chosen else ""))
     if as_json:

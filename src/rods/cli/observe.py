@@ -33,14 +33,14 @@ def observe(
     Reads verl's rollout_data_dir, TRL's completions, our runs, or rows with task_id and reward.
     """
     from rods.config import load_config
-    from rods.integrations.formats.logged import Reading, read_rewards
-    from rods.report.observe import observe as judged
-    from rods.report.observe import write
+    from rods.integrations.formats.logged import LogFormat, read_rewards
+    from rods.integrations.observe import observe as judged
+    from rods.integrations.observe import write
 
     settings = load_config(overrides=overrides_of(context.args, "observe", "boundary")).boundary
     low, high = _span(span)
     observed = judged(
-        read_rewards(log, Reading(task_key, reward_key, low, high, "--range")), settings
+        read_rewards(log, LogFormat(task_key, reward_key, low, high, "--range")), settings
     )
     if target is not None:
         write(target, observed)

@@ -36,10 +36,12 @@ def sft(
         Path | None, typer.Option(help="Go on in this folder, as it was started.")
     ] = None,
     model: Annotated[
-        str, typer.Option(help="tiny, tiny-math, tiny-search, tiny-repo, a folder, a hub name.")
+        str,
+        typer.Option(help="tiny, tiny-math, ..., smollm2, a folder, a .gguf file, a hub name."),
     ] = "",
     lora_rank: Annotated[int, typer.Option(min=0, help="0 trains all weights.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16 arithmetic.")] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 2,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens of an update.")] = 16_384,
@@ -70,9 +72,17 @@ def sft(
         raise ConfigError(f"--schedule {schedule!r}: expected cosine or constant.")
     if device not in ("auto", "cpu", "cuda") or lr <= 0:
         raise ConfigError(f"--device {device} --lr {lr}: expected auto, cpu or cuda, and lr > 0.")
+    if dtype not in ("auto", "float32", "bfloat16"):
+        raise ConfigError(f"--dtype {dtype}: expected auto, float32 or bfloat16.")
     chosen: dict[str, Any] = {
         "data": [str(path) for path in data],
-        "model": {"name": model, "lora_rank": lora_rank, "device": device, "threads": threads},
+        "model": {
+            "name": model,
+            "lora_rank": lora_rank,
+            "device": device,
+            "dtype": dtype,
+            "threads": threads,
+        },
         "settings": {
             "epochs": epochs,
             "batch_tokens": batch_tokens,

@@ -23,7 +23,7 @@ SHORTEST_PREFIX = 4
 """Digits of a task id that are enough, if no other task's id begins with them."""
 
 
-class Row(NamedTuple):
+class NumberedTask(NamedTuple):
     """A task and the line where it stands in its file; 0 for one of no file."""
 
     line: int
@@ -57,7 +57,7 @@ def show(tasks: Iterable[Task], environment: Environment, as_json: bool) -> None
         out().print_json(data=plain)
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[NumberedTask]:
     """Tasks of a file with their line numbers.
 
     Raises:
@@ -68,13 +68,13 @@ def read_rows(path: Path) -> list[Row]:
 
     tasks = list(read_tasks(path))
     if is_parquet(path):
-        return [Row(number, task) for number, task in enumerate(tasks, 1)]
+        return [NumberedTask(number, task) for number, task in enumerate(tasks, 1)]
     lines = path.read_text(encoding="utf-8").split("\n")
     numbers = [number for number, line in enumerate(lines, 1) if line.strip()]
-    return [Row(number, task) for number, task in zip(numbers, tasks, strict=True)]
+    return [NumberedTask(number, task) for number, task in zip(numbers, tasks, strict=True)]
 
 
-def find(key: str, rows: Sequence[Row], where: str) -> Task:
+def find(key: str, rows: Sequence[NumberedTask], where: str) -> Task:
     """The task that is meant: its id, its original's name, its line, or the beginning of its id.
 
     Raises:
@@ -102,7 +102,7 @@ def find(key: str, rows: Sequence[Row], where: str) -> Task:
     raise TaskError(_unknown(key, rows, where))
 
 
-def _unknown(key: str, rows: Sequence[Row], where: str) -> str:
+def _unknown(key: str, rows: Sequence[NumberedTask], where: str) -> str:
     import difflib
 
     names = dict.fromkeys(n for row in rows for n in (row.task.provenance.origin, row.task.id) if n)

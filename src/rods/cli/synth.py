@@ -200,10 +200,10 @@ def _sources(config: RunConfig, seeds: Path | None) -> Sources:
 def _boundary_seeds(
     log: Path, task_key: str, reward_key: str, tasks: Sequence[Task], config: RunConfig, seed: int
 ) -> list[Task]:
-    from rods.integrations.formats.logged import PROMPT, Reading, read_rewards
+    from rods.integrations.formats.logged import PROMPT, LogFormat, read_rewards
     from rods.integrations.formats.seeds import choose_seeds
 
-    rewards = read_rewards(log, Reading(task_key, reward_key))
+    rewards = read_rewards(log, LogFormat(task_key, reward_key))
     if log.is_dir():  # a run trains on variants of its own too
         known = {task.id for task in tasks}
         rows, rewards = rewards, [row for row in rewards if row.task in known]

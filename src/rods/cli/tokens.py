@@ -11,7 +11,7 @@ from __future__ import annotations
 from rods.cli.common import LOOPBACK
 from rods.errors import ConfigError
 from rods.infra.guard import LOCAL, new_token
-from rods.infra.keys import read_key
+from rods.infra.service import read_key
 
 
 def token_of(variable: str, host: str, danger: str) -> tuple[str, str]:

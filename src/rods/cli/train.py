@@ -11,6 +11,7 @@ import typer
 
 from rods.cli.common import out, overrides, say, writer_overrides, writers_of
 from rods.config import FULL, SMALL, RunConfig, Start, load_config, profile_name, with_overrides
+from rods.config.checks import require
 from rods.errors import ConfigError, PolicyError
 
 
@@ -84,10 +85,9 @@ def train(
         config = load_config(*start)
     if dry_run:
         from rods.assemble.refusals import require_named
-        from rods.engines import require_adapters
 
         require_named(config)
-        require_adapters(config)
+        require(config, "training")
         out().print_json(config.model_dump_json())
         _plan(config, folder, resume, asked_for=bool(model) or memory is not None)
         return

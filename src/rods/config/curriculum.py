@@ -12,13 +12,6 @@ from pydantic import Field
 from rods.config.base import Settings, Share, Texts
 
 
-class ThompsonSettings(Settings):
-    """`boundary.priority = "thompson"`."""
-
-    visits: int = Field(default=3, ge=1)
-    """Last visits of a task that the posterior is drawn from."""
-
-
 class BoundarySettings(Settings):
     """Where the boundary of the policy's capability lies (arXiv 2606.19047)."""
 
@@ -26,14 +19,9 @@ class BoundarySettings(Settings):
     """A mean reward below it: hard."""
     high: float = Field(default=0.85, ge=0, le=1)
     """A mean reward above it: mastered."""
-    min_valid: float = Field(default=0.5, gt=0, le=1)
-    """Share of a group that must be valid for it to be judged."""
     priority: Literal["phi", "variance", "thompson", "random"] = "phi"
     """Which boundary tasks become seeds first. `random`: the ablation that takes any judged task,
     whatever its region."""
-    thompson: ThompsonSettings = ThompsonSettings()
-    min_variance: float = Field(default=0.0, ge=0)
-    """Boundary tasks with a smaller reward variance are not seeds."""
     seeds: int = Field(default=16, ge=1)
     """Seeds of one synthesis cycle, M."""
     lend_quota: bool = False
@@ -51,13 +39,10 @@ class ReplaySettings(Settings):
     """Generated tasks alive at most, P_max."""
     inject: float = Field(default=0.20, ge=0, le=1)
     """Share of the active pool that may enter at an epoch's start, beta."""
-    burn_in: float = Field(default=0.20, ge=0, le=1)
-    """A new variant whose first judged mean reward is lower is evicted."""
     retire: tuple[Share, Share] | tuple[()] = (0.20, 0.95)
     """A variant is retired when its mean reward is below the first (too hard) or above the second
-    (mastered). Empty: the ablation without retirement and burn-in."""
-    stale_epochs: int = Field(default=3, ge=1)
-    """A generated task not judged for this many epochs is retired."""
+    (mastered). A new variant whose first judged mean reward is below the first is evicted likewise
+    (burn-in). Empty: the ablation without either."""
     retest: float = Field(default=0.0, ge=0, le=1)
     """Share of an epoch's draws that re-test retired tasks."""
 

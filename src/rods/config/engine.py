@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from rods.config.base import Settings
+from rods.config.capabilities import EngineTraits, traits_of
 
 KEY_VARIABLE = "RODS_ENGINE_KEY"
 """Environment variable of the key that an engine's server wants to be shown."""
@@ -54,24 +55,20 @@ class EngineSettings(Settings):
     `lora`, but not with `vllm`, which runs on this machine."""
     vllm: VllmSettings = VllmSettings()
 
-    @model_validator(mode="after")
-    def _consistent(self) -> EngineSettings:
-        if self.name == "openai" and not self.url:
-            raise ValueError(
-                'name = "openai" needs the url of a server, such as http://localhost:8000/v1'
-            )
-        if self.name == "openai" and self.weights in ("folder", "lora") and not self.folder:
-            raise ValueError(f'weights = "{self.weights}" needs a folder that the server sees too')
-        if self.name in ("auto", "hf", "processes", "vllm") and (self.url or self.model):
-            raise ValueError(
-                f'url and model name a server that is there, and name = "{self.name}" asks none: '
-                'set name = "openai"'
-            )
-        if self.name in ("hf", "processes") and (self.weights or self.folder):
-            raise ValueError(
-                f'weights and folder are of servers; name = "{self.name}" samples from the '
-                "trainer's weights"
-            )
-        if self.name == "vllm" and self.weights not in ("", "fixed", "lora"):
-            raise ValueError(f'vllm does not take weights = "{self.weights}"; leave it out')
-        return self
+    @property
+    def traits(self) -> EngineTraits:
+        """Kind of the named engine."""
+        return traits_of(self.name)
+
+    def way(self, lora_rank: int) -> str:
+        """How a server gets new weights: `weights`, or what the engine means by leaving it out.
+
+        Args:
+            lora_rank: `model.lora_rank`.
+
+        Returns:
+            `fixed`, `folder` or `lora`; empty where no server samples.
+        """
+        if self.weights or not self.traits.server:
+            return self.weights
+        return "lora" if self.traits.started and lora_rank else "fixed"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
-from rods.config.base import Settings, Share, Texts, one_or_many
+from rods.config.base import Settings, Texts, one_or_many
 
 
 class BfclSettings(Settings):
@@ -43,8 +43,6 @@ class PythonToolSettings(_Asking):
 
     sandbox: str = ""
     """Address of a SandboxFusion service; empty: the sandbox of this machine."""
-    keep_variables: bool = False
-    """One interpreter for a whole trajectory, whose programs see earlier ones."""
     seconds: float = Field(default=10.0, gt=0)
     """Seconds of one program, on the clock and of CPU time."""
     memory_mb: int = Field(default=512, ge=1)
@@ -57,9 +55,6 @@ class FunctionCallSettings(Settings):
     environment: str = "bfcl"
     """Environment whose tasks are split into single steps: its own, or those of files in its form
     that `env.tasks` names. Published data sets are named there too."""
-    masked: Share = 0.0
-    """Share of the steps whose tools and parameters get names that say nothing, so that their
-    descriptions must be read."""
     result_chars: int = Field(default=0, ge=0)
     """Longer results in the dialogue of a split task are shortened with a visible notice; 0:
     never."""
@@ -72,18 +67,12 @@ class RepoSettings(Settings):
     """Planted bugs of both sides together; fewer where there are no more."""
     difficulty: Annotated[tuple[int, ...], BeforeValidator(one_or_many)] = (1, 2, 3, 4, 5)
     """1 to 5: what is told of a bug, and how many there are."""
-    seed: int = 0
-    """Of the bugs."""
     apart: Literal["repositories", "bugs"] = "repositories"
     """What stands on one side only: whole repositories, or bugs (of the same code)."""
     seconds: float = Field(default=30.0, gt=0)
     """Of one command of the agent."""
-    test_seconds: float = Field(default=10.0, gt=0)
-    """Of the hidden checks of one patch, processor time."""
     memory_mb: int = Field(default=1024, ge=64)
     """MiB that the commands of a workplace may use together."""
-    container: str = "docker"
-    """Command that starts containers, for tasks that name an image: `docker`, `podman`."""
 
 
 class RemoteSettings(Settings):
@@ -91,8 +80,6 @@ class RemoteSettings(Settings):
 
     url: str = ""
     """Address of the service."""
-    token: str = "RODS_ENV_TOKEN"
-    """Name of the environment variable that holds the token which the service wants."""
 
 
 class QuestionSettings(Settings):
@@ -133,18 +120,19 @@ class EnvSettings(Settings):
     remote: RemoteSettings = RemoteSettings()
     questions: QuestionSettings = QuestionSettings()
     options: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
-    """Keyword arguments of a factory of your own (`module:attribute`)."""
+    """Keyword arguments of a factory of your own (`module:attribute`), or further ones of a bundled
+    environment's, such as `masked` of `function_call` and `container` of `repo`."""
 
     @property
     def arguments(self) -> dict[str, JsonValue]:
-        """What the environment's factory is called with, by name: its section, or `options`."""
+        """What the environment's factory is called with, by name: its section, and `options`."""
         section = getattr(self, self.name, None)
         if not isinstance(section, Settings):
             return dict(self.options)
-        made = section.model_dump(mode="json")
+        made = {**section.model_dump(mode="json"), **self.options}
         if isinstance(section, _Asking):
             made["questions"] = self.questions.model_dump(mode="json")
         if isinstance(section, FunctionCallSettings) and section.environment != self.name:
-            other = self.model_copy(update={"name": section.environment})
+            other = self.model_copy(update={"name": section.environment, "options": {}})
             made["arguments"] = other.arguments
         return made

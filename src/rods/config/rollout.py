@@ -39,9 +39,6 @@ class PipelineSettings(Settings):
     """Updates that may happen between a group's start and its own. 0: exactly on-policy, an update
     waits for all that is in flight. 1: the next groups are played while an update runs, and go on
     under its weights."""
-    adaptive: bool = True
-    """Draw the more groups at once the fewer pass `train.filter`, up to `rollout.concurrency`
-    trajectories; groups beyond `rollout.tasks_per_step` that pass are trained on too."""
 
 
 class WorldSettings(Settings):
@@ -50,8 +47,6 @@ class WorldSettings(Settings):
     call_seconds: float = Field(default=0.0, ge=0)
     """A call that takes longer is given up, and the trajectory tried once more in a fresh world;
     0: only the trajectory's own seconds count. Worlds that only compute are not interrupted."""
-    turn_seconds: float = Field(default=0.0, ge=0)
-    """Budget of what a trajectory's world takes in one turn; beyond it, it is invalid; 0: none."""
     starting: int = Field(default=0, ge=0)
     """Worlds that start at once, those that then wait to be played included; 0: as many as come."""
     running: int = Field(default=0, ge=0)

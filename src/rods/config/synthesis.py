@@ -5,11 +5,18 @@ SynthesisSettings(writer="graph")
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from rods.config.base import Settings
+from rods.config.base import Settings, one_or_many
+
+Price = Annotated[float, Field(ge=0)]
+
+
+def _of_all_stages(value: object) -> object:
+    """Read a model's name as that of all stages."""
+    return {"all": value} if isinstance(value, str) and value else value or {}
 
 
 class ResampleSettings(Settings):
@@ -24,43 +31,27 @@ class LlmWriterSettings(Settings):
 
     url: str = ""
     """Base URL of an OpenAI-compatible chat server."""
-    model: str = ""
-    """Model of that server; empty: the first one that it lists."""
-    models: dict[str, str] = Field(default_factory=dict[str, str])
-    """Other models for single stages: plan, execute, critic, rewrite, coherence, judge."""
-    temperature: float = Field(default=1.0, ge=0, le=2)
-    """Of the writer's model, 0 (greedy) to 2."""
-    temperatures: dict[str, float] = Field(default_factory=dict[str, float])
-    """Other temperatures for single stages."""
-    top_p: float = Field(default=0.7, gt=0, le=1)
-    """Share of probability that the writer's model samples from, above 0 and up to 1."""
+    model: Annotated[dict[str, str], BeforeValidator(_of_all_stages)] = Field(
+        default_factory=dict[str, str]
+    )
+    """Model of that server, or a table of models by stage: plan, execute, critic, rewrite,
+    coherence, judge, and `all` for those that are left; empty: the first one that it lists."""
     planner: Literal["model", "graph"] = "model"
     """`graph`: plan and execute by walking the API graph; the model writes messages alone."""
-    narrative: bool = True
-    """False: the ablation whose plans tell no story."""
-    coherence: bool = True
-    """False: the ablation that does not rewrite the whole conversation once."""
-    feedback: bool = True
-    """False: the ablation in which a failed attempt teaches the next one nothing."""
+    without: Annotated[
+        tuple[Literal["narrative", "coherence", "feedback"], ...], BeforeValidator(one_or_many)
+    ] = ()
+    """Ablations. `narrative`: plans tell no story. `coherence`: the whole conversation is not
+    rewritten once. `feedback`: a failed attempt teaches the next one nothing."""
     concurrency: int = Field(default=8, ge=1)
     """Requests in flight at the chat server."""
     timeout: float = Field(default=120.0, gt=0)
     """Seconds that the chat server may be silent while it is asked."""
     max_tokens: int = Field(default=2048, ge=1)
     """Longest answer of the chat server, its thinking included."""
-    price_in: float = Field(default=0.0, ge=0)
-    """Cost of a million prompt tokens, in any currency; log and tables then show what was spent."""
-    price_out: float = Field(default=0.0, ge=0)
-    """Cost of a million tokens of answers."""
-
-
-class PaceSettings(Settings):
-    """How much an epoch asks of the worker."""
-
-    cycles: int = Field(default=1, ge=1)
-    """Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seeds."""
-    backlog: float = Field(default=2.0, gt=0)
-    """Never more waiting variants than this many epochs can inject."""
+    price: tuple[Price, Price] = (0.0, 0.0)
+    """Cost of a million prompt tokens and of a million tokens of answers, in any currency; log and
+    tables then show what was spent."""
 
 
 class SynthesisSettings(Settings):
@@ -75,9 +66,6 @@ class SynthesisSettings(Settings):
     """Variants that a synthesis cycle asks of each seed, 1 or more."""
     attempts: int = Field(default=3, ge=1)
     """Whole attempts for one variant, K_max."""
-    max_distance: float = Field(default=0.25, ge=0, le=1)
-    """Largest distance between the complexity profiles of a variant and its seed."""
-    pace: PaceSettings = PaceSettings()
     drain_seconds: float = Field(default=0.0, ge=0)
     """At an epoch's start, wait at most so long for requests of earlier epochs: a run can then be
     repeated exactly, as long as the writer is in time (the log says so where it is not). 0: nothing

@@ -11,6 +11,9 @@ from pydantic import Field
 
 from rods.config.base import Settings
 
+CAP = 2.0
+"""Largest importance weight under `train.correction.method = "truncated"`."""
+
 
 class GaeSettings(Settings):
     """`train.advantage = "gae"`: PPO's critic."""
@@ -39,13 +42,6 @@ class FilterSettings(Settings):
     """Rounds in which a step draws further tasks for groups that the filter dropped, until
     `rollout.tasks_per_step` of them train or the epoch has no more. `pipelined` draws them at once:
     an update takes at most `tasks_per_step` groups times one more than this."""
-
-
-class CallSettings(Settings):
-    """`train.credit = "call"`."""
-
-    gamma: float = Field(default=0.9, ge=0, le=1)
-    """Discount from one step to the next of the same turn; 0: a step answers for its own calls."""
 
 
 class LocalSettings(Settings):
@@ -80,9 +76,7 @@ class CorrectionSettings(Settings):
     method: Literal["none", "recompute", "truncated"] = "none"
     """`none`: the engine's log-probabilities are the old ones of the ratio. `recompute`: the old
     ones are computed anew by the trainer. `truncated`: that, and each token's loss is weighed by
-    trainer over engine, at most `cap` (truncated importance sampling)."""
-    cap: float = Field(default=2.0, ge=1)
-    """Largest weight under `truncated`."""
+    trainer over engine, at most `CAP` (truncated importance sampling)."""
 
 
 class TrainSettings(Settings):
@@ -115,7 +109,6 @@ class TrainSettings(Settings):
     over turns (`format`) keep `trajectory`. `call`: that of the whole, and on a step's tokens
     besides how much more its calls were the wanted ones than those of peers at the same depth;
     needs tasks whose ground truth has calls."""
-    call: CallSettings = CallSettings()
     loss: Literal["clipped", "gspo", "cispo"] = "clipped"
     """`clipped`: PPO's clipped surrogate on each token's ratio. `gspo`: GSPO-token, one ratio of
     the whole sequence and each token's own gradient, which keeps credit by turn, call or token.
@@ -157,53 +150,3 @@ class TrainSettings(Settings):
     mask_env_tokens: bool = True
     """False: tokens that the environment inserted carry loss too; the world-model experiment."""
     local: LocalSettings = LocalSettings()
-
-
-class OtcSettings(Settings):
-    """The rewards `otc_...`."""
-
-    alpha: float = Field(default=1.0, gt=0)
-    """Weight of tool productivity."""
-    c: float = Field(default=1.0, gt=0)
-    """How productivity falls with the calls: cos(m pi / (2m + c))."""
-
-
-class ToolRlSettings(Settings):
-    """The reward `toolrl`: the variants of its paper."""
-
-    grain: Literal["jaccard", "refined", "intermediate", "coarse"] = "jaccard"
-    """How a list of calls is scored that is not exactly the wanted one. `jaccard`: shares of names
-    and of parameters, equal values. `refined`: lists of names must be equal, in order.
-    `intermediate`: a point for each exact call. `coarse`: nothing."""
-    scale: Literal["fixed", "equal", "two_stage", "scheduled"] = "fixed"
-    """What correctness is worth beside the format: -3 to 3; `equal`: -1 to 1; `two_stage`: that
-    until step 30; `scheduled`: grows over 150 steps while that of the format falls."""
-    length: Literal["none", "fixed", "scheduled"] = "none"
-    """Pay for long thoughts, up to 512 words; `scheduled`: up to a number that grows."""
-    form: Literal["text", "dialect"] = "text"
-    """`text`: the tags of the paper. `dialect`: calls and answers as `model.dialect` read them."""
-
-
-class ToolN1Settings(Settings):
-    """The rewards `tool_n1_...`."""
-
-    form: Literal["text", "dialect"] = "text"
-    """`text`: the tags of the paper. `dialect`: calls and answers as `model.dialect` read them."""
-
-
-class ArtistSettings(Settings):
-    """The rewards `artist_...`."""
-
-    form_weight: float = Field(default=0.5, ge=0)
-    """What the whole form is worth."""
-    partial: bool = True
-    """Pay parts of the form too."""
-
-
-class RewardSettings(Settings):
-    """Constants of rewards; each stage's `reward` says which one scores."""
-
-    otc: OtcSettings = OtcSettings()
-    toolrl: ToolRlSettings = ToolRlSettings()
-    tool_n1: ToolN1Settings = ToolN1Settings()
-    artist: ArtistSettings = ArtistSettings()

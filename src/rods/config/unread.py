@@ -10,11 +10,9 @@ fault: only settings are refused that stand in the same layer as that choice, or
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
+from rods.config.capabilities import EngineTraits, traits_of
 from rods.errors import ConfigError
 
 Values = Mapping[str, Any]
@@ -45,9 +43,18 @@ def _ahead(values: Values) -> bool:
     return _pipelined(values) and values["rollout.pipeline.staleness"] > 0
 
 
-def _foreign(values: Values) -> bool:
-    # A module of the user's may read all of the section.
-    return ":" in values["engine.name"]
+def _engine(values: Values) -> EngineTraits:
+    return traits_of(values["engine.name"])
+
+
+def _open(values: Values) -> bool:
+    """Whether the engine is not chosen yet, or a module that may read all of the section."""
+    return _engine(values).undecided or _engine(values).foreign
+
+
+def _puts_weights(values: Values) -> bool:
+    there = _engine(values).server and not _engine(values).started
+    return _open(values) or (there and values["engine.weights"] in ("folder", "lora"))
 
 
 RULES = (
@@ -56,12 +63,6 @@ RULES = (
         ("rollout.schedule",),
         _pipelined,
         'rollout.schedule = "pipelined"',
-    ),
-    Rule(
-        ("rollout.pipeline.adaptive",),
-        ("train.filtering.redraw",),
-        lambda values: not _pipelined(values) or values["train.filtering.redraw"] > 0,
-        "train.filtering.redraw above 0, so that dropped groups are drawn anew",
     ),
     Rule(
         ("rollout.worlds.starting", "rollout.worlds.running", "rollout.worlds.judging"),
@@ -87,13 +88,6 @@ RULES = (
         lambda values: values["train.filter"] not in ("none", "dapo"),
         'train.filter = "zerotir"',
     ),
-    Rule(("train.call",), ("train.credit",), _is("train.credit", "call"), 'train.credit = "call"'),
-    Rule(
-        ("train.correction.cap",),
-        ("train.correction.method",),
-        _is("train.correction.method", "truncated"),
-        'train.correction.method = "truncated"',
-    ),
     Rule(
         ("train.dual_clip",),
         ("train.loss",),
@@ -106,25 +100,19 @@ RULES = (
     Rule(
         ("engine.vllm",),
         ("engine.name",),
-        lambda values: values["engine.name"] in ("auto", "vllm") or _foreign(values),
+        lambda values: _engine(values).started or _open(values),
         'engine.name = "vllm"',
     ),
     Rule(
         ("engine.timeout",),
         ("engine.name",),
-        lambda values: values["engine.name"] not in ("hf", "processes"),
+        lambda values: _engine(values).server or _open(values),
         'engine.name = "openai" or "vllm", which ask a server',
     ),
     Rule(
         ("engine.folder",),
         ("engine.name", "engine.weights"),
-        lambda values: (
-            values["engine.name"] == "auto"
-            or (
-                values["engine.name"] == "openai" and values["engine.weights"] in ("folder", "lora")
-            )
-            or _foreign(values)
-        ),
+        _puts_weights,
         'engine.name = "openai" with engine.weights = "folder" or "lora"',
     ),
     Rule(
@@ -197,15 +185,3 @@ def _are(rule: Rule, values: Values) -> str:
 
 def _shown(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
-
-
-def unread_by_hosts(config: BaseModel, unread: Mapping[str, Sequence[str]]) -> list[str]:
-    """Settings that were given and that a host has nothing for, by dotted name.
-
-    Args:
-        config: settings.
-        unread: names of what the host does not read, by section; at its default it means nothing.
-    """
-    default = type(config)()
-    names = [f"{section}.{name}" for section, found in unread.items() for name in found]
-    return [n for n in names if attrgetter(n)(config) != attrgetter(n)(default)]

@@ -27,6 +27,10 @@ from rods.trajectory import Group, Trajectory
 
 Region = Literal["hard", "boundary", "mastered"]
 
+MIN_VALID = 0.5
+"""Share of a group that must be valid for it to be judged."""
+VISITS = 3
+"""Last visits of a task that the posterior of `thompson` is drawn from."""
 EDGE = 1e-9
 """Means of fractions such as 1/3 miss an edge by a rounding error; this much is forgiven."""
 
@@ -80,7 +84,7 @@ def judge(
             reward is on another scale (the format reward reaches 2).
 
     Returns:
-        None if fewer than `min_valid` of the members are valid: such a task is not judged.
+        None if fewer than `MIN_VALID` of the members are valid: such a task is not judged.
 
     Raises:
         RewardError: the number of scores differs from K, or a value lies outside [0, 1].
@@ -117,7 +121,7 @@ def judge_values(
         )
     valid = [0.0 if v < 0.0 else 1.0 if v > 1.0 else v for v in given]
     n = len(valid)
-    if not n or n < settings.min_valid * len(values) - EDGE:
+    if not n or n < MIN_VALID * len(values) - EDGE:
         return None
     rbar = math.fsum(valid) / n
     return Judgement(
@@ -195,8 +199,6 @@ class Selection(NamedTuple):
     seeds: list[Seed]
     cooldown_filtered: int
     """Were seeds too recently."""
-    variance_filtered: int
-    """Their rewards differ less than `min_variance`."""
     quota_filtered: int
     """Eligible, but their type's quota was spent."""
 
@@ -217,7 +219,7 @@ def select_seeds(
 
     Args:
         judgements: the latest of each task that may be a seed.
-        settings: number of seeds, priority, quota lending, minimal variance, the random ablation.
+        settings: number of seeds, priority, quota lending, the random ablation.
         cooldown: task id -> first step at which it may be chosen again.
         step: the current step.
         rng: noise of `thompson` and of the random ablation.
@@ -231,15 +233,10 @@ def select_seeds(
     if settings.priority != "random":
         pool = [j for j in pool if j.region == "boundary"]
     rested = [j for j in pool if step >= cooldown.get(j.task_id, step)]
-    lively = [j for j in rested if j.variance >= settings.min_variance - EDGE]
-    if settings.priority == "random":
-        lively = rested
-    seeds = [Seed(j, _priority(j, settings, rng, visits or {})) for j in lively]
+    seeds = [Seed(j, _priority(j, settings, rng, visits or {})) for j in rested]
     seeds.sort(key=lambda s: (-s.priority, s.judgement.task_id))
     chosen = _within_quotas(seeds, wanted, types, settings.lend_quota)
-    return Selection(
-        chosen, len(pool) - len(rested), len(rested) - len(lively), len(seeds) - len(chosen)
-    )
+    return Selection(chosen, len(pool) - len(rested), len(seeds) - len(chosen))
 
 
 def _priority(
@@ -253,7 +250,7 @@ def _priority(
     if settings.priority == "variance":
         return j.variance
     if settings.priority == "thompson":
-        last = visits.get(j.task_id, (j,))[-settings.thompson.visits :]
+        last = visits.get(j.task_id, (j,))[-VISITS:]
         won = sum(v.rbar * v.n_valid for v in last)
         draw = rng.betavariate(1 + won, 1 + sum(v.n_valid for v in last) - won)
         return 4 * draw * (1 - draw)

@@ -32,6 +32,9 @@ from rods.curriculum.pool import TaskPool
 from rods.errors import StoreError
 from rods.types import Json
 
+STALE_EPOCHS = 3
+"""A variant that was not judged for this many epochs is retired."""
+
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
@@ -103,9 +106,9 @@ class ReplayBuffer:
         return self.draws.order(epoch)
 
     def retire_stale(self, epoch: int) -> None:
-        """Retire active variants that were not judged for `stale_epochs` before this epoch."""
+        """Retire active variants that were not judged for `STALE_EPOCHS` before this epoch."""
         if self._settings.retire:
-            for task_id in self.pool.stale(epoch, self._settings.stale_epochs):
+            for task_id in self.pool.stale(epoch, STALE_EPOCHS):
                 self._retire(task_id, "stale")
 
     def start_epoch(
@@ -205,7 +208,7 @@ class ReplayBuffer:
         if not s.retire:
             return None
         low, high = s.retire
-        if first and rbar < s.burn_in - EDGE:
+        if first and rbar < low - EDGE:
             return "burn_in"
         if rbar < low - EDGE:
             return "too_hard"

@@ -25,6 +25,11 @@ from rods.curriculum.stages import Stages
 from rods.task import Task
 from rods.types import Json
 
+CYCLES = 1
+"""Synthesis cycles in an epoch, evenly spaced; each submits `boundary.seeds` seed tasks."""
+BACKLOG = 2.0
+"""Never more variants wait than this many epochs can inject."""
+
 
 class SynthesisQueue(Protocol):
     """The synthesis worker as the curriculum sees it. Durable, in its own process."""
@@ -48,7 +53,7 @@ class SynthesisQueue(Protocol):
         ...
 
 
-class Request(NamedTuple):
+class SynthesisRequest(NamedTuple):
     """One synthesis request."""
 
     id: str
@@ -84,9 +89,9 @@ class SynthesisRequests:
         """
         self._config, self._stages, self._buffer, self._queue = config, stages, buffer, queue
         self._count = count
-        self.open: dict[str, Request] = {}
+        self.open: dict[str, SynthesisRequest] = {}
         """Requests whose variants are not ingested yet, oldest first."""
-        self.closed: dict[str, Request] = {}
+        self.closed: dict[str, SynthesisRequest] = {}
         self._cycles: Counter[int] = Counter()
         """Cycles that each epoch has had."""
 
@@ -101,15 +106,15 @@ class SynthesisRequests:
         Cycle i of C is due when step floor(i * S / C) - 1 of the epoch's S whole steps is done: the
         last one leaves the worker a step's time before the next epoch starts.
         """
-        ran, cycles = self._cycles[epoch], self._config.synthesis.pace.cycles
-        if not self._stages.expands(epoch) or ran >= cycles:
+        ran = self._cycles[epoch]
+        if not self._stages.expands(epoch) or ran >= CYCLES:
             return False
-        after = max(1, (ran + 1) * self.epoch_steps(epoch) // cycles - 1)
+        after = max(1, (ran + 1) * self.epoch_steps(epoch) // CYCLES - 1)
         groups = after * self._config.rollout.tasks_per_step
         draws = self._buffer.draws
         return draws.done(epoch) >= groups or not draws.open(epoch)
 
-    def choose(self, epoch: int, step: int) -> list[Request]:
+    def choose(self, epoch: int, step: int) -> list[SynthesisRequest]:
         """Choose seed tasks among those judged within one epoch's steps, and keep the requests."""
         config, pool = self._config, self._buffer.pool
         n, steps = config.synthesis.variants_per_seed, self.epoch_steps(epoch)
@@ -133,26 +138,25 @@ class SynthesisRequests:
             visits={j.task_id: pool[j.task_id].judgements for j in judged if thompson},
         )
         rested = step + math.ceil(config.boundary.cooldown_epochs * steps)
-        requests: list[Request] = []
+        requests: list[SynthesisRequest] = []
         for rank, seed in enumerate(chosen.seeds):
             task_id = seed.judgement.task_id
             name = f"e{epoch:03d}-c{self._cycles[epoch]}-{rank:03d}-{task_id}"
             first = self._requested(task_id)
-            requests.append(Request(name, task_id, first, n, seed.priority, epoch, rested))
+            requests.append(SynthesisRequest(name, task_id, first, n, seed.priority, epoch, rested))
         self.open.update((r.id, r) for r in requests)
         self._cycles[epoch] += 1
         for metric, by in (
             ("cycles", 1),
             ("seed_emitted", len(requests)),
             ("cooldown_filtered", chosen.cooldown_filtered),
-            ("variance_filtered", chosen.variance_filtered),
             ("quota_filtered", chosen.quota_filtered),
             ("backlog_filtered", config.boundary.seeds - limit),
         ):
             self._count(metric, epoch, by)
         return requests
 
-    def _all(self) -> Iterable[Request]:
+    def _all(self) -> Iterable[SynthesisRequest]:
         return [*self.closed.values(), *self.open.values()]
 
     def _cooldown(self) -> dict[str, int]:
@@ -169,11 +173,11 @@ class SynthesisRequests:
     def _room(self) -> int:
         """Variants that may still be asked for before the backlog is full."""
         entering = self._buffer.injectable(len(self._stages.originals(self._buffer.epoch)))
-        most = math.floor(self._config.synthesis.pace.backlog * entering)
+        most = math.floor(BACKLOG * entering)
         waiting = self._buffer.pool.count("pending") + sum(r.n for r in self.open.values())
         return max(0, most - waiting)
 
-    def submit(self, requests: Iterable[Request]) -> None:
+    def submit(self, requests: Iterable[SynthesisRequest]) -> None:
         """Hand requests to the worker; those that it has already change nothing."""
         if self._queue is not None:
             for r in requests:
@@ -216,7 +220,7 @@ class SynthesisRequests:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Stand where `state_dict` was taken; open requests are submitted again."""
-        self.open = {row[0]: Request(*row) for row in state["open"]}
-        self.closed = {row[0]: Request(*row) for row in state["closed"]}
+        self.open = {row[0]: SynthesisRequest(*row) for row in state["open"]}
+        self.closed = {row[0]: SynthesisRequest(*row) for row in state["closed"]}
         self._cycles = Counter({int(epoch): n for epoch, n in state["cycles"].items()})
         self.submit(self.open.values())

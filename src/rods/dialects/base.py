@@ -121,13 +121,17 @@ class PlainDialect(Dialect):
         if truncated:
             return too_long()
         try:
-            return self._read(without_thought(text), offered)
+            return self._read(self._body(text), offered)
         except CallSyntaxError as error:
             return malformed(str(error), self._remedy)
 
+    def _body(self, text: str) -> str:
+        """What is read of a generation."""
+        return without_thought(text)
+
     @abstractmethod
     def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
-        """What stands after the thought.
+        """What the body of a generation is.
 
         Raises:
             CallSyntaxError: it is neither a call nor an answer; the policy reads why.

@@ -30,7 +30,7 @@ _ABSTAIN = (
 )
 
 
-class Read(NamedTuple):
+class ReadCalls(NamedTuple):
     """Calls that were read, and where in the text the reading ended."""
 
     calls: list[ToolCall]
@@ -44,7 +44,7 @@ def _refuse_constant(name: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = False) -> Read:
+def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = False) -> ReadCalls:
     """Decode one JSON object, or a list of them, that stands at `start` (white space skipped).
 
     Args:
@@ -58,7 +58,7 @@ def read_json_calls(text: str, start: int, arguments_key: str, texts: bool = Fal
     """
     data, end = _decode(text, _end(_BLANK, text, start))
     items = cast("list[Any]", data) if isinstance(data, list) else [data]
-    return Read([_call(item, arguments_key, texts) for item in items], end)
+    return ReadCalls([_call(item, arguments_key, texts) for item in items], end)
 
 
 def _decode(text: str, start: int) -> tuple[Any, int]:

@@ -1,8 +1,7 @@
-"""What the dialects of ToolRL and Tool-N1 share: a thought, then calls as JSON in `<tool_call>`.
+"""What dialects share that write a thought, then calls as JSON in `<tool_call>`.
 
-Owns the short thought of a demonstration, how JSON keeps tags unique, and which blocks count. Such
-a dialect describes the tools itself. What it reads is what a world is asked to do; the rewards of
-both systems read the text by themselves.
+Owns the short thought of a demonstration and how JSON keeps tags unique. What such a dialect reads
+is what a world is asked to do; the rewards of ToolRL and Tool-N1 read the text by themselves.
 """
 
 from __future__ import annotations
@@ -15,27 +14,26 @@ from rods.dialects.jsonic import STRAY, Block, dump_call, read_blocks
 from rods.errors import TaskError
 from rods.types import Role, ToolCall
 
-_TAG = re.compile(r"</?(?:think|tool_call|response|user|obs)>")
-
 
 class Reasoned(PlainDialect):
-    """Base of both: a thought, then calls or words in tags."""
+    """Base of them: a thought, then calls or words in tags."""
 
     feedback_role: Role = "user"
-    shows_tools = True
+    _tags = re.compile(r"</?(?:think|tool_call|response|user|obs)>")
+    """What a text cannot hold."""
     _arguments: str
     """Key of a call's arguments."""
     _answer: str
     """An answer with its thought, around `WORDS`."""
 
     def _blocks(self, body: str) -> Iterator[Block]:
-        """The blocks of a text; a closing tag by itself counts for nothing, as in their code."""
+        """The blocks of a text; a closing tag by itself counts for nothing, as in ToolRL's code."""
         return (b for b in read_blocks(body, self._arguments) if b.fault != STRAY)
 
     def _thought(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the tools."""
         names = ", ".join(dict.fromkeys(call.name for call in calls))
-        return f"<think>I call {_TAG.sub('', names)}.</think>"
+        return f"<think>I call {self._tags.sub('', names)}.</think>"
 
     def _lines(self, calls: Sequence[ToolCall]) -> list[str]:
         """Each call as JSON without "<", which stands in its texts alone; so tags stay unique."""
@@ -44,6 +42,6 @@ class Reasoned(PlainDialect):
 
     def answer(self, text: str) -> str:
         """A short thought and the words."""
-        if _TAG.search(text):
+        if self._tags.search(text):
             raise TaskError(f"an answer of the {self.name} dialect cannot hold its tags: {text!r}.")
         return self._answer.replace("WORDS", text.strip())

@@ -14,31 +14,33 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from rods.dialects.base import Dialect, Parsed, check_calls, malformed, too_long
-from rods.dialects.jsonic import describe_json, dump_call, read_json_calls
+from rods.dialects.base import Parsed, check_calls
+from rods.dialects.jsonic import describe_json, read_json_calls
 from rods.dialects.marks import unfence
-from rods.errors import TaskError
+from rods.dialects.reasoned import Reasoned
 from rods.infra.pycall import CallSyntaxError
-from rods.types import Message, ParseVerdict, Role, ToolCall, ToolResult, ToolSpec
+from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
 
 _TAGS = ("think", "tool_call", "answer")
 _WHOLE = re.compile(r"\A\s*<think>(.*?)</think>\s*<(tool_call|answer)>(.*)</\2>\s*\Z", re.DOTALL)
-_REMEDY = (
-    "Write <think>...</think> and then either <tool_call>...</tool_call> with a JSON object (or a "
-    'list of them) with "name" and "arguments", or <answer>...</answer> with words for the user.'
-)
-
-
 _GO_ON = (
     "If the request is done, think within <think></think> and answer within <answer></answer>. "
     "Otherwise go on calling."
 )
 
 
-class Think(Dialect):
+class Think(Reasoned):
     """`<think>` and then one `<tool_call>` or one `<answer>`."""
 
-    feedback_role: Role = "user"
+    name = "think"
+    _tags = re.compile(r"(?:think|tool_call|answer)>")
+    _arguments = "arguments"
+    _answer = "<think>I answer the user.</think>\n<answer>WORDS</answer>"
+    _remedy = (
+        "Write <think>...</think> and then either <tool_call>...</tool_call> with a JSON object "
+        '(or a list of them) with "name" and "arguments", or <answer>...</answer> with words for '
+        "the user."
+    )
 
     def system_prompt(self) -> str:
         """Short instructions; without them a model cannot know the tags."""
@@ -51,46 +53,34 @@ class Think(Dialect):
             "answer what is missing."
         )
 
-    def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
-        """Read one generation."""
-        if truncated:
-            return too_long()
-        problem = _grammar_fault(text)
-        found = None if problem else _WHOLE.match(text)
+    def _body(self, text: str) -> str:
+        """All of it: the thought is part of the form."""
+        return text
+
+    def _read(self, body: str, offered: Mapping[str, ToolSpec]) -> Parsed:
+        problem = _grammar_fault(body)
+        found = None if problem else _WHOLE.match(body)
         if found is None:
             outside = "there is text outside of the tags, or they are in the wrong order"
-            return malformed(problem or outside, _REMEDY)
+            raise CallSyntaxError(problem or outside)
         if found.group(2) == "answer":
             return Parsed(ParseVerdict.ANSWER, answer=found.group(3).strip())
-        body = unfence(found.group(3)).strip()
-        if not body:
-            return malformed("the <tool_call></tool_call> pair is empty", _REMEDY)
+        inside = unfence(found.group(3)).strip()
+        if not inside:
+            raise CallSyntaxError("the <tool_call></tool_call> pair is empty")
         try:
-            read = read_json_calls(body, 0, "arguments")
+            read = read_json_calls(inside, 0, "arguments")
+            if inside[read.end :].strip():
+                raise CallSyntaxError("text follows the JSON; put several calls into one list")
         except CallSyntaxError as error:
-            return malformed(f"within <tool_call></tool_call>: {error}", _REMEDY)
-        if body[read.end :].strip():
-            return malformed(
-                "within <tool_call></tool_call>: text follows the JSON; put several calls into "
-                "one list",
-                _REMEDY,
-            )
+            raise CallSyntaxError(f"within <tool_call></tool_call>: {error}") from error
         if not read.calls:
-            return malformed("the list of calls is empty", _REMEDY)
+            raise CallSyntaxError("the list of calls is empty")
         return check_calls(read.calls, offered)
 
     def write(self, calls: Sequence[ToolCall]) -> str:
         """A short thought that names the functions, and the calls as a JSON list."""
-        names = ", ".join(dict.fromkeys(call.name for call in calls))
-        body = ", ".join(dump_call(call, "arguments", "think") for call in calls)
-        escaped = body.replace("<", "\\u003c")  # stands only in JSON strings; keeps tags unique
-        return f"<think>I call {names}.</think>\n<tool_call>[{escaped}]</tool_call>"
-
-    def answer(self, text: str) -> str:
-        """A short thought and the answer."""
-        if any(f"{tag}>" in text for tag in _TAGS):
-            raise TaskError(f"an answer of the think dialect cannot hold its tags: {text!r}.")
-        return f"<think>I answer the user.</think>\n<answer>{text.strip()}</answer>"
+        return f"{self._thought(calls)}\n<tool_call>[{', '.join(self._lines(calls))}]</tool_call>"
 
     def describe(self, specs: Sequence[ToolSpec]) -> str:
         """One line of JSON for each tool."""

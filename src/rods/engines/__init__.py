@@ -27,8 +27,6 @@ ENGINES = Registry(
         "vllm": "rods.engines.vllm:make_vllm",
     },
 )
-SERVERS = ("openai", "vllm")
-"""Engines that are servers."""
 
 
 def engine_factory(name: str) -> Any:
@@ -46,20 +44,6 @@ def make_engine(options: EngineOptions) -> Engine:
     engine = engine_factory(name)(options)
     require("engine.name", name, engine, Engine)
     return cast("Engine", engine)
-
-
-def require_adapters(config: RunConfig) -> None:
-    """Raises `ConfigError` where the local trainer would hand all weights to a server."""
-    engine, rank = config.engine, config.model.lora_rank
-    fixed = engine.weights == "fixed" or (engine.name == "openai" and not engine.weights)
-    if engine.name not in SERVERS or fixed or (rank and engine.weights != "folder"):
-        return
-    raise ConfigError(
-        f'engine.name = "{engine.name}": `rods train` gives a server LoRA adapters alone, and '
-        f'model.lora_rank = {rank} with engine.weights = "{engine.weights}" asks for all weights. '
-        'Set model.lora_rank and engine.weights = "lora"; or train all weights with engine.name = '
-        '"hf", `rods trl` or `rods verl`.'
-    )
 
 
 def require_trainable(config: RunConfig, engine: Engine) -> None:

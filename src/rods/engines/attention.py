@@ -21,7 +21,7 @@ _WIDEST = 256
 """Numbers of a head that the kernels take at most."""
 
 
-class Part(NamedTuple):
+class AttentionPass(NamedTuple):
     """One pass, and what its backward pass wants to know of it."""
 
     out: Tensor
@@ -105,7 +105,7 @@ def flash(
     causal: bool = False,
     scale: float = 1.0,
     bias: Tensor | None = None,
-) -> Part:
+) -> AttentionPass:
     """One pass of a flash kernel.
 
     Args:
@@ -122,11 +122,11 @@ def flash(
             query, keys, values, 0.0, causal, False, scale=scale
         )
         out, weight, *rest = found
-        return Part(out, weight, tuple(rest[:6]))
+        return AttentionPass(out, weight, tuple(rest[:6]))
     out, weight = _ATEN._scaled_dot_product_flash_attention_for_cpu(
         query, keys, values, 0.0, causal, attn_mask=bias, scale=scale
     )
-    return Part(out, weight, ())
+    return AttentionPass(out, weight, ())
 
 
 def _backward(

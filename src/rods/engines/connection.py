@@ -20,7 +20,7 @@ import openai
 
 from rods.config.engine import KEY_VARIABLE
 from rods.errors import ConfigError, PolicyError
-from rods.infra.keys import read_key
+from rods.infra.service import read_key
 
 RETRIES = 4
 """Repetitions after a broken connection, HTTP 429 or 5xx; what came too late is not asked again."""

@@ -38,8 +38,8 @@ __all__ = ["EngineStats", "HFPolicy", "HFSession"]
 _log = logging.getLogger(__name__)
 
 
-class Tokenizer(Protocol):
-    """What the engine needs of a tokenizer."""
+class EndOfText(Protocol):
+    """A tokenizer, as far as the engine reads it."""
 
     eos_token_id: int | None
 
@@ -50,7 +50,7 @@ class HFPolicy(Engine):
     def __init__(
         self,
         model: nn.Module,
-        stop: Tokenizer | Collection[int],
+        stop: EndOfText | Collection[int],
         rows: int,
         max_context: int,
         device: str | torch.device = "cpu",
@@ -251,7 +251,7 @@ def make_hf(options: EngineOptions) -> HFPolicy:
     )
 
 
-def _stop_ids(model: nn.Module, stop: Tokenizer | Collection[int]) -> set[int]:
+def _stop_ids(model: nn.Module, stop: EndOfText | Collection[int]) -> set[int]:
     if isinstance(stop, Collection) and not hasattr(stop, "eos_token_id"):
         return {int(i) for i in stop}
     tokenizer: Any = stop

@@ -24,7 +24,7 @@ from rods.engines.attention import after, flashes
 from rods.engines.prefix import PrefixPlan, PrefixStore, attend
 from rods.engines.runs import Run, runs_of
 from rods.engines.storage import KeyValues
-from rods.engines.weights import Layer, Weights
+from rods.engines.weights import DecoderWeights, Layer
 
 _PIECE = 1024
 """Most tokens of one row in one pass."""
@@ -70,11 +70,11 @@ class RowCache:
             device: where it computes.
             dtype: numbers of weights and cache.
             budget: bytes that the cache may grow to; None: as many as all rows take.
-            share: compute with the model's own weights, not with a copy; see `Weights`.
+            share: compute with the model's own weights, not with a copy; see `DecoderWeights`.
         """
         self._device, self._dtype = device, dtype
         self.copied = not share
-        self._w = Weights(model, device, dtype, share)
+        self._w = DecoderWeights(model, device, dtype, share)
         self._cos, self._sin = self._w.rotary(max_context + 1)
         # On a CPU folding the heads of a group into rows is worth a mask.
         self._flash = device.type == "cuda" and flashes(self._cos)

@@ -34,7 +34,7 @@ _PREFILL_TOKENS = 8192
 
 
 @dataclass(eq=False, slots=True)
-class Request:
+class Sampling:
     """One generation."""
 
     context: Context
@@ -77,8 +77,9 @@ class Scheduler:
         self._stop = frozenset(stop_ids)
         self._join_at, self._patience = join_at, patience
         self._contexts: set[Context] = set()
-        self._waiting: list[Request] = []
-        self._running: list[Request] = []
+        self._waiting: list[Sampling] = []
+        self._joining: list[Sampling] = []  # out of the queue, not yet in the batch
+        self._running: list[Sampling] = []
         self._driver: asyncio.Task[None] | None = None
         self._pass = 0
 
@@ -106,17 +107,17 @@ class Scheduler:
         temperature: float,
         stops: StopStrings | None = None,
         top_p: float = 1.0,
-    ) -> Request:
+    ) -> Sampling:
         """Queue a generation and make sure that somebody drives the backend."""
         loop = asyncio.get_running_loop()
-        request = Request(context, limit, temperature, loop.create_future(), stops, top_p)
+        request = Sampling(context, limit, temperature, loop.create_future(), stops, top_p)
         self._waiting.append(request)
         if self._driver is None or self._driver.done():
             self._driver = loop.create_task(self._drive())
             self._driver.add_done_callback(self._stopped)
         return request
 
-    def cancel(self, request: Request) -> None:
+    def cancel(self, request: Sampling) -> None:
         """Take a generation out of the queue or the batch."""
         request.future.cancel()
         self._prune()
@@ -141,14 +142,11 @@ class Scheduler:
         error = None if driver.cancelled() else driver.exception()
         if driver is not self._driver:
             return  # a request came in between, and its driver took the queues over
-        left = [*self._waiting, *self._running]
-        self._waiting.clear()
-        self._running.clear()
+        left = [*self._waiting, *self._joining, *self._running]
+        self._waiting, self._joining, self._running = [], [], []
         for request in left:
-            if request.future.done():
-                continue
-            if error is None:
-                request.future.cancel()
+            if error is None or request.future.done():
+                request.future.cancel()  # does nothing where it is done
                 continue
             failure = PolicyError(
                 f"the engine stopped while {len(left)} sessions were generating: "
@@ -159,6 +157,7 @@ class Scheduler:
             request.future.set_exception(failure)
 
     async def _drive(self) -> None:
+        self._waiting[:0], self._joining = self._joining, []  # of a driver that failed
         while self._waiting or self._running:
             await self._gather()
             use_threads(DECODE)
@@ -201,29 +200,31 @@ class Scheduler:
         if not ready and not self._running:
             self._rows.evict(len(self._waiting))
             ready = self._take_rows()
-        for wave in self._waves(ready):
+        waves = self._waves(ready)
+        self._joining = [*waves[0], *waves[1]]
+        for wave in waves:
             for batch in self._cut(wave):
                 self._fill(batch)
 
-    def _take_rows(self) -> list[Request]:
+    def _take_rows(self) -> list[Sampling]:
         """Requests that have or get a row, in order; they leave the queue."""
         self._rows.assign([r.context for r in self._waiting if r.context.row is None])
         ready = [r for r in self._waiting if r.context.row is not None]
         self._waiting = [r for r in self._waiting if r.context.row is None]
         return ready
 
-    def _waves(self, ready: Sequence[Request]) -> tuple[list[Request], list[Request]]:
+    def _waves(self, ready: Sequence[Sampling]) -> tuple[list[Sampling], list[Sampling]]:
         """Those who compute a prompt that others of their group then copy, and the rest."""
-        leaders: dict[tuple[int, ...], Request] = {}
+        leaders: dict[tuple[int, ...], Sampling] = {}
         for request in ready:
             if request.context.shared not in leaders and self._rows.is_leader(request.context):
                 leaders[request.context.shared] = request
         first = list(leaders.values())
         return first, [request for request in ready if request not in first]
 
-    def _cut(self, wave: Sequence[Request]) -> Iterator[list[Request]]:
+    def _cut(self, wave: Sequence[Sampling]) -> Iterator[list[Sampling]]:
         """Parts of a wave that feed at most `_PREFILL_TOKENS` tokens each."""
-        part: list[Request] = []
+        part: list[Sampling] = []
         room = _PREFILL_TOKENS
         for request in wave:
             self._rows.copy_prompt(request.context)
@@ -236,7 +237,7 @@ class Scheduler:
         if part:
             yield part
 
-    def _fill(self, batch: Sequence[Request]) -> None:
+    def _fill(self, batch: Sequence[Sampling]) -> None:
         started = time.perf_counter()
         chunks = [self._rows.missing(r.context) for r in batch]
         logits = self._backend.prefill(_rows_of(batch), chunks)
@@ -246,6 +247,7 @@ class Scheduler:
         self.stats.prefill_tokens += sum(map(len, chunks))
         self.stats.prefill_seconds += time.perf_counter() - started
         self._running.extend(batch)
+        del self._joining[: len(batch)]
         self._sample(batch, logits)
 
     def _step(self) -> None:
@@ -261,7 +263,7 @@ class Scheduler:
         self.stats.decode_seconds += time.perf_counter() - started
         self._sample(batch, logits)
 
-    def _sample(self, batch: Sequence[Request], logits: Tensor) -> None:
+    def _sample(self, batch: Sequence[Sampling], logits: Tensor) -> None:
         started = time.perf_counter()
         contexts = [r.context for r in batch]
         ids, logprobs = draw(
@@ -277,14 +279,13 @@ class Scheduler:
         self.stats.generated_tokens += len(batch)
         self.stats.sample_seconds += time.perf_counter() - started
 
-    def _accept(self, request: Request, token: int, logprob: float) -> None:
+    def _accept(self, request: Sampling, token: int, logprob: float) -> None:
         if logprob != logprob:
-            request.future.set_exception(
-                PolicyError(
-                    f"the model gave NaN after {len(request.context.ids)} tokens of context; the "
-                    "weights are broken (look at the last update's gradient norm)."
-                )
+            words = (
+                f"the model gave NaN after {len(request.context.ids)} tokens of context; the "
+                "weights are broken (look at the last update's gradient norm)."
             )
+            request.future.set_exception(PolicyError(words))
             return
         if request.version is None:
             request.version = self.version
@@ -301,10 +302,10 @@ class Scheduler:
             return
         request.future.set_result(self._completion(request, finish))
 
-    def _completion(self, request: Request, finish: FinishReason) -> Completion:
+    def _completion(self, request: Sampling, finish: FinishReason) -> Completion:
         version = self.version if request.version is None else request.version
         return Completion(tuple(request.ids), tuple(request.logprobs), finish, version)
 
 
-def _rows_of(requests: Sequence[Request]) -> list[int]:
+def _rows_of(requests: Sequence[Sampling]) -> list[int]:
     return [r.context.row for r in requests if r.context.row is not None]

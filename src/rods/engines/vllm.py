@@ -55,7 +55,7 @@ class VllmEngine(OpenAIEngine):
         """
         config, settings = options.config, options.config.engine
         rank = config.model.lora_rank
-        way = settings.weights or ("lora" if rank else "fixed")
+        way = settings.way(rank)
         if way == "lora" and not 0 < rank <= RANKS[-1]:
             raise ConfigError(
                 f"model.lora_rank = {rank}: vLLM takes adapters of rank 1 to {RANKS[-1]}."

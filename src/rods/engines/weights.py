@@ -5,7 +5,7 @@ included, or shares it: then the model's weights become views, with the values t
 holds no cache.
 
     reason = unsupported(model)          # None, or why the fast path cannot take this model
-    weights = Weights(model, "cpu", torch.float32)
+    weights = DecoderWeights(model, "cpu", torch.float32)
     weights.sync()                       # after an update
 """
 
@@ -206,7 +206,7 @@ class Layer:
     """Weights of query and key norms, shape (heads + kv heads, head dim); None: no such norms."""
 
 
-class Weights:
+class DecoderWeights:
     """All weights of a decoder on one device."""
 
     def __init__(

@@ -1,6 +1,6 @@
 """Tasks made ready, kept for the next world of the same task.
 
-kept = Kept("library", prepare)
+kept = PreparedTasks("library", prepare)
 kept.get(task)                      # prepare(task), or what it gave before
 """
 
@@ -19,7 +19,7 @@ MOST = 1024
 Ready = TypeVar("Ready")
 
 
-class Kept(Generic[Ready]):
+class PreparedTasks(Generic[Ready]):
     """The tasks of one environment that were last made ready; threads may share it."""
 
     def __init__(self, env: str, make: Callable[[Task], Ready]) -> None:

@@ -29,7 +29,7 @@ from rods.errors import ConfigError
 from rods.rewards.answers import judge_answer
 from rods.rewards.reading import without_calls
 from rods.sandbox.execution import MIB, Execution, SandboxLimits
-from rods.sandbox.pool import SandboxPool, Session
+from rods.sandbox.pool import SandboxPool, SandboxSession
 from rods.sandbox.remote import RemoteSandbox
 from rods.task import Task
 from rods.types import ToolResult, ToolSpec, Value
@@ -82,7 +82,7 @@ class PythonToolEnvironment(QuestionEnvironment):
         self.keep_variables = keep_variables
         if keep_variables and sandbox:
             raise ConfigError(
-                "env.python_tool.keep_variables: a remote sandbox has no sessions. Leave "
+                "env.options.keep_variables: a remote sandbox has no sessions. Leave "
                 "env.python_tool.sandbox empty, or let every program stand alone."
             )
         self._size, self._preload = size, preload
@@ -123,7 +123,7 @@ class PythonToolEnvironment(QuestionEnvironment):
         where = self._local(bare) if self._remote is None else self._remote
         return where.execute(_sane(code)).checked()
 
-    def session(self) -> Session | None:
+    def session(self) -> SandboxSession | None:
         """An interpreter of a world's own, where variables are kept."""
         return self._local().session() if self.keep_variables else None
 
@@ -177,7 +177,7 @@ class PythonToolWorld(QuestionWorld):
     def __init__(self, task: Task, environment: PythonToolEnvironment):
         super().__init__(task)
         self._environment = environment
-        self._session: Session | None = None
+        self._session: SandboxSession | None = None
         self._ran = 0.0
 
     def use(self, arguments: Mapping[str, Value]) -> ToolResult:

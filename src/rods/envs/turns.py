@@ -3,7 +3,7 @@
 Owns where a world stands: its turn, whether it is open, how many calls it has seen. Never knows
 what a call does or how a turn is judged.
 
-    class Counter(Turns):
+    class Counter(TurnWorld):
         def call(self, call: ToolCall) -> ToolResult:
             self._expect_turn("call")
             self._calls += 1
@@ -15,7 +15,7 @@ from rods.errors import EnvError
 from rods.task import Task
 
 
-class Turns:
+class TurnWorld:
     """Base of a single-use world of one task."""
 
     __slots__ = ("_calls", "_closed", "_in_turn", "_task", "_turn")

@@ -25,7 +25,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -79,7 +79,7 @@ class CheckReport:
     tasks: int
     """How many tasks were looked at."""
     calls: int
-    """How many ground-truth calls were replayed (each task is played twice)."""
+    """How many ground-truth calls were replayed (each task is replayed twice)."""
     seconds: float
 
     @property
@@ -95,11 +95,13 @@ class CheckReport:
         return {finding.value: found.get(finding.value, 0) for finding in TaskFault}
 
 
-class _Played(NamedTuple):
-    results: tuple[tuple[ToolResult, ...], ...]
-    verdicts: tuple[TurnVerdict, ...]
-    snapshots: tuple[object, ...]
-    offered: tuple[tuple[ToolSpec, ...], ...]
+class _Replayed(NamedTuple):
+    """What one turn of a replay showed."""
+
+    offered: tuple[ToolSpec, ...]
+    results: list[ToolResult]
+    verdict: TurnVerdict
+    snapshot: object
 
 
 def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
@@ -117,11 +119,11 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
         try:
             rows.extend(_unusual(task, environment))
             rows.extend(_misnamed(task, environment))
-            first, second = _play(task, environment), _play(task, environment)
+            first, second = _replay(task, environment), _replay(task, environment)
         except (TaskError, EnvError) as error:
             rows.append(_row(TaskFault.UNREACHABLE, task, -1, str(error)))
             continue
-        calls += 2 * sum(map(len, first.results))
+        calls += 2 * sum(len(turn.results) for turn in first)
         rows.extend(_unreachable(task, first))
         rows.extend(_unstable(task, first, second))
         rows.extend(_guessed(task, first))
@@ -132,7 +134,7 @@ def check_tasks(tasks: Iterable[Task], environment: Environment) -> CheckReport:
 def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Task], list[CheckRow]]:
     """Tasks whose ground truth solves them, and the first fault of each that it does not.
 
-    Played once. Questions have no calls to replay: all of them are kept.
+    Replayed once. Questions have no calls to replay: all of them are kept.
     """
     if ability(environment, QuestionSource):
         return list(tasks), []
@@ -140,10 +142,8 @@ def replaying(tasks: Iterable[Task], environment: Environment) -> tuple[list[Tas
     faults: list[CheckRow] = []
     for task in tasks:
         try:
-            found = chain(
-                _misnamed(task, environment), _unreachable(task, _play(task, environment))
-            )
-            fault = next(found, None)
+            faulty = _unreachable(task, _replay(task, environment))
+            fault = next(chain(_misnamed(task, environment), faulty), None)
         except (TaskError, EnvError) as error:
             fault = _row(TaskFault.UNREACHABLE, task, -1, str(error))
         if fault is None:
@@ -193,35 +193,29 @@ def _row(finding: TaskFault, task: Task, turn: int, detail: str) -> CheckRow:
     return CheckRow(finding, task.id, task.provenance.origin, task.category, turn, detail)
 
 
-def _play(task: Task, environment: Environment) -> _Played:
+def _replay(task: Task, environment: Environment) -> list[_Replayed]:
     world = environment.open(task)
+    turns: list[_Replayed] = []
     try:
-        results: list[tuple[ToolResult, ...]] = []
-        verdicts: list[TurnVerdict] = []
-        snapshots: list[object] = []
-        offered: list[tuple[ToolSpec, ...]] = []
         for index, turn in enumerate(task.turns):
             world.begin_turn(index)
-            offered.append(world.offered())
-            results.append(tuple(called(world, call) for call in turn.ground_truth))
-            verdicts.append(world.end_turn())
-            snapshots.append(world.snapshot())
+            offered = world.offered()
+            results = [called(world, call) for call in turn.ground_truth]
+            turns.append(_Replayed(offered, results, world.end_turn(), world.snapshot()))
     finally:
         world.close()
-    return _Played(tuple(results), tuple(verdicts), tuple(snapshots), tuple(offered))
+    return turns
 
 
-def _unreachable(task: Task, played: _Played) -> Iterator[CheckRow]:
-    for index, (turn, results) in enumerate(zip(task.turns, played.results, strict=True)):
-        for call, result in zip(turn.ground_truth, results, strict=True):
+def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
+    for index, (turn, found) in enumerate(zip(task.turns, replayed, strict=True)):
+        for call, result in zip(turn.ground_truth, found.results, strict=True):
             if result.failed:
                 detail = f"{call} failed: {result.content[:200]}"
                 yield _row(TaskFault.UNREACHABLE, task, index, detail)
-        verdict = played.verdicts[index]
-        if not (verdict.solved and verdict.parity):
-            yield _row(
-                TaskFault.UNREACHABLE, task, index, f"does not pass its own judge: {verdict}"
-            )
+        if not (found.verdict.solved and found.verdict.parity):
+            detail = f"does not pass its own judge: {found.verdict}"
+            yield _row(TaskFault.UNREACHABLE, task, index, detail)
 
 
 def _misnamed(task: Task, environment: Environment) -> Iterator[CheckRow]:
@@ -277,11 +271,13 @@ def _answer(task: Task, environment: Environment) -> Iterator[CheckRow]:
         yield _row(TaskFault.UNREACHABLE, task, 0, problem)
 
 
-def _unstable(task: Task, first: _Played, second: _Played) -> Iterator[CheckRow]:
-    for index in range(len(task.turns)):
-        for name in ("results", "snapshots", "verdicts"):
-            if getattr(first, name)[index] != getattr(second, name)[index]:
-                detail = f"{name} of two replays differ"
+def _unstable(
+    task: Task, first: Sequence[_Replayed], second: Sequence[_Replayed]
+) -> Iterator[CheckRow]:
+    for index, (one, other) in enumerate(zip(first, second, strict=True)):
+        for name in ("results", "snapshot", "verdict"):
+            if getattr(one, name) != getattr(other, name):
+                detail = f"{name.removesuffix('s')}s of two replays differ"
                 yield _row(TaskFault.UNSTABLE, task, index, detail)
 
 
@@ -303,20 +299,20 @@ def _contradictions(task: Task, spoken: dict[str, tuple[str, Task]]) -> Iterator
         heard.append(calls)
 
 
-def _guessed(task: Task, played: _Played) -> Iterator[CheckRow]:
+def _guessed(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow]:
     """Values of the ground truth that nothing said so far contains."""
     seen = _Seen()
     seen.read(json.dumps(task.world, ensure_ascii=False))
     for message in task.dialogue:
         seen.read(f"{message.content} {message.calls}")
     known: set[str] = set()
-    for index, turn in enumerate(task.turns):
+    for index, (turn, found) in enumerate(zip(task.turns, replayed, strict=True)):
         seen.read(turn.user)
-        for spec in played.offered[index]:
+        for spec in found.offered:
             if spec.name not in known:
                 known.add(spec.name)
                 seen.read(f"{spec.description} {json.dumps(spec.parameters)}")
-        for call, result in zip(turn.ground_truth, played.results[index], strict=True):
+        for call, result in zip(turn.ground_truth, found.results, strict=True):
             for key, value in _leaves(call.arguments):
                 if not seen.holds(value):
                     detail = (

@@ -39,7 +39,7 @@ class Arm(NamedTuple):
     static_variants: float = 0.0
 
 
-class Cell(NamedTuple):
+class GridRun(NamedTuple):
     """One run."""
 
     arm: Arm
@@ -64,11 +64,11 @@ class Grid:
     arms: tuple[Arm, ...]
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[GridRun]:
         """All runs; a seed's arms stand together, so that an unfinished grid compares fairly."""
-        return [Cell(arm, seed) for seed in self.seeds for arm in self.arms]
+        return [GridRun(arm, seed) for seed in self.seeds for arm in self.arms]
 
-    def config(self, cell: Cell) -> RunConfig:
+    def config(self, cell: GridRun) -> RunConfig:
         """The settings of one run.
 
         Raises:
@@ -147,7 +147,7 @@ def load_grid(
         tuple(chosen),
     )
     for arm in grid.arms:  # before hours of training, not in the middle of them
-        grid.config(Cell(arm, grid.seeds[0]))
+        grid.config(GridRun(arm, grid.seeds[0]))
     return grid
 
 

@@ -1,10 +1,10 @@
-"""A suite's trajectories as they end: kept at once, gone on with, and one Parquet file at the end.
+"""A suite's trajectories as they end: kept at once, resumed, and one Parquet file at the end.
 
-Owns the file beside the one that `--save` names, which is there until all is played: the settings,
-then a trajectory a line. A kill at any moment leaves what was there; a line that it tore is owed
-again. Never scores.
+Owns the file beside the one that `--save` names, there until the last rollout: the settings, then
+a trajectory a line. A kill at any moment leaves what was there; a line that it tore is owed again.
+Never scores.
 
-    kept = Kept.open(Path("played.parquet"), config, "bfcl-multi-turn", weights="")
+    kept = Kept.open(Path("sampled.parquet"), config, "bfcl-multi-turn", weights="")
     kept.add(trajectory)
     kept.finish(trajectories)
 """
@@ -27,17 +27,17 @@ from rods.types import Json
 
 
 class Kept:
-    """What was played so far."""
+    """What was rolled out so far."""
 
     def __init__(
         self,
         path: Path,
         log: LineLog,
-        played: Mapping[str, Json],
+        settings: Mapping[str, Json],
         found: Iterable[Trajectory],
     ) -> None:
         """Use `open`; nothing is written before the first trajectory ends."""
-        self._path, self._log, self._played = path, log, played
+        self._path, self._log, self._settings = path, log, settings
         self._members: dict[str, list[Trajectory]] = defaultdict(list)
         for trajectory in found:
             self._members[trajectory.task_id].append(trajectory)
@@ -48,29 +48,29 @@ class Kept:
 
         Args:
             path: the Parquet file to be, which is not there yet.
-            config: the settings of play.
+            config: the rollout settings.
             suite: its name.
-            weights: which checkpoint is played; empty: the settings' model.
+            weights: which checkpoint samples; empty: the settings' model.
 
         Raises:
-            StoreError: what is there was played under other settings, or is damaged.
+            StoreError: what is there was rolled out under other settings, or is damaged.
         """
         log = LineLog(path.with_name(f"{path.name}.unfinished"))
-        played = _played_by(config, suite, weights)
+        settings = _settings_of(config, suite, weights)
         try:
             whole = log.path.read_bytes().rfind(b"\n") + 1
         except FileNotFoundError:
             whole = 0
         log.cut(whole)
-        first, *rows = log.records() or [played]
+        first, *rows = log.records() or [settings]
         changed = [
-            f"{key}: {first.get(key)} -> {played.get(key)}"
-            for key in sorted(first.keys() | played.keys())
-            if first.get(key) != played.get(key)
+            f"{key}: {first.get(key)} -> {settings.get(key)}"
+            for key in sorted(first.keys() | settings.keys())
+            if first.get(key) != settings.get(key)
         ]
         if changed and rows:
             raise StoreError(
-                f"{log.path}: {len(rows)} trajectories were played under other settings: "
+                f"{log.path}: {len(rows)} trajectories were rolled out under other settings: "
                 f"{'; '.join(changed)}. Repeat the call as it was to go on, or remove the file."
             )
         found = [
@@ -79,7 +79,7 @@ class Kept:
         ]
         if not rows:
             log.cut(0)
-        return cls(path, log, played, found)
+        return cls(path, log, settings, found)
 
     def of(self, task_id: str) -> list[Trajectory]:
         """Trajectories of a task, by their members."""
@@ -88,7 +88,7 @@ class Kept:
     def add(self, trajectory: Trajectory) -> None:
         """Keep one more; its member is the first one of its task that is free.
 
-        One that infrastructure failed is not kept: it is played again by the next call.
+        One that infrastructure failed is not kept: it is rolled out again by the next call.
         """
         if not trajectory.valid:
             return
@@ -96,7 +96,7 @@ class Kept:
         member = next(n for n in range(len(taken) + 1) if n not in taken)
         numbered = replace(trajectory, member=member)
         if not any(self._members.values()):
-            self._log.append(self._played)
+            self._log.append(self._settings)
         self._log.append({"trajectory": json.dumps(to_json(numbered))})
         self._members[trajectory.task_id].append(numbered)
 
@@ -106,7 +106,7 @@ class Kept:
         self._log.path.unlink(missing_ok=True)
 
 
-def _played_by(config: RunConfig, suite: str, weights: str) -> dict[str, Json]:
+def _settings_of(config: RunConfig, suite: str, weights: str) -> dict[str, Json]:
     """What decides how a conversation goes, by dotted keys, as JSON reads it again.
 
     Where servers are and how many conversations are in flight may differ: a server that went away
@@ -115,5 +115,5 @@ def _played_by(config: RunConfig, suite: str, weights: str) -> dict[str, Json]:
     wanted = ("model.", "rollout.", "engine.", "evaluation.suite.folder", "evaluation.suite.user.")
     every = flat(config.model_dump(mode="json"))
     free = ("engine.url", "evaluation.suite.user.url", "rollout.concurrency", "model.threads")
-    played = {k: value for k, value in every.items() if k.startswith(wanted) and k not in free}
-    return {"suite": suite, "weights": weights, **played}
+    settings = {k: value for k, value in every.items() if k.startswith(wanted) and k not in free}
+    return {"suite": suite, "weights": weights, **settings}

@@ -1,6 +1,6 @@
-"""What a suite is: a published benchmark's tasks, how they are played, and what counts as right.
+"""What a suite is: a published benchmark's tasks, their rollouts, and what counts as right.
 
-Owns the protocol and the settings of play that all suites share. A suite stands in the folder of
+Owns the protocol and the rollout settings that all suites share. A suite stands in the folder of
 its environment; the table of their names is `rods.suites.SUITES`. Its score is worked out from a
 trajectory alone, so that a saved one gets the verdict of the run that saved it.
 
@@ -11,20 +11,20 @@ trajectory alone, so that a saved one gets the verdict of the run that saved it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from rods.config import RolloutSettings
 from rods.dialects import Dialect, Parsed
 from rods.env import Environment
 from rods.task import Task
 from rods.trajectory import Trajectory
-from rods.types import Message, ParseVerdict, ToolCall, ToolResult, ToolSpec
+from rods.types import ParseVerdict, ToolSpec
 
 CALLS = 100_000
 """Calls of a conversation: no suite bounds them, its steps do."""
 
 
-class Outcome(NamedTuple):
+class RuleOutcome(NamedTuple):
     """What the suite's rules say of one trajectory."""
 
     right: bool
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
 
 
 class SuiteRules(Protocol):
-    """A suite. Derive from it: how it is played has defaults."""
+    """A suite. Derive from it: how it is rolled out has defaults."""
 
     name: str
     environment: Environment
@@ -55,16 +55,16 @@ class SuiteRules(Protocol):
         """
         ...
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The verdict on a valid trajectory of the task, by what was written and called alone."""
         ...
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
-        """Refuse now what could not be played or judged later.
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
+        """Refuse now what could not be rolled out or judged later.
 
         Args:
             tasks: what is asked for.
-            plays: they are to be played; else saved trajectories of them are judged.
+            rollouts: they are to be rolled out; else saved trajectories of them are judged.
 
         Raises:
             PrerequisiteError: something must be installed or given for one of the tasks.
@@ -72,7 +72,7 @@ class SuiteRules(Protocol):
         return
 
     def rollout(self, settings: RolloutSettings) -> RolloutSettings:
-        """The settings of play under the suite's rules."""
+        """The rollout settings under the suite's rules."""
         return unbounded(settings)
 
     def dialect(self, dialect: Dialect) -> Dialect:
@@ -103,41 +103,17 @@ def executing(dialect: Dialect) -> Dialect:
     Calls of tools that are not offered, and such whose arguments do not fit, go to the world; what
     cannot be read, or was cut off, ends what an answer ends.
     """
-    return _Executing(dialect)
+    return cast("Dialect", _Executing(dialect))
 
 
-class _Executing(Dialect):
+class _Executing:
     """Another dialect in all but how calls are read."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self.feedback_role, self.shows_tools = dialect.feedback_role, dialect.shows_tools
 
-    def system_prompt(self) -> str:
-        """The other's."""
-        return self._dialect.system_prompt()
-
-    def write(self, calls: Sequence[ToolCall]) -> str:
-        """As the other writes."""
-        return self._dialect.write(calls)
-
-    def answer(self, text: str) -> str:
-        """As the other answers."""
-        return self._dialect.answer(text)
-
-    def describe(self, specs: Sequence[ToolSpec]) -> str:
-        """As the other describes tools."""
-        return self._dialect.describe(specs)
-
-    def results(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult]
-    ) -> tuple[Message, ...]:
-        """As the other tells results."""
-        return self._dialect.results(calls, results)
-
-    def opening(self, dialogue: Sequence[Message], user: str) -> tuple[Message, ...]:
-        """As the other begins."""
-        return self._dialect.opening(dialogue, user)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dialect, name)
 
     def parse(self, text: str, offered: Mapping[str, ToolSpec], truncated: bool) -> Parsed:
         """Read one generation as the inner dialect does; no verdict is an error."""

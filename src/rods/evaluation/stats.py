@@ -6,7 +6,7 @@ clusters this is the ordinary t interval. It is deterministic; nothing is resamp
 difference without an interval (fewer than two clusters) is `None`: we print no delta without one.
 
     paired_difference([0.2, 0.4, 0.1], [0.5, 0.4, 0.3])
-    # Difference(mean=0.1667, low=-0.2128, high=0.5461, n=3, clusters=3)
+    # Interval(mean=0.1667, low=-0.2128, high=0.5461, n=3, clusters=3)
 """
 
 from __future__ import annotations
@@ -40,13 +40,11 @@ class Interval:
         return (self.high - self.low) / 2
 
 
-class Difference(Interval):
-    """Mean of after minus before over the same tasks, and its interval."""
-
-    __slots__ = ()
-
-
-def mean_ci(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> Interval | None:
+def mean_ci(
+    values: Sequence[float],
+    clusters: Sequence[Hashable] | None = None,
+    strata: Sequence[Hashable] | None = None,
+) -> Interval | None:
     """Mean of values with its 95 % t interval; `None` with fewer than two clusters.
 
     The variance of the mean is G/(G-1) * sum over clusters of (sum of residuals)^2 / n^2 (the
@@ -56,43 +54,43 @@ def mean_ci(values: Sequence[float], clusters: Sequence[Hashable] | None = None)
     Args:
         values: finite numbers, one for each task.
         clusters: one label for each value; `None`: every value is a cluster of its own.
+        strata: one label for each value. The mean is then that of the strata's means, each weighing
+            the same; residuals are from the own stratum's mean, each weighted by what it weighs in
+            the mean. A cluster may reach over strata, as a scenario over the categories of a
+            benchmark.
 
     Raises:
         ValueError: lengths differ, or a value is not finite.
     """
-    found = _cluster_interval(values, clusters)
-    return None if found is None else Interval(*found)
-
-
-def mean_of_means(
-    values: Sequence[float], strata: Sequence[Hashable], clusters: Sequence[Hashable]
-) -> Interval | None:
-    """Mean of the strata's means, each weighing the same, with its 95 % t interval.
-
-    The clusters' variance is that of `mean_ci`, of residuals from the own stratum's mean, each
-    weighted by what it weighs in the mean; with one stratum it is `mean_ci`. A cluster may reach
-    over strata, as a scenario over the categories of a benchmark. `None` with fewer than two
-    clusters.
-
-    Args:
-        values: finite numbers, one for each task.
-        strata: one label for each value.
-        clusters: one label for each value.
-
-    Raises:
-        ValueError: lengths differ, or a value is not finite.
-    """
-    if len(strata) != len(values):
-        raise ValueError(f"{len(values)} values but {len(strata)} labels of strata.")
-    found = _cluster_interval(values, clusters, strata)
-    return None if found is None else Interval(*found)
+    n = len(values)
+    labels: Sequence[Hashable] = range(n) if clusters is None else clusters
+    places: Sequence[Hashable] = [0] * n if strata is None else strata
+    if not len(labels) == len(places) == n:
+        raise ValueError(f"{n} values but {len(labels)} cluster labels and {len(places)} strata.")
+    if not all(math.isfinite(v) for v in values):
+        raise ValueError("a value is not finite; leave invalid tasks out before averaging.")
+    groups = len(set(labels))
+    if groups < 2:
+        return None
+    parts: dict[Hashable, list[float]] = {}
+    for stratum, value in zip(places, values, strict=True):
+        parts.setdefault(stratum, []).append(value)
+    means = {stratum: math.fsum(found) / len(found) for stratum, found in parts.items()}
+    mean = math.fsum(means.values()) / len(means)
+    sums: dict[Hashable, float] = {}
+    for stratum, label, value in zip(places, labels, values, strict=True):
+        residual = (value - means[stratum]) / len(parts[stratum])
+        sums[label] = sums.get(label, 0.0) + residual
+    variance = groups / (groups - 1) * math.fsum(s * s for s in sums.values()) / len(means) ** 2
+    reach = t_quantile(0.975, groups - 1) * math.sqrt(variance)
+    return Interval(mean, mean - reach, mean + reach, n, groups)
 
 
 def paired_difference(
     before: Sequence[float],
     after: Sequence[float],
     clusters: Sequence[Hashable] | None = None,
-) -> Difference | None:
+) -> Interval | None:
     """Mean of `after - before`, task by task, with its 95 % t interval; `None` below two clusters.
 
     Args:
@@ -107,37 +105,7 @@ def paired_difference(
         raise ValueError(
             f"{len(before)} values before and {len(after)} after: pairs need the same tasks."
         )
-    changes = [b - a for a, b in zip(before, after, strict=True)]
-    found = _cluster_interval(changes, clusters)
-    return None if found is None else Difference(*found)
-
-
-def _cluster_interval(
-    values: Sequence[float],
-    clusters: Sequence[Hashable] | None,
-    strata: Sequence[Hashable] | None = None,
-) -> tuple[float, float, float, int, int] | None:
-    if clusters is not None and len(clusters) != len(values):
-        raise ValueError(f"{len(values)} values but {len(clusters)} cluster labels.")
-    if not all(math.isfinite(v) for v in values):
-        raise ValueError("a value is not finite; leave invalid tasks out before averaging.")
-    labels: Sequence[Hashable] = range(len(values)) if clusters is None else clusters
-    n, groups = len(values), len(set(labels))
-    if groups < 2:
-        return None
-    parts: dict[Hashable, list[float]] = {}
-    places: Sequence[Hashable] = [0] * n if strata is None else strata
-    for stratum, value in zip(places, values, strict=True):
-        parts.setdefault(stratum, []).append(value)
-    means = {stratum: math.fsum(found) / len(found) for stratum, found in parts.items()}
-    mean = math.fsum(means.values()) / len(means)
-    sums: dict[Hashable, float] = {}
-    for stratum, label, value in zip(places, labels, values, strict=True):
-        residual = (value - means[stratum]) / len(parts[stratum])
-        sums[label] = sums.get(label, 0.0) + residual
-    variance = groups / (groups - 1) * math.fsum(s * s for s in sums.values()) / len(means) ** 2
-    reach = t_quantile(0.975, groups - 1) * math.sqrt(variance)
-    return mean, mean - reach, mean + reach, n, groups
+    return mean_ci([b - a for a, b in zip(before, after, strict=True)], clusters)
 
 
 @lru_cache(maxsize=4096)

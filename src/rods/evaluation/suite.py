@@ -1,8 +1,8 @@
 """Held-out evaluation: originals and variants of scenarios that training never sees.
 
-Owns which tasks are evaluated and how trajectories become a row. Each task is played greedily and
-sampled, both at once: what a policy does when it is used, and what training sees of it. The same
-seed gives the same tasks and the same noise before and after, so differences are paired.
+Owns which tasks are evaluated and how trajectories become a row. Each task is rolled out
+greedily and sampled, both at once: what a policy does when it is used, and what training sees of
+it. The same seed gives the same tasks and noise before and after, so differences are paired.
 
     suite = Suite(tasks, EvaluationSettings(samples=4))
     rows = await suite.run(environment, policy, dialect, template, settings)
@@ -85,7 +85,7 @@ class Suite:
             done += 1
             progress(done, total)
 
-        async def play(temperature: float, k: int) -> list[Group]:
+        async def roll_out(temperature: float, k: int) -> list[Group]:
             tasks = self.tasks if k else []
             groups = run_groups(
                 tasks,
@@ -105,8 +105,8 @@ class Suite:
 
         # Side by side, so that the engine has one large batch and computes each prompt once.
         passes = [
-            asyncio.create_task(play(0.0, 1)),
-            asyncio.create_task(play(settings.temperature, settings.samples)),
+            asyncio.create_task(roll_out(0.0, 1)),
+            asyncio.create_task(roll_out(settings.temperature, settings.samples)),
         ]
         try:
             greedy, sampled = await asyncio.gather(*passes)
@@ -124,7 +124,7 @@ def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:
     `progress`, `solved` and `parity` are those of the samples, `greedy_progress` and so on those of
     the greedy trajectory. Without samples their keys are missing.
     """
-    played = [greedy, *([sampled] if sampled else [])]
+    groups = [greedy, *([sampled] if sampled else [])]
     task = greedy.task
     return {
         "task_id": task.id,
@@ -134,7 +134,7 @@ def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:
         "recipe": task.provenance.recipe,
         **{f"{GREEDY}{name}": v for name, v in _values(greedy).items()},
         **(_values(sampled) if sampled else {}),
-        "invalid": sum(not t.valid for group in played for t in group.trajectories),
+        "invalid": sum(not t.valid for group in groups for t in group.trajectories),
     }
 
 

@@ -1,10 +1,10 @@
-"""Suites of published benchmarks: played, saved, scored again, and their accuracies.
+"""Suites of published benchmarks: rolled out, saved, scored again, and their accuracies.
 
 Owns the repeats of a suite's tasks and the way from trajectories to rows and accuracies. Never
-knows a benchmark: what is right is `SuiteRules.score`'s, and nothing else's, in the run that played
-a trajectory and for a saved one alike.
+knows a benchmark: what is right is `SuiteRules.score`'s, and nothing else's, for a new
+trajectory and for a saved one alike.
 
-    groups = await play_suite(rules, tasks, policy, dialect, template, rollout, repeats=3)
+    groups = await roll_out_suite(rules, tasks, policy, dialect, template, rollout, repeats=3)
     accuracies(rules, suite_rows(rules, groups))
 """
 
@@ -14,7 +14,7 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,8 +24,8 @@ from rods.config.rollout import SuiteSettings
 from rods.dialects import Dialect
 from rods.errors import ConfigError, EnvError, StoreError
 from rods.evaluation.kept import Kept
-from rods.evaluation.rules import Outcome, SuiteRules
-from rods.evaluation.stats import Interval, mean_of_means
+from rods.evaluation.rules import RuleOutcome, SuiteRules
+from rods.evaluation.stats import Interval, mean_ci
 from rods.evaluation.suite import NOISE, stratified
 from rods.infra.dotted import nearest
 from rods.policy import Policy
@@ -82,17 +82,17 @@ class Accuracy:
     every task has (arXiv 2406.12045); nothing where the suite does not quote it."""
 
 
-def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, plays: bool = True) -> list[Task]:
+def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, rollouts: bool = True) -> list[Task]:
     """The tasks that the settings ask for, in the suite's order.
 
     Args:
         rules: the suite.
         settings: categories, and how many.
-        plays: they are to be played; else saved trajectories are judged.
+        rollouts: they are to be rolled out; else saved trajectories are judged.
 
     Raises:
         ConfigError: a category is not the suite's.
-        PrerequisiteError: one of the tasks cannot be played or judged here.
+        PrerequisiteError: one of the tasks cannot be rolled out or judged here.
     """
     tasks = list(rules.tasks())
     known = list(dict.fromkeys(task.category for task in tasks))
@@ -109,11 +109,11 @@ def chosen_tasks(rules: SuiteRules, settings: SuiteSettings, plays: bool = True)
         _LOG.warning("%d of %d tasks are left out by suite.omit", len(left) - len(kept), len(left))
     chosen = {task.id for task in stratified(kept, settings.tasks, CHOSEN)}
     found = [task for task in tasks if task.id in chosen]
-    rules.ready(found, plays)
+    rules.ready(found, rollouts)
     return found
 
 
-async def play_suite(
+async def roll_out_suite(
     rules: SuiteRules,
     tasks: Sequence[Task],
     policy: Policy,
@@ -124,10 +124,10 @@ async def play_suite(
     progress: Callable[[int, int], None] = lambda done, total: None,
     kept: Kept | None = None,
 ) -> list[Group]:
-    """Play each task greedily, so many times, by the suite's rules before the settings.
+    """Roll out each task greedily, so many times, by the suite's rules before the settings.
 
     `progress` is told after every trajectory how many there are, and of how many; `kept` gets each
-    as it ends, and what it has already is not played again.
+    as it ends, and what it has already is not rolled out again.
 
     Raises:
         EnvError: too many trajectories failed for reasons of infrastructure.
@@ -164,9 +164,9 @@ async def play_suite(
     return [_group(task, there[task.id]) for task in tasks]
 
 
-def _group(task: Task, played: Sequence[Trajectory]) -> Group:
+def _group(task: Task, found: Sequence[Trajectory]) -> Group:
     """A task's trajectories, numbered."""
-    members = tuple(replace(one, member=number) for number, one in enumerate(played))
+    members = tuple(replace(one, member=number) for number, one in enumerate(found))
     return Group(task, members, min(one.policy_version for one in members))
 
 
@@ -187,7 +187,7 @@ def saved_groups(rules: SuiteRules, tasks: Sequence[Task], path: Path) -> list[G
             if trajectory.task_id not in known:
                 raise StoreError(
                     f"{file}, row {number}: task {trajectory.task_id} is not one of {rules.name}. "
-                    "Name the suite that it was played in, and the same data."
+                    "Name the suite that it was rolled out in, and the same data."
                 )
             found[trajectory.task_id].append(trajectory)
     others = sum(len(many) for key, many in found.items() if key not in wanted)
@@ -209,7 +209,7 @@ def _row(rules: SuiteRules, group: Group) -> SuiteRow:
     task = group.task
     valid = [t for t in group.trajectories if t.valid]
     failures = [t.failure for t in group.trajectories if t.failure is not None]
-    scored: list[Outcome] = []
+    scored: list[RuleOutcome] = []
     for trajectory in valid:
         try:
             scored.append(rules.score(task, trajectory))
@@ -256,7 +256,7 @@ def _accuracy(
     mean = None
     if all(parts.values()):
         mean = fmean(fmean(fmean(row.right) for row in found) for found in parts.values())
-    interval = mean_of_means(values, [p for p, _ in rows], [row.scenario for _, row in rows])
+    interval = mean_ci(values, [row.scenario for _, row in rows], [part for part, _ in rows])
     process = None
     if mean is not None and all(row.process for _, row in rows):
         process = fmean(fmean(fmean(row.process) for row in found) for found in parts.values())
@@ -278,17 +278,4 @@ def pass_hat(right: Sequence[bool], k: int) -> float:
 
 def rows_as_json(rows: Sequence[SuiteRow]) -> list[dict[str, Any]]:
     """Plain JSON, a row a task."""
-    return [
-        {
-            "task_id": row.task_id,
-            "origin": row.origin,
-            "category": row.category,
-            "scenario": row.scenario,
-            "right": list(row.right),
-            "why": list(row.why),
-            "process": list(row.process),
-            "cut": list(row.cut),
-            "failures": list(row.failures),
-        }
-        for row in rows
-    ]
+    return [asdict(row) for row in rows]

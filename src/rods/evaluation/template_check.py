@@ -13,7 +13,7 @@ think blocks. That is reported, not an error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from rods.dialects import Dialect, structured
@@ -69,10 +69,7 @@ class TemplateReport:
             "digest": self.digest,
             "end_of_turn": self.end_of_turn,
             "compared": self.compared,
-            "findings": [
-                {"conversation": f.conversation, "kind": f.kind, "text": f.text}
-                for f in self.findings
-            ],
+            "findings": [asdict(finding) for finding in self.findings],
         }
 
     def text(self) -> str:
@@ -137,9 +134,8 @@ def check_template(tokenizer: Any, dialect: str = "hermes") -> TemplateReport:
             findings.append(TemplateDiff(case.name, "refused", str(error)))
             continue
         compared += 1
-        findings += [
-            TemplateDiff(case.name, f.kind, f.text) for f in compare(template, ledger, whole)
-        ]
+        found = compare(template, ledger, whole)
+        findings += [replace(finding, conversation=case.name) for finding in found]
     end = tokenizer.decode([template.end_id], skip_special_tokens=False)
     tools = tools_in_words(template, dialect, _fault(cases, findings))
     return TemplateReport(template.digest(), end, compared, tuple(findings), tools)

@@ -10,6 +10,7 @@ and says whether one that it cannot use may be another the next time.
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +26,21 @@ BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Statuses that may be another the next time."""
 
 T = TypeVar("T")
+
+
+def read_key(variable: str) -> str:
+    """The key that an environment variable holds; empty where it is not set.
+
+    Raises:
+        ConfigError: no HTTP header can carry it.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not all("!" <= letter <= "~" for letter in key):
+        raise ConfigError(
+            f"environment variable {variable}: the key holds a space or a character that no "
+            "HTTP header can carry. Set it again, without quotes."
+        )
+    return key
 
 
 class ServiceFailure(Exception):

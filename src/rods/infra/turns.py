@@ -3,7 +3,7 @@
 Owns the order and nothing else. A semaphore of the standard library lets a thread that gives its
 place back take it again before those who wait; on a busy machine some wait for most of a minute.
 
-    turns = Turns(4)
+    turns = FairPlaces(4)
     with turns:
         work()
 """
@@ -15,7 +15,7 @@ from collections import deque
 from typing import Self
 
 
-class Turns:
+class FairPlaces:
     """`count` places; a place that becomes free is handed to the first who waits."""
 
     def __init__(self, count: int) -> None:

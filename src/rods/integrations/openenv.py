@@ -35,7 +35,7 @@ from rods.dialects.base import Dialect
 from rods.env import Environment
 from rods.errors import TaskError
 from rods.infra.guard import LOCAL, Guard
-from rods.integrations.played import Conversation
+from rods.integrations.played import TextEpisode
 from rods.task import Task
 from rods.types import Message
 
@@ -61,7 +61,7 @@ class Standing(State):  # pyright: ignore[reportUntypedBaseClass]
     turns: int = 0
 
 
-class Sides:
+class SplitTasks:
     """The environment's own tasks by side, made ready when they are asked for."""
 
     def __init__(self, environment: Environment, held_out: float) -> None:
@@ -108,12 +108,12 @@ def openenv_app(
         steps: texts of one turn; after them it ends without an answer.
         sessions: worlds open at once.
     """
-    sides = Sides(environment, held_out)
+    sides = SplitTasks(environment, held_out)
     kind = type("RodsEnvironment", (_Worlds,), {"REQUIRES_SINGLE_THREAD_EXECUTOR": False})
     kind.REQUIRES_SINGLE_THREAD_EXECUTOR = not environment.blocking
 
     def made() -> Any:
-        return kind(lambda task: Conversation(environment, task, dialect, steps), sides)
+        return kind(lambda task: TextEpisode(environment, task, dialect, steps), sides)
 
     app = create_fastapi_app(
         cast("Any", made),
@@ -131,10 +131,10 @@ class _Worlds(OpenEnvironment):  # pyright: ignore[reportUntypedBaseClass]
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, begin: Callable[[Task], Conversation], sides: Sides) -> None:
+    def __init__(self, begin: Callable[[Task], TextEpisode], sides: SplitTasks) -> None:
         super().__init__()
         self._begin, self._sides = begin, sides
-        self._talk: Conversation | None = None
+        self._talk: TextEpisode | None = None
         self._state = Standing()
 
     def reset(

@@ -8,7 +8,7 @@ are those of a rollout; budgets are the other loop's, but for the steps of a tur
     played.end(answered=True)                   # the next turn begins, if there is one
     played.progress()
 
-    talk = Conversation(environment, task, structured("hermes"))
+    talk = TextEpisode(environment, task, structured("hermes"))
     talk.opening, talk.say("<tool_call>...</tool_call>")
 """
 
@@ -103,7 +103,7 @@ class PlayedTask:
         self._world.close()
 
 
-class Conversation:
+class TextEpisode:
     """The same for who sends texts: a dialect reads them and writes what comes back."""
 
     def __init__(

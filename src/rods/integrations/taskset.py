@@ -21,7 +21,7 @@ from rods.dialects import structured
 from rods.env import Environment
 from rods.envs import make_environment
 from rods.integrations.formats.forms import verifiers_row
-from rods.integrations.played import Conversation
+from rods.integrations.played import TextEpisode
 from rods.task import Task
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class RodsEnv(_vf.Env[EnvConfig]):
         row: Any = task.data
         environment = _environment(row.environment, row.arguments)
         ours = Task.from_json(json.loads(row.task), f"task {row.id}")
-        talk = Conversation(environment, ours, structured(row.dialect), row.steps)
+        talk = TextEpisode(environment, ours, structured(row.dialect), row.steps)
         try:
             system, user = talk.opening
             asked = task.with_system_prompt(system.content)

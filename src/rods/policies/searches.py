@@ -49,7 +49,7 @@ class SearchPlan:
     mixture: Mixture = MIXTURE
 
 
-class World(ABC):
+class SearchQuestions(ABC):
     """Where questions come from, and what a search finds there."""
 
     def __init__(self, environment: SearchEnvironment):
@@ -64,7 +64,7 @@ class World(ABC):
         return self._environment.find(query).content
 
 
-class BundledWorld(World):
+class BundledWorld(SearchQuestions):
     """The corpus that `search` uses if none is named, one side of its questions."""
 
     def __init__(self, results: int = RESULTS, held_out: bool = False):
@@ -77,7 +77,7 @@ class BundledWorld(World):
         return f"{FAMILY}-{hops}-{place}", make_question(hops, place)
 
 
-class OtherWorld(World):
+class OtherWorld(SearchQuestions):
     """A world of the same kind whose names and facts the bundled one does not have."""
 
     def __init__(self, provinces: int, seed: int, results: int = RESULTS):
@@ -97,7 +97,7 @@ class OtherWorld(World):
 
 
 def search_demonstrations(
-    world: World, plan: SearchPlan, seed: int, numbers: Iterable[int]
+    world: SearchQuestions, plan: SearchPlan, seed: int, numbers: Iterable[int]
 ) -> Iterator[Demonstration]:
     """Demonstration `i` is a function of world, plan, seed and `i` alone.
 

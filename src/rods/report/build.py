@@ -18,7 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rods.errors import StoreError
-from rods.evaluation.stats import Difference, Interval
+from rods.evaluation.stats import Interval
+from rods.infra.dotted import flat
 from rods.infra.files import replacing
 from rods.report.curves import Figure, learning_curves, schedule_curves, tool_curves
 from rods.report.heldout import (
@@ -26,7 +27,7 @@ from rods.report.heldout import (
     METRICS,
     SETS,
     WRITERS_NOTE,
-    Cell,
+    MetricCell,
     ResultRow,
     measured,
     result_rows,
@@ -57,20 +58,19 @@ class Tile:
     detail: str = ""
 
 
-def build_report(run: Path | RunData, out: Path | None = None) -> Path:
+def build_report(path: Path, out: Path | None = None) -> Path:
     """Write the report of a run and return its path.
 
     Args:
-        run: a run directory, or what `load_run` made of it.
+        path: a run directory.
         out: where to write; by default `report.html` in the run directory.
 
     Raises:
         StoreError: the run cannot be read, or the report cannot be written.
     """
-    data = run if isinstance(run, RunData) else load_run(run)
-    view = trajectory_view(data, decoder_for(data))
-    page = render("report.html.j2", report_context(data, view))
-    return write_page(out or data.path / "report.html", page)
+    run = load_run(path)
+    page = render("report.html.j2", report_context(run, trajectory_view(run, decoder_for(run))))
+    return write_page(out or run.path / "report.html", page)
 
 
 def render(template: str, context: Mapping[str, object]) -> str:
@@ -157,18 +157,9 @@ def identity(run: RunData) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in pairs if value not in (None, "")]
 
 
-def details(manifest: Mapping[str, Json], prefix: str = "") -> list[tuple[str, str]]:
-    """Every leaf of the manifest as dotted key and text."""
-    rows: list[tuple[str, str]] = []
-    for key, value in manifest.items():
-        if isinstance(value, dict):
-            rows.extend(details(value, f"{prefix}{key}."))
-        elif isinstance(value, list) and any(isinstance(v, dict) for v in value):
-            for i, item in enumerate(value):
-                rows.extend(details({str(i): item}, f"{prefix}{key}."))
-        else:
-            rows.append((f"{prefix}{key}", str(value)))
-    return rows
+def details(data: Mapping[str, Json]) -> list[tuple[str, str]]:
+    """Every leaf of nested tables as dotted key and text."""
+    return [(key, str(value)) for key, value in flat(data).items()]
 
 
 def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
@@ -203,7 +194,7 @@ def tiles(run: RunData, rows: Sequence[ResultRow]) -> list[Tile]:
     return found
 
 
-def _change_tile(label: str, cell: Cell) -> Tile:
+def _change_tile(label: str, cell: MetricCell) -> Tile:
     change = cell.difference
     if change is not None:
         means = " → ".join(f"{i.mean:.3f}" if i else "?" for i in (cell.before, cell.after))
@@ -239,7 +230,7 @@ def _name(row: ResultRow) -> str:
     return whole if row.whole else row.part.label
 
 
-def _verdict(found: Difference) -> str:
+def _verdict(found: Interval) -> str:
     """Colour class: whether the interval excludes zero, and on which side."""
     if not found.excludes_zero:
         return "s-grey"
@@ -255,7 +246,7 @@ def interval(found: Interval | None) -> str:
     return f"[{max(found.low, -1):+.3f}, {min(found.high, 1):+.3f}]"
 
 
-def share(cell: Cell, when: str) -> str:
+def share(cell: MetricCell, when: str) -> str:
     """Mean before or after, three digits, or a dash."""
     found = cell.before if when == "before" else cell.after
     return DASH if found is None else f"{found.mean:.3f}"

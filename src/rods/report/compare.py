@@ -18,28 +18,15 @@ from rich.table import Table
 from rich.text import Text
 
 from rods.errors import StoreError
-from rods.evaluation.stats import Difference, Interval
+from rods.report.arms import Compared, colours_of, compared, overlays, uneven_budgets
 from rods.report.build import details, identity, render, write_page
-from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
-from rods.report.heldout import (
-    LEADING,
-    METRICS,
-    SETS,
-    Key,
-    Part,
-    ResultRow,
-    by_key,
-    measured,
-    result_rows,
-)
+from rods.report.heldout import LEADING, METRICS, SETS, Key, TaskSubset, by_key
 from rods.report.panels import landing_of
-from rods.report.plots import Axes, Series, line_chart
 from rods.report.results import change, heading, mean, plain_table
 from rods.report.run_data import RunData
 from rods.report.summary import runs_at
 from rods.types import Json
 
-COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
 BUDGET = (
     "updates",
     "minutes",
@@ -49,33 +36,17 @@ BUDGET = (
     "env.train_tasks",
 )
 """Settings that decide how much a run may spend."""
-FAIR = 0.05
-"""Runs whose trajectories or tokens differ by a larger share are said to differ in budget."""
 SHOWN = 3
 """Ids that are named of tasks which only one run has."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunCell:
-    """One run in one row."""
-
-    before: Interval | None
-    after: Interval | None
-    gain: Difference | None
-    """After minus before, within the run."""
-    against: Difference | None
-    """This run after training minus the first run after training; `None` for the first."""
-    paired: int
-    """Tasks behind `against`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
     """One metric on one part of one set."""
 
-    part: Part
+    part: TaskSubset
     metric: str
-    cells: tuple[RunCell, ...]
+    cells: tuple[Compared, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +74,7 @@ class Comparison:
         for label in self.labels:
             table.add_column(Text(label, overflow="fold"), justify="right", min_width=19)
         for name in SETS:
-            whole = [r for r in self.rows if r.part == Part(name) and r.metric in LEADING]
+            whole = [r for r in self.rows if r.part == TaskSubset(name) and r.metric in LEADING]
             for row in whole:
                 texts = [_cell_text(cell) for cell in row.cells]
                 table.add_row(Text(f"{heading(row.metric, ', ')}\n{SETS[name].lower()}"), *texts)
@@ -118,12 +89,11 @@ class Comparison:
         Raises:
             StoreError: the page cannot be written.
         """
-        colours = colours_of(self.runs)
         context = {
             "comparison": self,
-            "colours": colours,
+            "colours": colours_of(self.runs),
             "identities": [dict(identity(run)) for run in self.runs],
-            "curves": overlays(self.runs, self.labels, colours),
+            "curves": overlays(self.runs, self.labels),
         }
         return write_page(out, render("compare.html.j2", context))
 
@@ -150,34 +120,7 @@ def compare_runs(paths: Sequence[Path]) -> Comparison:
     )
 
 
-def colours_of(lines: Sequence[object]) -> list[str]:
-    """A colour class for each, in their order."""
-    return [COLOURS[i % len(COLOURS)] for i in range(len(lines))]
-
-
-def overlays(
-    runs: Sequence[RunData], labels: Sequence[str], colours: Sequence[str]
-) -> list[Figure]:
-    """The learning curves of all runs in common charts."""
-    figures: list[Figure] = []
-    for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):
-        for curve in curves:
-            series = [
-                found
-                for run, label, css in zip(runs, labels, colours, strict=True)
-                if (found := step_series(run.steps, curve.key, label, css))
-            ]
-            if not series:
-                continue
-            name = title if len(curves) == 1 else f"{title}: {curve.name}"
-            axes = Axes("step", (0.0, 1.0) if share else None)
-            plain = [Series(s.name, s.xs, s.ys, s.css) for s in series]
-            legend = [(s.name, s.css) for s in plain]
-            figures.append(Figure(name, caption, line_chart(plain, axes), legend))
-    return figures
-
-
-def _cell_text(cell: RunCell) -> Text:
+def _cell_text(cell: Compared) -> Text:
     lines = [Text(mean(cell.after))]
     if cell.gain:
         lines.append(Text.assemble("gain ", change(cell.gain)))
@@ -187,43 +130,19 @@ def _cell_text(cell: RunCell) -> Text:
 
 
 def _rows(runs: Sequence[RunData]) -> list[ComparisonRow]:
-    within: list[dict[Part, ResultRow]] = []
-    across: list[dict[Part, ResultRow]] = []
-    for run in runs:
-        own = result_rows(run.evaluation("before"), run.last_evaluation)
-        both = result_rows(runs[0].last_evaluation, run.last_evaluation)
-        within.append({r.part: r for r in own})
-        across.append({r.part: r for r in both})
-    every = {part: row for rows in within for part, row in rows.items()}
-    metrics = measured((row for rows in within for row in rows.values()), METRICS)
+    first = runs[0].last_evaluation
+    found = [compared((runs[0].evaluation("before"), first))]
+    for run in runs[1:]:
+        last = run.last_evaluation
+        found.append(compared((run.evaluation("before"), last), (first, last)))
+    parts = dict.fromkeys(part for cells in found for part, _ in cells)
+    known = {metric for cells in found for _, metric in cells}
+    metrics = [metric for metric in METRICS if metric in known]
     return [
-        ComparisonRow(
-            part,
-            metric,
-            tuple(_run_cell(i, part, metric, within, across) for i in range(len(runs))),
-        )
-        for part in every
-        for metric in metrics
+        ComparisonRow(part, m, tuple(cells.get((part, m), Compared()) for cells in found))
+        for part in parts
+        for m in metrics
     ]
-
-
-def _run_cell(
-    index: int,
-    part: Part,
-    metric: str,
-    within: Sequence[Mapping[Part, ResultRow]],
-    across: Sequence[Mapping[Part, ResultRow]],
-) -> RunCell:
-    own, other = within[index].get(part), across[index].get(part)
-    cell = own.cells[metric] if own else None
-    pair = other.cells[metric] if other and index else None
-    return RunCell(
-        cell.before if cell else None,
-        cell.after if cell else None,
-        cell.difference if cell else None,
-        pair.difference if pair else None,
-        pair.paired if pair else 0,
-    )
 
 
 def _facts(runs: Sequence[RunData]) -> list[tuple[str, tuple[str, ...]]]:
@@ -266,11 +185,7 @@ def _warnings(
     differing: Mapping[str, Sequence[str]],
 ) -> list[str]:
     found = [f"{key} differs: {', '.join(differing[key])}." for key in BUDGET if key in differing]
-    for what, key in (("trajectories", "trajectories"), ("generated tokens", "tokens_generated")):
-        totals = [run.total(key) for run in runs]
-        if max(totals) > (1 + FAIR) * min(totals):
-            listed = ", ".join(f"{t:.0f}" for t in totals)
-            found.append(f"the runs spent different budgets of {what}: {listed}.")
+    found += uneven_budgets("runs", [[run] for run in runs], [""] * len(runs))
     if any(key.startswith("stages.") for key in differing):
         found.append("the stages of the curriculum differ.")
     for name in ("seed", "profile", "split_hash", "template_hash", "rods"):

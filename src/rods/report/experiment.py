@@ -24,36 +24,33 @@ from rich.text import Text
 
 from rods.errors import StoreError
 from rods.evaluation.grid import Grid
-from rods.evaluation.stats import Difference, Interval, mean_ci
+from rods.evaluation.stats import Interval, mean_ci
+from rods.report.arms import (
+    Cells,
+    Compared,
+    colours_of,
+    compared,
+    overlay,
+    overlays,
+    uneven_budgets,
+)
 from rods.report.build import render, span, write_page
-from rods.report.compare import FAIR, colours_of, overlays
 from rods.report.curves import Figure
 from rods.report.heldout import (
     LEADING,
     METRICS,
     SETS,
     WRITERS_NOTE,
-    Cell,
-    Part,
+    TaskSubset,
+    by_key,
     measured,
     result_rows,
 )
-from rods.report.plots import Axes, Series, line_chart
+from rods.report.plots import Axes, Series
 from rods.report.reach import Point, held_out_curve, trajectories_to
 from rods.report.results import change, heading, mean, plain_table
-from rods.report.run_data import MANIFEST, EvalRow, Evaluation, RunData, StepRow, load_run
+from rods.report.run_data import MANIFEST, EvalRow, EvaluationPass, RunData, StepRow, load_run
 from rods.report.summary import SUFFIX, read_summary
-
-
-@dataclass(frozen=True, slots=True)
-class ArmCell:
-    """One metric of one arm on one part of the held-out tasks."""
-
-    after: Interval | None
-    gain: Difference | None
-    """After minus before."""
-    against: Difference | None
-    """This arm after training minus the baseline after training; `None` for the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class ArmResult:
     overrides: tuple[str, ...]
     runs: Mapping[int, RunData]
     """By seed."""
-    cells: Mapping[tuple[Part, str], ArmCell]
+    cells: Cells
     by_seed: Mapping[str, tuple[float, ...]]
     """For each metric of the first set: this arm after training minus the baseline, for each seed
     that both have; empty for the baseline."""
@@ -168,14 +165,12 @@ class Experiment:
                 spent, values = zip(*self._curve(arm, metric), strict=True)
                 lines.append(Series(arm.name, spent, values, css))
             title = f"Held out: {' '.join(METRICS[metric]).lower()}"
-            axes = Axes("trajectories")
-            legend = [(line.name, line.css) for line in lines]
-            found.append(Figure(title, "Means over the seeds.", line_chart(lines, axes), legend))
+            found.append(overlay(title, "Means over the seeds.", lines, Axes("trajectories")))
         runs = [_mean_run(arm) for arm in self.arms]
-        return [*found, *overlays(runs, [arm.name for arm in self.arms], colours)]
+        return [*found, *overlays(runs, [arm.name for arm in self.arms])]
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TaskSubset]:
         """Parts of the held-out tasks that any arm has values of, in their order."""
         return list(dict.fromkeys(part for arm in self.arms for part, _ in arm.cells))
 
@@ -212,10 +207,10 @@ class Experiment:
 # -- pooling -------------------------------------------------------------------------------------
 
 
-def pooled(runs: Sequence[RunData], when: str) -> Evaluation:
+def pooled(runs: Sequence[RunData], when: str) -> EvaluationPass:
     """One evaluation of several runs: each task's values averaged over those that all runs have."""
     found = [e for run in runs if (e := run.evaluation(when))]
-    by_run = [{(row.set, row.task_id): row for row in e.rows} for e in found]
+    by_run = [by_key(e) for e in found]
     rows: list[EvalRow] = []
     for key, first in by_run[0].items() if by_run else ():
         same = [rows[key] for rows in by_run if key in rows]
@@ -223,30 +218,14 @@ def pooled(runs: Sequence[RunData], when: str) -> Evaluation:
             shared = [m for m in first.values if all(m in row.values for row in same)]
             values = {m: math.fsum(row.values[m] for row in same) / len(same) for m in shared}
             rows.append(replace(first, values=values, samples=sum(r.samples for r in same)))
-    return Evaluation(when, tuple(rows))
+    return EvaluationPass(when, tuple(rows))
 
 
-def _cells(
-    mine: Mapping[int, RunData], base: Mapping[int, RunData]
-) -> dict[tuple[Part, str], ArmCell]:
-    if not mine:
-        return {}
-    own = result_rows(pooled([*mine.values()], "before"), pooled([*mine.values()], "after"))
-    common = sorted(mine.keys() & base.keys())
-    other: dict[tuple[Part, str], Cell] = {}
-    if common:
-        against = result_rows(
-            pooled([base[seed] for seed in common], "after"),
-            pooled([mine[seed] for seed in common], "after"),
-        )
-        other = {(row.part, m): cell for row in against for m, cell in row.cells.items()}
-    found: dict[tuple[Part, str], ArmCell] = {}
-    for row in own:
-        for metric in measured(own):
-            cell, pair = row.cells[metric], other.get((row.part, metric))
-            against_it = pair.difference if pair else None
-            found[row.part, metric] = ArmCell(cell.after, cell.difference, against_it)
-    return found
+def _cells(mine: Mapping[int, RunData], base: Mapping[int, RunData]) -> Cells:
+    runs, common = [*mine.values()], sorted(mine.keys() & base.keys())
+    against = [pooled([of[seed] for seed in common], "after") for of in (base, mine)]
+    ends = pooled(runs, "before"), pooled(runs, "after")
+    return compared(ends, (against[0], against[1]) if common else (None, None))
 
 
 def _by_seed(
@@ -296,19 +275,15 @@ def _range(values: Sequence[float | None]) -> str:
 
 
 def _unfair(arms: Sequence[ArmResult]) -> list[str]:
-    found: list[str] = []
-    for what, key in (("trajectories", "trajectories"), ("generated tokens", "tokens_generated")):
-        means = {a.name: statistics.fmean(r.total(key) for r in a.runs.values()) for a in arms}
-        if max(means.values()) > (1 + FAIR) * min(means.values()):
-            listed = ", ".join(f"{name} {value:.0f}" for name, value in means.items())
-            found.append(f"the arms spent different budgets of {what}: {listed}.")
+    names = [arm.name for arm in arms]
+    found = uneven_budgets("arms", [[*arm.runs.values()] for arm in arms], names)
     runs = [run for arm in arms for run in arm.runs.values()]
     for when, what in (
         ("before", "the runs did not start from the same policy, or were evaluated differently"),
         ("after", "the runs were not evaluated on the same held-out tasks"),
     ):
         seen = [e for run in runs if (e := run.evaluation(when))]
-        keys = [{(row.set, row.task_id) for row in e.rows} for e in seen]
+        keys = [by_key(e).keys() for e in seen]
         same = all(k == keys[0] for k in keys)
         if same and when == "before":
             values = [{r.task_id: sorted(r.values.items()) for r in e.rows} for e in seen]
@@ -345,7 +320,7 @@ def _results(found: Experiment) -> Table:
     return table
 
 
-def _cell(cell: ArmCell | None, compared: bool) -> Text:
+def _cell(cell: Compared | None, compared: bool) -> Text:
     if cell is None:
         return Text("-")
     lines = [Text(mean(cell.after)), change(cell.gain)]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rods.evaluation.stats import Difference, Interval, mean_ci, paired_difference
-from rods.report.run_data import EvalRow, Evaluation
+from rods.evaluation.stats import Interval, mean_ci, paired_difference
+from rods.report.run_data import EvalRow, EvaluationPass
 
 METRICS: Mapping[str, tuple[str, str]] = {
     "greedy_progress": ("Progress", "greedy"),
@@ -45,17 +45,17 @@ CATEGORIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MetricCell:
     """One metric of one row. A part is `None` where it was not measured or has no interval."""
 
     before: Interval | None
     after: Interval | None
-    difference: Difference | None
+    difference: Interval | None
     paired: int
     """Tasks that both evaluations hold."""
 
 
-class Part(NamedTuple):
+class TaskSubset(NamedTuple):
     """Some tasks of a set: all of them, those of a writer, or those of a category."""
 
     set: str
@@ -79,10 +79,10 @@ class Part(NamedTuple):
 class ResultRow:
     """One part of one set."""
 
-    part: Part
+    part: TaskSubset
     tasks: int
     scenarios: int
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, MetricCell]
 
     @property
     def set(self) -> str:
@@ -95,7 +95,7 @@ class ResultRow:
         return not self.part.by
 
 
-def result_rows(before: Evaluation | None, after: Evaluation | None) -> list[ResultRow]:
+def result_rows(before: EvaluationPass | None, after: EvaluationPass | None) -> list[ResultRow]:
     """All rows: for each set first all tasks, then each writer, then each category."""
     first, last = by_key(before), by_key(after)
     everything = {**first, **last}
@@ -108,16 +108,16 @@ def result_rows(before: Evaluation | None, after: Evaluation | None) -> list[Res
     return rows
 
 
-def parts_of(rows: Sequence[EvalRow]) -> list[Part]:
+def parts_of(rows: Sequence[EvalRow]) -> list[TaskSubset]:
     """Each set, its writers and its categories; one alone says nothing beside the whole."""
-    parts: list[Part] = []
+    parts: list[TaskSubset] = []
     for name in sorted({row.set for row in rows}, key=_order(SETS)):
         mine = [row for row in rows if row.set == name]
         writers = sorted({row.writer for row in mine}, key=_order(WRITERS))
         groups = sorted({row.category for row in mine}, key=_order(CATEGORIES))
-        parts.append(Part(name))
-        parts += [Part(name, "writer", w) for w in writers if len(writers) > 1]
-        parts += [Part(name, "category", c) for c in groups if len(groups) > 1]
+        parts.append(TaskSubset(name))
+        parts += [TaskSubset(name, "writer", w) for w in writers if len(writers) > 1]
+        parts += [TaskSubset(name, "category", c) for c in groups if len(groups) > 1]
     return parts
 
 
@@ -127,7 +127,7 @@ def measured(rows: Iterable[ResultRow], metrics: Iterable[str] = LEADING) -> lis
     return [m for m in metrics if any(c[m].before or c[m].after for c in cells)]
 
 
-def unpaired(before: Evaluation | None, after: Evaluation | None) -> int:
+def unpaired(before: EvaluationPass | None, after: EvaluationPass | None) -> int:
     """Tasks that only one of two evaluations holds; 0 unless both exist."""
     if before is None or after is None:
         return 0
@@ -138,31 +138,27 @@ Key = tuple[str, str]
 """What says that two runs evaluated the same task: its set and its id."""
 
 
-def by_key(evaluation: Evaluation | None) -> dict[Key, EvalRow]:
+def by_key(evaluation: EvaluationPass | None) -> dict[Key, EvalRow]:
     """The rows of an evaluation; none where there was none."""
     return {(r.set, r.task_id): r for r in evaluation.rows} if evaluation else {}
 
 
 def _cell(
     metric: str, keys: list[Key], first: Mapping[Key, EvalRow], last: Mapping[Key, EvalRow]
-) -> Cell:
-    before = [first[k] for k in keys if k in first and metric in first[k].values]
-    after = [last[k] for k in keys if k in last and metric in last[k].values]
-    both = [
-        k
-        for k in keys
-        if k in first and k in last and metric in first[k].values and metric in last[k].values
-    ]
+) -> MetricCell:
+    before = {k: first[k] for k in keys if k in first and metric in first[k].values}
+    after = {k: last[k] for k in keys if k in last and metric in last[k].values}
+    both = [k for k in before if k in after]
     difference = paired_difference(
-        [first[k].values[metric] for k in both],
-        [last[k].values[metric] for k in both],
-        [last[k].scenario for k in both],
+        [before[k].values[metric] for k in both],
+        [after[k].values[metric] for k in both],
+        [after[k].scenario for k in both],
     )
-    return Cell(_mean(metric, before), _mean(metric, after), difference, len(both))
+    return MetricCell(_mean(metric, before), _mean(metric, after), difference, len(both))
 
 
-def _mean(metric: str, rows: list[EvalRow]) -> Interval | None:
-    return mean_ci([r.values[metric] for r in rows], [r.scenario for r in rows])
+def _mean(metric: str, rows: Mapping[Key, EvalRow]) -> Interval | None:
+    return mean_ci([r.values[metric] for r in rows.values()], [r.scenario for r in rows.values()])
 
 
 def _order(known: Iterable[str]) -> Callable[[str], tuple[int, str]]:

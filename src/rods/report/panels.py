@@ -18,7 +18,7 @@ from typing import NamedTuple
 from rods.report.curves import Figure
 from rods.report.heldout import CATEGORIES
 from rods.report.plots import Axes, Layer, bars, histogram, scatter, stacked_bars
-from rods.report.run_data import REGIONS, EpochRow, Judged, RunData
+from rods.report.run_data import REGIONS, EpochRow, JudgedGroup, RunData
 
 RETIRED: Mapping[str, str] = {
     "mastered": "s-mastered",
@@ -83,9 +83,9 @@ def mechanism_figures(run: RunData) -> list[Figure]:
     return [_landing(run), _variance(run), _regions(run)]
 
 
-def first_visits(run: RunData) -> list[Judged]:
+def first_visits(run: RunData) -> list[JudgedGroup]:
     """The first judgement of each variant; a later one never counts, even if so marked."""
-    seen: dict[str, Judged] = {}
+    seen: dict[str, JudgedGroup] = {}
     for _, j in run.judgements:
         if j.origin == "variant" and j.first_visit:
             seen.setdefault(j.task_id, j)

@@ -1,6 +1,6 @@
 """The end of a run as tables on a terminal. Owns words and columns, computes nothing new.
 
-Console(stderr=True).print(summary(load_run(path), report=path / "report.html"))
+Console(stderr=True).print(summary(path, path / "report.html"))
 """
 
 from __future__ import annotations
@@ -17,39 +17,48 @@ from rich.table import Table
 from rich.text import Text
 
 from rods.evaluation.stats import Interval
-from rods.report.heldout import METRICS, SETS, WRITERS_NOTE, Cell, ResultRow, measured, result_rows
+from rods.report.heldout import (
+    METRICS,
+    SETS,
+    WRITERS_NOTE,
+    MetricCell,
+    ResultRow,
+    measured,
+    result_rows,
+)
 from rods.report.panels import landing_of, words
-from rods.report.run_data import Evaluation, RunData, load_run
+from rods.report.run_data import EvaluationPass, RunData, load_run
 
 NONE = "No interval: so few scenarios leave every value possible."
 """Of values that are shown without one."""
 
 
-def summary(run: Path | RunData, report: Path | None = None) -> Group:
+def summary(path: Path, report: Path) -> Group:
     """What `rods train` ends with: results, what the buffer did, where the report is."""
-    data = run if isinstance(run, RunData) else load_run(run)
-    lines = [Text(line) for line in summary_lines(data)]
-    notes = [Text(note, style="yellow") for note in data.notes]
-    where = [Text(f"Report: {report}")] if report else []
-    return Group(summary_table(data), *lines, *notes, *where)
+    run = load_run(path)
+    notes = [Text(note, style="yellow") for note in run.notes]
+    return Group(_results(run), *map(Text, summary_lines(run)), *notes, Text(f"Report: {report}"))
 
 
-def summary_table(run: Path | RunData) -> Table:
+def summary_table(path: Path) -> Table:
     """Held-out results before and after, with paired 95 % intervals; fits 80 columns."""
-    data = run if isinstance(run, RunData) else load_run(run)
-    rows = result_rows(data.evaluation("before"), data.last_evaluation)
-    title = f"Held-out results of {escape(data.name)}"
+    return _results(load_run(path))
+
+
+def _results(run: RunData) -> Table:
+    rows = result_rows(run.evaluation("before"), run.last_evaluation)
+    title = f"Held-out results of {escape(run.name)}"
     return _table(title, "of the paired 95 % interval, by scenario", rows, _change)
 
 
-def evaluation_table(found: Evaluation) -> Table:
+def evaluation_table(found: EvaluationPass) -> Table:
     """One evaluation, each mean with its 95 % interval; fits 80 columns."""
     rows = result_rows(None, found)
     return _table("Held-out results", "of the 95 % interval, by scenario", rows, _single)
 
 
 def _table(
-    title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[Cell], Text]
+    title: str, interval: str, rows: Sequence[ResultRow], cell: Callable[[MetricCell], Text]
 ) -> Table:
     said = f"\n{WRITERS_NOTE}" if any(r.part.by == "writer" for r in rows) else ""
     table = plain_table(
@@ -82,12 +91,12 @@ def _without(rows: Sequence[ResultRow]) -> bool:
     return any(found and not reach(found, least) for found, least in pairs)
 
 
-def _change(cell: Cell) -> Text:
+def _change(cell: MetricCell) -> Text:
     means = f"{mean(cell.before)} \N{RIGHTWARDS ARROW} {mean(cell.after)}"
     return Text.assemble(means, *(["\n", change(cell.difference)] if cell.difference else []))
 
 
-def _single(cell: Cell) -> Text:
+def _single(cell: MetricCell) -> Text:
     return Text(f"{mean(cell.after)}{reach(cell.after) if cell.after else ''}")
 
 

@@ -27,7 +27,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar, cast
@@ -46,7 +46,7 @@ MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedGroup:
     """One group's judgement at one step."""
 
     task_id: str
@@ -81,7 +81,7 @@ class StepRow:
     epoch: int = 0
     stage: str = ""
     regions: Mapping[str, int] = field(default_factory=dict[str, int])
-    judgements: tuple[Judged, ...] = ()
+    judgements: tuple[JudgedGroup, ...] = ()
     made: Made = field(default_factory=Made)
 
 
@@ -124,7 +124,7 @@ class EvalRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class EvaluationPass:
     """One pass over the held-out tasks."""
 
     when: str
@@ -140,7 +140,7 @@ class RunData:
     manifest: Mapping[str, Json]
     steps: tuple[StepRow, ...] = ()
     epochs: tuple[EpochRow, ...] = ()
-    evaluations: tuple[Evaluation, ...] = ()
+    evaluations: tuple[EvaluationPass, ...] = ()
     notes: tuple[str, ...] = field(default=())
     """What is missing or could not be read, in sentences."""
 
@@ -150,7 +150,7 @@ class RunData:
         return self.path.resolve().name
 
     @property
-    def judgements(self) -> list[tuple[int, Judged]]:
+    def judgements(self) -> list[tuple[int, JudgedGroup]]:
         """All judgements with their steps, in order."""
         return [(row.step, j) for row in self.steps for j in row.judgements]
 
@@ -159,12 +159,12 @@ class RunData:
         """What synthesis did over the whole run, by the fullest record."""
         return max([r.made for r in (*self.epochs, *self.steps)] or [Made()], key=lambda m: m.tried)
 
-    def evaluation(self, when: str) -> Evaluation | None:
+    def evaluation(self, when: str) -> EvaluationPass | None:
         """The evaluation of this name, or `None`."""
         return next((e for e in self.evaluations if e.when == when), None)
 
     @property
-    def last_evaluation(self) -> Evaluation | None:
+    def last_evaluation(self) -> EvaluationPass | None:
         """The final evaluation; without it the latest one made after some epoch."""
         done = self.evaluation("after")
         between = [e for e in self.evaluations if e.when not in ("before", "after")]
@@ -230,7 +230,7 @@ def load_run(path: Path) -> RunData:
     rows = _lines(path / METRICS, notes)
     steps: dict[int, StepRow] = {}
     epochs: dict[tuple[str, int], EpochRow] = {}
-    evaluations: dict[str, Evaluation] = {}
+    evaluations: dict[str, EvaluationPass] = {}
     unused, repeated = "", 0
     for number, row in rows:
         kind = row.get("kind")
@@ -266,16 +266,11 @@ def load_run(path: Path) -> RunData:
 
 
 def moment(value: Json) -> datetime | None:
-    """A time in the manifest (ISO 8601 text or seconds since 1970), or `None`."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, int | float):
-        return datetime.fromtimestamp(value, UTC)
+    """A time in the manifest, or `None`."""
     try:
-        found = datetime.fromisoformat(str(value))
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _manifest(path: Path, notes: list[str]) -> dict[str, Json]:
@@ -327,9 +322,9 @@ def _read(kind: TypeAdapter[Row], row: Mapping[str, Any], **more: object) -> Row
     return kind.validate_python({k: v for k, v in given.items() if v is not None})
 
 
-def evaluation_of(when: str, rows: Iterable[Mapping[str, Any]]) -> Evaluation:
+def evaluation_of(when: str, rows: Iterable[Mapping[str, Any]]) -> EvaluationPass:
     """An evaluation of this name from its records, one a task, as `Suite.run` gives them."""
-    return Evaluation(when, tuple(map(_eval_row, rows)))
+    return EvaluationPass(when, tuple(map(_eval_row, rows)))
 
 
 def _eval_row(row: Mapping[str, Any]) -> EvalRow:
@@ -358,7 +353,7 @@ def _missing(
     manifest: Mapping[str, Json],
     steps: Mapping[int, StepRow],
     epochs: Mapping[tuple[str, int], EpochRow],
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Mapping[str, EvaluationPass],
 ) -> list[str]:
     notes: list[str] = []
     if not manifest.get("finished"):

@@ -31,8 +31,8 @@ from rods.report.run_data import (
     SAMPLED,
     EpochRow,
     EvalRow,
-    Evaluation,
-    Judged,
+    EvaluationPass,
+    JudgedGroup,
     Made,
     RunData,
     StepRow,
@@ -108,9 +108,9 @@ def _run(path: Path, line: Table, head: Table) -> RunData:
     return RunData(path, manifest, tuple(steps), epochs, found, tuple(line["notes"]))
 
 
-def _judged(row: Table, origin: str, name: str) -> Judged:
+def _judged(row: Table, origin: str, name: str) -> JudgedGroup:
     mean = float(row["rbar"])
-    return Judged(
+    return JudgedGroup(
         task_id=name,
         origin=origin,
         rbar=mean,
@@ -120,7 +120,7 @@ def _judged(row: Table, origin: str, name: str) -> Judged:
     )
 
 
-def _evaluated(columns: Table, tasks: Sequence[Sequence[str]]) -> Evaluation:
+def _evaluated(columns: Table, tasks: Sequence[Sequence[str]]) -> EvaluationPass:
     rows: list[EvalRow] = []
     kept = {name: columns[name] for name in ("samples", *SAMPLED, *GREEDY) if name in columns}
     if not isinstance(kept["samples"], list):
@@ -131,7 +131,7 @@ def _evaluated(columns: Table, tasks: Sequence[Sequence[str]]) -> Evaluation:
             values = {name: float(value) for name, value in row.items() if value is not None}
             named: Table = dict(zip(TASK, task, strict=True))
             rows.append(EvalRow(**named, values=values, samples=samples))
-    return Evaluation(columns["when"], tuple(rows))
+    return EvaluationPass(columns["when"], tuple(rows))
 
 
 def _rows(columns: Table) -> Iterator[Table]:

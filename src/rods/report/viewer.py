@@ -11,12 +11,13 @@ page sets them as text, never as markup.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
 from rods.errors import PrerequisiteError, StoreError
-from rods.report.run_data import Judged, RunData
+from rods.report.run_data import JudgedGroup, RunData
 from rods.trajectory import Step, Trajectory
 from rods.trajectory_codec import read_parquet
 from rods.types import Json, Message
@@ -35,13 +36,11 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
         run: its folder `trajectories/` is read.
         decode: makes the text of token spans; without it they are shown by their length.
     """
-    files = trajectory_files(run.path)
+    files = sorted((run.path / FOLDER).glob("*.parquet"))
     if not files:
         return {"groups": [], "note": "No trajectories are stored in this run."}
-    chosen = [
-        files[round(i * (len(files) - 1) / max(1, min(len(files), MAX_FILES) - 1))]
-        for i in range(min(len(files), MAX_FILES))
-    ]
+    number = min(len(files), MAX_FILES)
+    chosen = [files[round(i * (len(files) - 1) / max(1, number - 1))] for i in range(number)]
     judged = {(j.task_id, step): j for step, j in run.judgements}
     groups: list[Json] = []
     faults: list[str] = []
@@ -63,11 +62,6 @@ def trajectory_view(run: RunData, decode: Decode | None = None) -> dict[str, Jso
     if decode is None:
         note += " No tokenizer was found, so environment tokens are shown by their number only."
     return {"groups": groups, "note": note}
-
-
-def trajectory_files(path: Path) -> list[Path]:
-    """Files of trajectories of a run directory, by name."""
-    return sorted((path / FOLDER).glob("*.parquet"))
 
 
 def decoder_for(run: RunData) -> Decode | None:
@@ -110,8 +104,8 @@ def progress(trajectory: Trajectory) -> float:
 
 
 def _judgement(
-    judged: Mapping[tuple[str, int], Judged], first: Trajectory, path: Path
-) -> Judged | None:
+    judged: Mapping[tuple[str, int], JudgedGroup], first: Trajectory, path: Path
+) -> JudgedGroup | None:
     """The judgement of this group at the step in the file's name, or the task's first one."""
     step = path.stem.rpartition("-")[2]
     exact = judged.get((first.task_id, int(step))) if step.isdecimal() else None
@@ -119,7 +113,7 @@ def _judgement(
 
 
 def _group(
-    members: Sequence[Trajectory], judged: Judged | None, file: str, decode: Decode | None
+    members: Sequence[Trajectory], judged: JudgedGroup | None, file: str, decode: Decode | None
 ) -> dict[str, Json]:
     values = [progress(t) for t in members if t.valid]
     return {
@@ -146,17 +140,7 @@ def _member(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json]:
         "seconds": round(t.seconds, 3),
         "temperature": t.temperature,
         "cut": t.cut_results,
-        "turns": [
-            {
-                "solved": v.solved,
-                "expects": v.expects_calls,
-                "calls": v.calls,
-                "state": v.state,
-                "executed": v.executed,
-                "parity": v.parity,
-            }
-            for v in t.verdicts
-        ],
+        "turns": [{**asdict(v), "solved": v.solved} for v in t.verdicts],
         "n_turns": t.n_turns,
         "messages": _messages(t.messages, t.steps),
         "spans": _spans(t, decode),

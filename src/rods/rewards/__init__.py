@@ -15,10 +15,14 @@ Of final answers, for tasks with `world["answer"]` (`answers.py`); it logs `corr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from rods.errors import ConfigError
+from rods.infra.dotted import nearest
 from rods.registry import Registry, takes
 from rods.reward import Reward, Rewards
 
@@ -50,19 +54,60 @@ def get_reward(name: str, constants: Constants | None = None) -> Reward:
             otherwise.
     """
     found = REWARDS.find(name)
-    made = found(**(constants or {})) if isinstance(found, type) else found
+    made = _made(name, found, constants or {}) if isinstance(found, type) else found
     if not callable(made):
         kind = type(made).__name__
         raise ConfigError(f"stages.reward: {name!r} is a {kind}; expected a function or a class.")
     return cast("Reward", takes("stages.reward", name, made, "a task", "a trajectory"))
 
 
+def _made(name: str, kind: type[Any], constants: Constants) -> Any:
+    """Make a reward; raises `ConfigError` for constants that it has not or that are wrong."""
+    known = list(inspect.signature(kind).parameters)
+    for key in constants:
+        if key not in known:
+            raise ConfigError(
+                f"rewards: the reward {name!r} has no constant {key!r}.{nearest(key, known)} "
+                f"Known: {', '.join(known) or 'none'}."
+            )
+    types = get_type_hints(kind, include_extras=True)
+    checked: dict[str, Any] = {}
+    for key, value in constants.items():
+        try:
+            checked[key] = TypeAdapter[Any](types.get(key, Any)).validate_python(value)
+        except ValidationError as error:
+            wrong = error.errors()[0]["msg"]
+            raise ConfigError(f"rewards: {key} of {name!r} is {value!r}. {wrong}.") from error
+    return kind(**checked)
+
+
+def _belongs(table: str, name: str) -> bool:
+    return name == table or name.startswith(f"{table}_")
+
+
 def rewards_of(constants: Mapping[str, Constants] | None = None) -> Rewards:
-    """The rewards of one run; `constants`: by the words that the names of theirs begin with."""
+    """The rewards of one run; `constants`: by the words that the names of theirs begin with.
+
+    Raises:
+        ConfigError: no reward has a name that begins with one of the words.
+    """
     given = constants or {}
+    require_tables(given)
+    return Rewards(lambda name: reward_of(name, given))
 
-    def make(name: str) -> Reward:
-        own = (key for key in given if name == key or name.startswith(f"{key}_"))
-        return get_reward(name, given[key] if (key := next(own, "")) else None)
 
-    return Rewards(make)
+def require_tables(given: Mapping[str, Constants]) -> None:
+    """Raise `ConfigError` where no reward has a name that begins with one of the words."""
+    words = sorted({word for name in REWARDS for word in (name, name.rpartition("_")[0]) if word})
+    for table in given:
+        if ":" not in table and not any(_belongs(table, name) for name in REWARDS):
+            raise ConfigError(
+                f"rewards.{table}: no reward has such a name.{nearest(table, words)} Name one of "
+                f"{', '.join(REWARDS)}, or the word that it begins with."
+            )
+
+
+def reward_of(name: str, given: Mapping[str, Constants]) -> Reward:
+    """Make a reward with its constants among those of a run; raises as `get_reward`."""
+    own = next((key for key in given if _belongs(key, name)), "")
+    return get_reward(name, given[own] if own else None)

@@ -204,7 +204,7 @@ def require_judges(tasks: Iterable[Task]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedAnswer:
     """A final answer and whether it is right."""
 
     answer: str | None
@@ -222,7 +222,7 @@ class Judged:
         return self.verdict not in ("right", "wrong")
 
 
-def judge_answer(task: Task, text: str, forms: Sequence[Form] | None = None) -> Judged:
+def judge_answer(task: Task, text: str, forms: Sequence[Form] | None = None) -> JudgedAnswer:
     """Find the final answer and compare it with the task's reference.
 
     Args:
@@ -245,10 +245,10 @@ def judge_answer(task: Task, text: str, forms: Sequence[Form] | None = None) -> 
         answer = last_tagged(text)
     else:
         answer = final_answer(text, forms or MARKED)
-    return Judged(None, "wrong") if answer is None else compare(task, answer)
+    return JudgedAnswer(None, "wrong") if answer is None else compare(task, answer)
 
 
-def compare(task: Task, answer: str, algebra: Algebra | None = None) -> Judged:
+def compare(task: Task, answer: str, algebra: Algebra | None = None) -> JudgedAnswer:
     """Compare a final answer with the task's references.
 
     Args:
@@ -274,9 +274,9 @@ def compare(task: Task, answer: str, algebra: Algebra | None = None) -> Judged:
         else:
             now = "right" if _SAME[judge](answer, reference) else "wrong"
         if now == "right":
-            return Judged(answer, now)
+            return JudgedAnswer(answer, now)
         verdict = now if verdict == "wrong" else verdict
-    return Judged(answer, verdict)
+    return JudgedAnswer(answer, verdict)
 
 
 READ = 10 * LONGEST
@@ -299,7 +299,7 @@ _SAME: Mapping[str, Callable[[str, str], bool]] = {
 }
 
 
-def judged_parts(judged: Judged) -> Mapping[str, float]:
+def judged_parts(judged: JudgedAnswer) -> Mapping[str, float]:
     """What every reward of answers logs: right or not, given or not, and whether we gave up."""
     return {
         "correct": float(judged.correct),

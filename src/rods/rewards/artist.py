@@ -8,15 +8,18 @@ all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 FORM = 0.5
 
 
 @dataclass(frozen=True)
-class Artist:
+class ArtistScoring:
     """What both rewards share."""
 
-    form_weight: float = FORM
+    form_weight: Annotated[float, Field(ge=0)] = FORM
     partial: bool = True
 
     def form(self, share: float) -> float:

@@ -188,7 +188,7 @@ def _read(match: re.Match[str]) -> Number | None:
 # -- units ---------------------------------------------------------------------------------------
 
 SYMBOLS = frozenset(
-    (
+    [
         "mm",
         "cm",
         "m",
@@ -206,7 +206,7 @@ SYMBOLS = frozenset(
         "ft",
         "am",
         "pm",
-    )
+    ]
 )
 """Units whose difference is seen; other words behind a number are taken as they are."""
 _SHORT = "mm|cm|km|mg|kg|ms|min|ml|mL|in|ft|am|pm|mph|th|st|nd|rd|lbs?|oz|hrs?|yd|mi|kWh?"
@@ -223,7 +223,7 @@ _UNIT = re.compile(
 _INSIDE = re.compile(rf"{_SET}\{{([^{{}}]*)\}}")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _NO_UNIT = frozenset(
-    (
+    [
         "or",
         "and",
         "not",
@@ -237,7 +237,7 @@ _NO_UNIT = frozenset(
         "base",
         "to",
         "dozen",
-    )
+    ]
 )
 """Words that say more than a unit."""
 

@@ -26,7 +26,7 @@ from typing import Literal, cast
 
 from rods.errors import EnvError, PrerequisiteError
 from rods.infra.install import install_line
-from rods.infra.turns import Turns
+from rods.infra.turns import FairPlaces
 from rods.rewards import verifier_process
 
 Verdict = Literal["right", "wrong", "time", "memory", "length", "died"]
@@ -153,7 +153,7 @@ class _Process:
             pipe.close()
 
 
-_slots = Turns(SIZE)
+_slots = FairPlaces(SIZE)
 _idle: list[_Process] = []
 
 
@@ -167,7 +167,7 @@ def _forget() -> None:
     global _slots
     while _idle:
         _idle.pop().forget()
-    _slots = Turns(SIZE)
+    _slots = FairPlaces(SIZE)
 
 
 atexit.register(close)

@@ -47,7 +47,7 @@ from rods.limits import Limits, Usage
 from rods.policy import Completion, Policy, Session, episode_seed, joined
 from rods.rollout.lockstep import Lockstep
 from rods.rollout.owner import Late, Owner
-from rods.rollout.stages import Passage, Stages
+from rods.rollout.stages import Passage, StagePlaces
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.tokens import Ledger
@@ -85,7 +85,7 @@ class RolloutContext:
     """Where tools run one by one, after all have generated; None: each trajectory goes on."""
     layer: Layer | None = None
     """What each world is played under; None: it is played as it is."""
-    stages: Stages | None = None
+    stages: StagePlaces | None = None
     """Bounds of starting, playing and judging; None: none."""
     prompts: dict[str, list[int]] = field(default_factory=dict[str, "list[int]"])
     """Ids of each task's first prompt: equal for a group, so rendered once."""
@@ -153,13 +153,7 @@ class Episode:
         return nullcontext() if lockstep is None else lockstep.member()
 
     def _late(self) -> str:
-        limits, owner = self._limits, self._owner
-        if limits.seconds - owner.spent <= limits.turn_seconds - owner.turn_spent:
-            return f"its world took more than rollout.seconds = {limits.seconds:g} seconds"
-        return (
-            "its world took more than rollout.worlds.turn_seconds = "
-            f"{limits.turn_seconds:g} seconds in one turn"
-        )
+        return f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
 
     async def _turns(self) -> StopReason:
         await self._passage.to("starting")
@@ -198,7 +192,6 @@ class Episode:
 
     async def _begin(self, world: World, index: int) -> None:
         """Enter a turn: its user message is pending from now on."""
-        self._owner.begin_turn()
         await self._owner(world.begin_turn, index)
         self._usage.turns += 1
         self._ended = ""
@@ -370,7 +363,6 @@ class Episode:
         self, *, turns: int = 0, calls: int = 0, tokens: int = 0, context: int = 0
     ) -> StopReason | None:
         self._usage.seconds = self._owner.spent
-        self._usage.turn_seconds = self._owner.turn_spent
         return self._limits.exceeded(
             self._usage, turns=turns, calls=calls, tokens=tokens, context=context
         )

@@ -32,7 +32,7 @@ from rods.errors import EnvError
 from rods.policy import Policy
 from rods.rollout.episode import Episode, RolloutContext
 from rods.rollout.inline import InlineEpisode
-from rods.rollout.stages import Stages
+from rods.rollout.stages import StagePlaces
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
@@ -113,7 +113,7 @@ async def run_groups(
     context = RolloutContext(
         environment, policy, dialect, template, settings, seed, degrees, noise_version
     )
-    player = Player(context, size, len(tasks) * size, on_trajectory)
+    player = RolloutRunner(context, size, len(tasks) * size, on_trajectory)
     visits: Counter[str] = Counter()
     playing: list[asyncio.Task[Group]] = []
     for task in tasks:
@@ -133,7 +133,7 @@ def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Traject
     return lambda _: show(next(counted), total)
 
 
-class Player:
+class RolloutRunner:
     """Plays groups; what it plays at the same time shares a bound and a share of failures."""
 
     def __init__(
@@ -152,7 +152,7 @@ class Player:
             on_trajectory: called once for each finished trajectory, in the order of finishing.
         """
         if context.stages is None:
-            context = replace(context, stages=Stages.of(context.settings.worlds))
+            context = replace(context, stages=StagePlaces.of(context.settings.worlds))
         self._context, self._size = context, size
         self._gate = asyncio.Semaphore(context.settings.concurrency)
         self._invalid = InvalidShare(context.settings.max_invalid, window)

@@ -43,7 +43,6 @@ class InlineEpisode(Episode):
                 f"{len(self._task.dialogue)} earlier messages; an inline dialect plays tasks with "
                 "one question. Set model.dialect to one with structured calls."
             )
-        self._owner.begin_turn()
         await self._owner(world.begin_turn, index)
         self._usage.turns += 1
         self._tools = {spec.name: spec for spec in await self._owner(world.offered)}

@@ -107,24 +107,13 @@ class Owner:
         self._limits = limits
         self.spent = 0.0
         """Seconds that ended calls took."""
-        self._turn = 0.0
-        """Those of them before the current turn."""
-
-    def begin_turn(self) -> None:
-        """The seconds of a turn are counted from here."""
-        self._turn = self.spent
-
-    @property
-    def turn_spent(self) -> float:
-        """Seconds that ended calls of the current turn took."""
-        return self.spent - self._turn
 
     async def __call__(self, method: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a call gives.
 
         Raises:
             EnvError: the call took longer than one may.
-            Late: turn or episode have no seconds left, and the call goes on.
+            Late: the episode has no seconds left, and the call goes on.
         """
         return await self._within(self._limits.call_seconds, partial(method, *args, **kwargs))
 
@@ -157,7 +146,7 @@ class Owner:
         if self._thread is None:
             return timed()
         limits = self._limits
-        left = min(limits.seconds - self.spent, limits.turn_seconds - self.turn_spent)
+        left = limits.seconds - self.spent
         try:
             return await self._ended(self._thread.submit(timed), min(left, most), unwanted)
         except Late:

@@ -38,7 +38,7 @@ from rods.env import Layer
 from rods.errors import ConfigError
 from rods.policy import Engine
 from rods.reward import Score
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import hanging
 from rods.task import Task
 from rods.trajectory import Group
@@ -108,7 +108,7 @@ class SchedulePlan:
             redraw=config.train.filtering.redraw,
             rounds=not pipelined,
             staleness=pipeline.staleness if pipelined else 0,
-            adaptive=pipelined and pipeline.adaptive,
+            adaptive=pipelined,
             most=math.ceil(rollout.concurrency / rollout.k),
             last=config.updates,
         )
@@ -202,7 +202,7 @@ class Schedule:
 
     def __init__(
         self,
-        player: Player,
+        player: RolloutRunner,
         plan: SchedulePlan,
         step: int = 0,
         rewards_state: Callable[[], Json] = lambda: None,

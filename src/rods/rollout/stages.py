@@ -5,7 +5,7 @@ its place there until it is played, so that no more worlds lie ready than start 
 waits to be judged holds no place, so the policy goes on with others. Never counts trajectories in
 flight: `rollout.concurrency` does.
 
-    stages = Stages(starting=4, running=16, judging=4)
+    stages = StagePlaces(starting=4, running=16, judging=4)
     passage = Passage(stages)
     await passage.to("starting")
     await passage.to("running")         # gives up its place among those who start
@@ -22,7 +22,7 @@ from rods.config.rollout import WorldSettings
 Stage = Literal["starting", "running", "judging"]
 
 
-class Stages:
+class StagePlaces:
     """Places of each stage; 0: as many as come."""
 
     def __init__(self, starting: int = 0, running: int = 0, judging: int = 0) -> None:
@@ -38,7 +38,7 @@ class Stages:
 class Passage:
     """One trajectory's way through the stages."""
 
-    def __init__(self, stages: Stages | None) -> None:
+    def __init__(self, stages: StagePlaces | None) -> None:
         """Be in no stage yet; None: there are no bounds."""
         self._gates = {} if stages is None else stages.gates
         self._stage: Stage | None = None

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rods.sandbox.execution import Execution, Limit, SandboxLimits, Status, last_line
-from rods.sandbox.handle import Child, ZygoteLost
+from rods.sandbox.handle import ForkedChild, ZygoteLost
 from rods.sandbox.runner import DISK, HEADER, MEMORY, OK
 from rods.sandbox.zygote import ENDED, FAILED, LOCKED, Cause
 
@@ -38,10 +38,10 @@ class Ended(Exception):
 
 
 @dataclass(slots=True)
-class Conversation:
+class Dialogue:
     """What is known so far of an execution."""
 
-    child: Child
+    child: ForkedChild
     limits: SandboxLimits
     stateful: bool
     outgoing: memoryview
@@ -81,7 +81,7 @@ def request(code: str, stdin: str, token: str) -> bytes:
 
 
 def converse(
-    child: Child,
+    child: ForkedChild,
     code: str,
     stdin: str,
     limits: SandboxLimits,
@@ -91,7 +91,7 @@ def converse(
     """Run a program in a child and wait for its end (of a session: for its answer)."""
     token = os.urandom(8).hex()
     message = memoryview(request(code, stdin, token))
-    talk = Conversation(child, limits, stateful, message, token, locked)
+    talk = Dialogue(child, limits, stateful, message, token, locked)
     poll = select.poll()
     for descriptor in (child.out, child.err, child.status, child.ended):
         poll.register(descriptor, select.POLLIN)
@@ -109,7 +109,7 @@ def converse(
     return _classify(talk, time.monotonic() - talk.began)
 
 
-def _out_of_patience(talk: Conversation) -> None:
+def _out_of_patience(talk: Dialogue) -> None:
     if talk.killed:
         raise ZygoteLost(f"a killed child did not end within {KILL_SECONDS:g} s")
     if not talk.locked:
@@ -117,7 +117,7 @@ def _out_of_patience(talk: Conversation) -> None:
     talk.kill("time")
 
 
-def _attend(talk: Conversation, descriptor: int) -> bool:
+def _attend(talk: Dialogue, descriptor: int) -> bool:
     """One descriptor is ready; False when no more is to be expected of it."""
     child = talk.child
     if descriptor == child.request:
@@ -134,7 +134,7 @@ def _attend(talk: Conversation, descriptor: int) -> bool:
     return _take(talk, descriptor)
 
 
-def _feed(talk: Conversation) -> bool:
+def _feed(talk: Dialogue) -> bool:
     try:
         sent = os.write(talk.child.request, talk.outgoing)
     except BlockingIOError:
@@ -145,7 +145,7 @@ def _feed(talk: Conversation) -> bool:
     return bool(talk.outgoing)
 
 
-def _hear(talk: Conversation) -> bool:
+def _hear(talk: Dialogue) -> bool:
     data = os.read(talk.child.status, CHUNK)
     if not talk.locked:
         if data[:1] == LOCKED:
@@ -170,7 +170,7 @@ def _hung_up(descriptor: int) -> bool:
     return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
-def _take(talk: Conversation, descriptor: int) -> bool:
+def _take(talk: Dialogue, descriptor: int) -> bool:
     try:
         data = os.read(descriptor, CHUNK)
     except BlockingIOError:
@@ -183,7 +183,7 @@ def _take(talk: Conversation, descriptor: int) -> bool:
     return bool(data)
 
 
-def _drain(talk: Conversation) -> None:
+def _drain(talk: Dialogue) -> None:
     """Take what the pipes still hold; the child has ended or waits."""
     for descriptor in (talk.child.out, talk.child.err):
         left = CHUNK * 32  # more than a pipe holds
@@ -202,7 +202,7 @@ def _drain(talk: Conversation) -> None:
                 talk.killed = "output"
 
 
-def _classify(talk: Conversation, seconds: float) -> Execution:
+def _classify(talk: Dialogue, seconds: float) -> Execution:
     stdout, stderr = talk.out.decode(errors="replace"), talk.err.decode(errors="replace")
     wait, user, system, cause = talk.end or (0, 0.0, 0.0, 0)
     code = talk.verdict if talk.verdict is not None else os.waitstatus_to_exitcode(wait)
@@ -233,7 +233,7 @@ def _limit_of(code: int, cpu: float, limits: SandboxLimits) -> Limit:
     return ""
 
 
-def has_ended(child: Child) -> bool:
+def has_ended(child: ForkedChild) -> bool:
     """Whether an idle session is of no use: it ended, or said what it was not asked."""
     said, _, _ = select.select([child.ended, child.status], [], [], 0)
     child.gone = child.ended in said

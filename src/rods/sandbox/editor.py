@@ -27,7 +27,7 @@ class Edited(NamedTuple):
     failed: bool
 
 
-class Refusal(Exception):
+class EditError(Exception):
     """The command cannot be done; the message is for the agent."""
 
 
@@ -50,8 +50,8 @@ def edit(arguments: Mapping[str, object]) -> Edited:
             return Edited(_replace(path, _text(arguments, "old_str"), new), False)
         if command == "insert":
             return Edited(_insert(path, arguments), False)
-        raise Refusal(f"there is no command {command!r}; expected one of {', '.join(COMMANDS)}")
-    except Refusal as error:
+        raise EditError(f"there is no command {command!r}; expected one of {', '.join(COMMANDS)}")
+    except EditError as error:
         return Edited(f"Error: {error}.", True)
     except OSError as error:
         return Edited(f"Error: {path}: {error.strerror}.", True)
@@ -64,7 +64,7 @@ def _path(given: object) -> str:
 def _text(arguments: Mapping[str, object], name: str, default: str | None = None) -> str:
     value = arguments.get(name, default)
     if not isinstance(value, str):
-        raise Refusal(f"{name} is {value!r}, expected a text")
+        raise EditError(f"{name} is {value!r}, expected a text")
     return value
 
 
@@ -72,11 +72,11 @@ def _read(path: str) -> str:
     with open(path, "rb") as file:
         data = file.read(FILE + 1)
     if len(data) > FILE:
-        raise Refusal(f"{path} has more than {FILE} bytes")
+        raise EditError(f"{path} has more than {FILE} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Refusal(f"{path} is not a text") from error
+        raise EditError(f"{path} is not a text") from error
 
 
 def _write(path: str, text: str) -> None:
@@ -104,7 +104,7 @@ def _span(span: object, lines: int) -> tuple[int, int]:
             last = lines if last == -1 else last
             if 1 <= first <= last <= lines:
                 return first, last
-    raise Refusal(f"view_range is {span!r}, expected two lines between 1 and {lines}")
+    raise EditError(f"view_range is {span!r}, expected two lines between 1 and {lines}")
 
 
 def _numbered(lines: list[str], first: int, last: int) -> str:
@@ -120,7 +120,7 @@ def _around(path: str, text: str, first: int, count: int) -> str:
 
 def _create(path: str, text: str) -> str:
     if os.path.lexists(path):
-        raise Refusal(f"{path} exists; create makes new files only")
+        raise EditError(f"{path} exists; create makes new files only")
     if os.path.dirname(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     _write(path, text)
@@ -132,7 +132,7 @@ def _replace(path: str, old: str, new: str) -> str:
     found = text.count(old) if old else 0
     if found != 1:
         times = "empty" if not old else f"{found} times in the file" if found else "not in the file"
-        raise Refusal(f"old_str is {times}; it must stand in {path} exactly once")
+        raise EditError(f"old_str is {times}; it must stand in {path} exactly once")
     at = text.index(old)
     text = text[:at] + new + text[at + len(old) :]
     _write(path, text)
@@ -143,7 +143,7 @@ def _insert(path: str, arguments: Mapping[str, object]) -> str:
     at, new = arguments.get("insert_line"), _text(arguments, "new_str")
     lines = _read(path).split("\n")
     if not isinstance(at, int) or not 0 <= at <= len(lines):
-        raise Refusal(f"insert_line is {at!r}, expected a line between 0 and {len(lines)}")
+        raise EditError(f"insert_line is {at!r}, expected a line between 0 and {len(lines)}")
     lines[at:at] = new.split("\n")
     text = "\n".join(lines)
     _write(path, text)

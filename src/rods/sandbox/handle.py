@@ -21,7 +21,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -60,7 +59,7 @@ class ZygoteLost(EnvError):
     """The zygote does not answer or has ended."""
 
 
-class Settings(NamedTuple):
+class ZygoteSettings(NamedTuple):
     """How to start a zygote."""
 
     limits: SandboxLimits
@@ -75,7 +74,7 @@ class Settings(NamedTuple):
 
 
 @dataclass(slots=True)
-class Child:
+class ForkedChild:
     """A forked child: our ends of its pipes."""
 
     id: int
@@ -161,7 +160,7 @@ def wrapping(wrap: Wrap, python: str) -> list[str]:
 class ZygoteHandle:
     """One zygote process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ZygoteSettings) -> None:
         self.settings = settings
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
@@ -261,7 +260,7 @@ class ZygoteHandle:
         start = max(0, os.fstat(self._stderr).st_size - 2000)
         return os.pread(self._stderr, 2000, start).decode(errors="replace").strip() or "no message"
 
-    def fork(self, stateful: bool) -> Child:
+    def fork(self, stateful: bool) -> ForkedChild:
         """A new child, not yet locked."""
         ours: list[int] = []
         theirs: list[int] = []
@@ -282,9 +281,9 @@ class ZygoteHandle:
             for descriptor in theirs:
                 os.close(descriptor)
         request, out, err, status, ended = ours
-        return Child(number, self, request, out, err, status, ended)
+        return ForkedChild(number, self, request, out, err, status, ended)
 
-    def tell(self, child: Child, op: Literal["kill", "stop", "resume"]) -> None:
+    def tell(self, child: ForkedChild, op: Literal["kill", "stop", "resume"]) -> None:
         """Kill a child, stop it, or let it go on; nothing happens if it has ended."""
         self._send({"op": op, "id": child.id}, [])
 
@@ -312,8 +311,3 @@ class ZygoteHandle:
 def plain_parent() -> str:
     """Where scratch folders go that no file system of their own holds: memory, if we may."""
     return PLACE if os.access(PLACE, os.W_OK | os.X_OK) else tempfile.gettempdir()
-
-
-def default_python() -> str:
-    """The interpreter that runs us."""
-    return sys.executable

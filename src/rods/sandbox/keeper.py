@@ -46,7 +46,7 @@ USERS = (1 << 20, 1 << 30)
 """Where root takes a user from that nobody else is."""
 
 
-class Config(TypedDict):
+class KeeperConfig(TypedDict):
     """What `Shell` says at the start."""
 
     source: str
@@ -72,7 +72,7 @@ class Gone(Exception):
 class Keeper:
     """The loop that serves until the other end of the socket closes."""
 
-    def __init__(self, control: socket.socket, config: Config) -> None:
+    def __init__(self, control: socket.socket, config: KeeperConfig) -> None:
         """Lock up.
 
         Raises:
@@ -339,7 +339,7 @@ def _is_scoped() -> bool:
 def main() -> None:
     """Lock, say so, serve."""
     control = socket.socket(fileno=os.dup(0))
-    config = cast(Config, json.loads(sys.argv[1]))
+    config = cast(KeeperConfig, json.loads(sys.argv[1]))
     os.environ.clear()
     try:
         keeper = Keeper(control, config)

@@ -14,6 +14,7 @@ locked: where the locks cannot be put on, `SandboxPool` raises PrerequisiteError
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,10 +22,10 @@ from dataclasses import replace
 from typing import Self
 
 from rods.errors import ConfigError, EnvError, PrerequisiteError
-from rods.infra.turns import Turns
+from rods.infra.turns import FairPlaces
 from rods.sandbox.converse import Ended, converse, has_ended
 from rods.sandbox.execution import Execution, SandboxLimits
-from rods.sandbox.handle import Child, Settings, Wrap, ZygoteHandle, ZygoteLost, default_python
+from rods.sandbox.handle import ForkedChild, Wrap, ZygoteHandle, ZygoteLost, ZygoteSettings
 
 PROOF = """
 import mmap, os, socket
@@ -84,19 +85,19 @@ class SandboxPool:
         self.limits = limits or SandboxLimits()
         self.restarts = 0
         """How often a broken zygote was replaced."""
-        self._settings = Settings(
+        self._settings = ZygoteSettings(
             limits=self.limits,
             preload=tuple(preload),
             seed=seed,
             wrap=wrap,
-            python=python or default_python(),
+            python=python or sys.executable,
             size=self.size,
             sessions=sessions,
         )
         self._retries = retries
         self._closed = False
         self._lock = threading.Lock()
-        self._slots = Turns(self.size)
+        self._slots = FairPlaces(self.size)
         self._handle: ZygoteHandle | None = self._start()
 
     def _start(self) -> ZygoteHandle:
@@ -142,7 +143,7 @@ class SandboxPool:
             if self._handle is None or not self._handle.alive:
                 if self._handle is not None:
                     self._handle.close()
-                    self._handle = None
+                self._handle = None
                 self.restarts += 1
                 self._handle = self._start()
             return self._handle
@@ -153,12 +154,12 @@ class SandboxPool:
                 handle.close()
                 self._handle = None
 
-    def fork(self, stateful: bool) -> Child:
-        """A child of a living zygote, for `Session`."""
+    def fork(self, stateful: bool) -> ForkedChild:
+        """A child of a living zygote, for `SandboxSession`."""
         return self._current().fork(stateful)
 
-    def turn(self) -> Turns:
-        """What is held while a program runs, for `Session`."""
+    def turn(self) -> FairPlaces:
+        """What is held while a program runs, for `SandboxSession`."""
         return self._slots
 
     def execute(self, code: str, stdin: str = "") -> Execution:
@@ -193,9 +194,9 @@ class SandboxPool:
         attempts = self._retries + 1
         return Execution("", "", "sandbox", 0.0, detail=reason, returncode=1, attempts=attempts)
 
-    def session(self) -> Session:
+    def session(self) -> SandboxSession:
         """An interpreter that keeps its variables, for one trajectory."""
-        return Session(self)
+        return SandboxSession(self)
 
     def close(self) -> None:
         """End the zygote and everything that runs in it."""
@@ -212,7 +213,7 @@ class SandboxPool:
         self.close()
 
 
-class Session:
+class SandboxSession:
     """A child that lives from one execution to the next; between them it is stopped.
 
     A limit, `os._exit`, the idle limit or too much that all sessions hold at rest ends it; the next
@@ -221,7 +222,7 @@ class Session:
 
     def __init__(self, pool: SandboxPool) -> None:
         self.pool = pool
-        self._child: Child | None = None
+        self._child: ForkedChild | None = None
         self._lock = threading.Lock()
 
     def execute(self, code: str, stdin: str = "") -> Execution:

@@ -70,7 +70,7 @@ class ShellLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ShellResult:
     """What came of a command."""
 
     output: str
@@ -175,7 +175,9 @@ class Shell:
                 raise EnvError(f"{path!r} is not a path within a workplace.")
         self._ask({"op": "put", "files": dict(files)}, START_SECONDS)
 
-    def run(self, argv: Sequence[str], stdin: str = "", seconds: float | None = None) -> Done:
+    def run(
+        self, argv: Sequence[str], stdin: str = "", seconds: float | None = None
+    ) -> ShellResult:
         """Run a program in the workplace, with all that it starts, until it ends.
 
         Args:
@@ -200,11 +202,11 @@ class Shell:
         text, failed = json.loads(done.output)
         return str(text), bool(failed)
 
-    def _work(self, message: dict[str, object], seconds: float | None) -> Done:
+    def _work(self, message: dict[str, object], seconds: float | None) -> ShellResult:
         most = self._limits.seconds if seconds is None else seconds
         message |= {"seconds": most, "output": self._limits.output}
         answer = self._ask(message, most + GRACE)
-        return Done(str(answer["output"]), int(answer["code"]), str(answer["limit"]))
+        return ShellResult(str(answer["output"]), int(answer["code"]), str(answer["limit"]))
 
     def _ask(self, message: dict[str, object], seconds: float) -> dict[str, Any]:
         if self._closed:

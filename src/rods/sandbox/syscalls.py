@@ -14,7 +14,7 @@ import struct
 from typing import NamedTuple
 
 
-class Machine(NamedTuple):
+class Processor(NamedTuple):
     """A kind of processor as seccomp names it."""
 
     audit: int
@@ -24,9 +24,9 @@ class Machine(NamedTuple):
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, 0),
-    "aarch64": Machine(0xC00000B7, 1),
-    "arm64": Machine(0xC00000B7, 1),
+    "x86_64": Processor(0xC000003E, 0),
+    "aarch64": Processor(0xC00000B7, 1),
+    "arm64": Processor(0xC00000B7, 1),
 }
 
 # name, number on x86_64, number on aarch64; `-` where a machine has no such call.
@@ -186,7 +186,7 @@ def _without_bits(index: int, bits: int) -> list[bytes]:
     ]
 
 
-def machine() -> Machine | None:
+def machine() -> Processor | None:
     """This computer's row, or None where the numbers are not known."""
     return MACHINES.get(os.uname().machine)
 

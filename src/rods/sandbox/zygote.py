@@ -54,7 +54,7 @@ class Cause(IntEnum):
     """It lay too long, or held too much while it lay."""
 
 
-class Config(TypedDict):
+class ZygoteConfig(TypedDict):
     """What the pool says at the start."""
 
     preload: list[str]
@@ -72,7 +72,7 @@ class Config(TypedDict):
     seed: int | None
 
 
-class Child:
+class ForkedProcess:
     """A process that was forked and not reaped."""
 
     __slots__ = ("box", "cause", "ended", "held", "id", "idle_since", "pid", "watch")
@@ -102,12 +102,12 @@ class Zygote:
     """The loop that serves the pool until its end of the socket closes."""
 
     def __init__(
-        self, control: socket.socket, config: Config, outer: list[str], boxes: Boxes
+        self, control: socket.socket, config: ZygoteConfig, outer: list[str], boxes: Boxes
     ) -> None:
         self.control, self.config, self.boxes = control, config, boxes
         self.outer = [os.open(folder, os.O_PATH | os.O_CLOEXEC) for folder in outer]
         self.filter = lockdown.SyscallFilter(syscalls.for_program())
-        self.children: dict[int, Child] = {}
+        self.children: dict[int, ForkedProcess] = {}
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
         in_use = address_space()
@@ -151,7 +151,7 @@ class Zygote:
             self._signal(child, message["op"])
         return True
 
-    def _signal(self, child: Child, op: str) -> None:
+    def _signal(self, child: ForkedProcess, op: str) -> None:
         wanted = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "resume": signal.SIGCONT}[op]
         child.idle_since = time.monotonic() if op == "stop" else None
         signal.pidfd_send_signal(child.watch, wanted)
@@ -159,11 +159,11 @@ class Zygote:
             child.held = private(child.pid) + kernel([child.pid]) + (self._files_of(child) or 0)
             self._trim()
 
-    def _end(self, child: Child, cause: Cause) -> None:
+    def _end(self, child: ForkedProcess, cause: Cause) -> None:
         self._signal(child, "kill")
         child.cause = cause
 
-    def _files_of(self, child: Child) -> int | None:
+    def _files_of(self, child: ForkedProcess) -> int | None:
         return self.boxes.used(child.box, child.pid, self.config["file"])
 
     def _trim(self) -> None:
@@ -208,7 +208,7 @@ class Zygote:
             if pid == 0:
                 self._become(box, bool(message["stateful"]), own)
             watch = os.pidfd_open(pid)
-            self.children[watch] = Child(int(message["id"]), pid, box, watch, ended)
+            self.children[watch] = ForkedProcess(int(message["id"]), pid, box, watch, ended)
             self.poll.register(watch, select.POLLIN)
         except OSError as error:
             if pid > 0:
@@ -282,7 +282,7 @@ class Zygote:
         self.filter.install()
 
 
-def make_boxes(place: str, config: Config, sized: bool, owner: int) -> Boxes:
+def make_boxes(place: str, config: ZygoteConfig, sized: bool, owner: int) -> Boxes:
     """The scratch folders, one for each child that can live."""
     count = config["size"] + config["sessions"] + 1  # and one that has just been told to rest
     return Boxes(place, count, config["disk"], config["entries"], sized, owner)
@@ -291,7 +291,7 @@ def make_boxes(place: str, config: Config, sized: bool, owner: int) -> Boxes:
 def main() -> None:
     """Load, lock, tell the pool, serve."""
     control = socket.socket(fileno=os.dup(0))
-    config = cast(Config, json.loads(sys.argv[1]))
+    config = cast(ZygoteConfig, json.loads(sys.argv[1]))
     try:
         lacks = lockdown.missing()
         if lacks:

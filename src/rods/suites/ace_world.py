@@ -15,10 +15,10 @@ from typing import Any, cast
 from rods.dialects.base import has_nested
 from rods.env import TurnVerdict
 from rods.envs.function_call.world import tools_of
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.errors import EnvError
-from rods.suites.chat import Conversation, Talk
-from rods.suites.host import Done, Host, RaisedError, Ref
+from rods.suites.chat import Talk, UserChat
+from rods.suites.host import CallResult, Host, ObjectRef, RaisedError
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 
@@ -43,7 +43,7 @@ _FILES = {
 }
 
 
-class AceWorld(Turns):
+class AceWorld(TurnWorld):
     """One single-use world of one task."""
 
     __slots__ = ("_host", "_methods", "_refs", "_said", "_specs", "_talk")
@@ -61,9 +61,9 @@ class AceWorld(Turns):
         """
         super().__init__(task)
         self._host = host
-        self._talk = Conversation("acebench-agent", talk)
+        self._talk = UserChat("acebench-agent", talk)
         self._specs = tools_of(task)
-        self._refs: dict[str, Ref] = {}
+        self._refs: dict[str, ObjectRef] = {}
         self._methods: dict[str, frozenset[str]] = {}
         self._said = 0
         kind, language = task.world["kind"], task.world["language"]
@@ -143,7 +143,7 @@ class AceWorld(Turns):
             self._host.drop(list(self._refs.values()))
 
 
-def _failed(done: Done) -> bool:
+def _failed(done: CallResult) -> bool:
     value = done.value
     return isinstance(value, dict) and cast("dict[str, Any]", value).get("status") is False
 

@@ -20,7 +20,7 @@ from rods.config import RolloutSettings, RunConfig
 from rods.dialects import Dialect
 from rods.env import Environment
 from rods.errors import ConfigError, PrerequisiteError, TaskError
-from rods.evaluation.rules import Outcome, SuiteRules, executing, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
 from rods.suites.ace_world import FINISH, SAVED, AceWorld
@@ -96,10 +96,10 @@ class AceBenchAgent(SuiteRules):
         """All agent tasks whose files are there."""
         return self._tasks
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse talks where nobody plays the user."""
         talks = sum("prompt" in task.world for task in tasks)
-        if plays and talks and not self._user:
+        if rollouts and talks and not self._user:
             raise PrerequisiteError(
                 f"acebench-agent: {talks} of {len(tasks)} tasks are talks with a user, whom a chat "
                 "server plays: give --evaluation.suite.user.url URL (OpenAI-compatible; "
@@ -115,11 +115,11 @@ class AceBenchAgent(SuiteRules):
         """What can be read is executed; all else is said to the user."""
         return executing(dialect)
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The state after the calls, played again in a fresh world, and how far they came."""
         process = progress_of(trajectory, cast("list[Any]", task.world["milestones"]))
         if trajectory.stop is not StopReason.DONE:
-            return Outcome(False, f"ended by a budget: {trajectory.stop.value}", process)
+            return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}", process)
         world = self._worlds.replay(task)
         try:
             world.begin_turn(0)
@@ -129,7 +129,7 @@ class AceBenchAgent(SuiteRules):
             why = world.fault()
         finally:
             world.close()
-        return Outcome(not why, why, process if why else 1.0)
+        return RuleOutcome(not why, why, process if why else 1.0)
 
 
 class AceEnvironment(Environment):

@@ -24,10 +24,10 @@ from rods.config import RolloutSettings, RunConfig
 from rods.env import Environment, World
 from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import ConfigError, PrerequisiteError, TaskError
-from rods.evaluation.rules import Outcome, SuiteRules, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules, unbounded
 from rods.infra.files import text_of
 from rods.infra.rows import field, json_lines
-from rods.suites.host import Catalog, Host, RaisedError, Ref
+from rods.suites.host import Catalog, Host, ObjectRef, RaisedError
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
 from rods.types import Json, Message, ParseVerdict, ToolCall, Value
@@ -101,7 +101,7 @@ class ApiBank(SuiteRules):
         """A task for each call of each dialogue."""
         return self._tasks
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse tasks whose API cannot be imported here."""
         needed = Counter(_wanted(task)["api_name"] for task in tasks)
         missing = {name: n for name, n in needed.items() if name not in self._catalog.classes}
@@ -120,29 +120,29 @@ class ApiBank(SuiteRules):
         """One generation."""
         return unbounded(settings, steps_per_turn=1)
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """Whether the one call is right by its class's own check."""
         if not trajectory.steps:
-            return Outcome(False, f"ended by a budget: {trajectory.stop.value}")
+            return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         step, wanted = trajectory.steps[0], _wanted(task)
         if step.verdict not in _READ or not step.calls:
-            return Outcome(False, "no call that can be read")
+            return RuleOutcome(False, "no call that can be read")
         call, *more = step.calls
         if more:
-            return Outcome(False, "more than one call")
+            return RuleOutcome(False, "more than one call")
         if call.name != wanted["api_name"]:
-            return Outcome(False, "another API")
+            return RuleOutcome(False, "another API")
         try:
             return self._judged(call, wanted["result"])
         except (RaisedError, _UnfitError) as error:
-            return Outcome(False, f"the call fails: {str(error).partition(':')[0]}")
+            return RuleOutcome(False, f"the call fails: {str(error).partition(':')[0]}")
 
-    def _judged(self, call: ToolCall, expected: Mapping[str, Any]) -> Outcome:
+    def _judged(self, call: ToolCall, expected: Mapping[str, Any]) -> RuleOutcome:
         api = self._catalog.classes[call.name]
         arguments = {
             key: _fit(value, key, api["input_parameters"]) for key, value in call.arguments.items()
         }
-        kept: list[Ref] = []
+        kept: list[ObjectRef] = []
         try:
             tool = self._opened(call.name, kept)
             result = self._host.do(tool, "call", arguments)
@@ -152,9 +152,11 @@ class ApiBank(SuiteRules):
             kept.append(right.ref)
         finally:
             self._host.drop(kept)
-        return Outcome(True) if right.value is True else Outcome(False, "the result differs")
+        return (
+            RuleOutcome(True) if right.value is True else RuleOutcome(False, "the result differs")
+        )
 
-    def _opened(self, name: str, kept: list[Ref]) -> Ref:
+    def _opened(self, name: str, kept: list[ObjectRef]) -> ObjectRef:
         """A fresh object of an API with its database and, where it takes tokens, their checker."""
         api = self._catalog.classes[name]
         arguments: list[object] = []

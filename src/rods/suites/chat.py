@@ -5,7 +5,7 @@ side of a conversation.
 
     user = Speaker(settings.user, "acebench-agent")
     user.says([{"role": "user", "content": "Hello."}])
-    Conversation("acebench-agent", user.says).opens(instructions)
+    UserChat("acebench-agent", user.says).opens(instructions)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rods.config.rollout import ServerSettings
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import EnvError, WriterError
-from rods.synthesis.chat.client import ChatClient
+from rods.synthesis.chat.client import GREEDY, ChatClient
 
 CONCURRENCY = 256
 """As many conversations as are played at once by default."""
@@ -63,12 +63,10 @@ class Speaker:
             if self._chat is None:
                 settings = LlmWriterSettings(
                     url=self._server.url,
-                    model=self._server.model,
-                    temperature=0.0,
-                    top_p=1.0,
+                    model={"all": self._server.model} if self._server.model else {},
                     concurrency=CONCURRENCY,
                 )
-                self._chat = ChatClient(settings)
+                self._chat = ChatClient(settings, sampling=GREEDY)
             chat = self._chat
         try:
             return chat.ask("user", messages, seed=0).text
@@ -94,7 +92,7 @@ class Speaker:
                 self._chat = None
 
 
-class Conversation:
+class UserChat:
     """What a task's user and the agent said, as who plays the user is shown it."""
 
     def __init__(self, suite: str, talk: Talk | None) -> None:

@@ -34,16 +34,16 @@ START_SECONDS = 120.0
 """How long the first import may take."""
 
 
-class Ref(NamedTuple):
+class ObjectRef(NamedTuple):
     """An object that stays in the process; it may stand among arguments."""
 
     number: int
 
 
-class Done(NamedTuple):
+class CallResult(NamedTuple):
     """What a call gave."""
 
-    ref: Ref
+    ref: ObjectRef
     value: Any
     """Plain JSON, or its text where it is none."""
     text: str
@@ -82,24 +82,24 @@ class Host:
         """Subclasses of `package.base` in the package's modules."""
         return Catalog(*self._ask("catalog", package, base, list(attributes)))
 
-    def new(self, module: str, name: str, arguments: Sequence[object] = ()) -> Ref:
+    def new(self, module: str, name: str, arguments: Sequence[object] = ()) -> ObjectRef:
         """An object; raises `RaisedError` as its class does."""
-        return Ref(self._ask("new", module, name, list(arguments)))
+        return ObjectRef(self._ask("new", module, name, list(arguments)))
 
-    def do(self, of: Ref, method: str, arguments: Mapping[str, object]) -> Done:
+    def do(self, of: ObjectRef, method: str, arguments: Mapping[str, object]) -> CallResult:
         """Call a public method by name; raises `RaisedError` as the method does."""
         number, value, text = self._ask("do", of, method, dict(arguments))
-        return Done(Ref(number), value, text)
+        return CallResult(ObjectRef(number), value, text)
 
-    def methods(self, of: Ref) -> frozenset[str]:
+    def methods(self, of: ObjectRef) -> frozenset[str]:
         """Names of an object's public methods."""
         return frozenset(self._ask("methods", of))
 
-    def state(self, of: Ref, names: Sequence[str]) -> dict[str, Any]:
+    def state(self, of: ObjectRef, names: Sequence[str]) -> dict[str, Any]:
         """Those of the attributes that an object has, as plain JSON."""
         return self._ask("state", of, list(names))
 
-    def drop(self, refs: Sequence[Ref]) -> None:
+    def drop(self, refs: Sequence[ObjectRef]) -> None:
         """Let go of objects."""
         self._ask("drop", [ref.number for ref in refs])
 
@@ -221,7 +221,7 @@ def _methods(of: object) -> list[str]:
 
 
 def _real(kept: Mapping[int, Any], value: Any) -> Any:
-    if isinstance(value, Ref):
+    if isinstance(value, ObjectRef):
         return kept[value.number]
     if isinstance(value, dict):
         return {key: _real(kept, item) for key, item in cast("dict[str, Any]", value).items()}

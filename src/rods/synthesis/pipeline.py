@@ -38,7 +38,7 @@ from rods.types import Json
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RequestOutcome:
     """What came of one request for one variant."""
 
     variant: Task | None
@@ -60,7 +60,7 @@ def synthesize(
     rng_seed: int,
     attempts: int,
     seen: Sequence[Prints] = (),
-) -> Outcome:
+) -> RequestOutcome:
     """Make one variant of a seed.
 
     Args:
@@ -76,9 +76,9 @@ def synthesize(
         rng = random.Random(f"{seed.id}:{rng_seed}:{attempt}")
         made = _attempt(seed, writer, keeper, rng, rejections, seen)
         if not isinstance(made, Rejection):
-            return Outcome(*made, tuple(rejections))
+            return RequestOutcome(*made, tuple(rejections))
         rejections.append(made)
-    return Outcome(None, 1.0, tuple(rejections))
+    return RequestOutcome(None, 1.0, tuple(rejections))
 
 
 def _attempt(
@@ -126,10 +126,10 @@ class Pipeline:
         """What the settings mean; `close` closes the environment too."""
         share = settings.resample.share
         writer = make_writer(settings.writer, training, environment, share, settings, cache)
-        keeper = Gatekeeper(environment, training, held_out, settings.max_distance)
+        keeper = Gatekeeper(environment, training, held_out)
         return cls(environment, writer, keeper, settings.attempts)
 
-    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> Outcome:
+    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
         """One outcome; raises `WriterError` where the writer cannot be used."""
         with self._writer.worlds:
             return synthesize(seed, self._writer, self._keeper, rng_seed, self._attempts, seen)
@@ -157,7 +157,7 @@ class Statistics:
     """(recipe, accepted) to count."""
     distances: list[float] = field(default_factory=list[float])
 
-    def add(self, outcome: Outcome, seconds: float = 0.0) -> None:
+    def add(self, outcome: RequestOutcome, seconds: float = 0.0) -> None:
         """Count one outcome and the seconds that it took."""
         self.tried += outcome.tried
         self.seconds += seconds

@@ -29,7 +29,7 @@ from rods.errors import PolicyError, StoreError
 from rods.rollout.template import ChatTemplate
 from rods.store import MANIFEST
 from rods.trainers.samples import Sample
-from rods.trajectory_codec import read_parquet
+from rods.trajectory_codec import read_parquet, template_in
 from rods.types import Message, ToolCall, ToolSpec
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -142,18 +142,18 @@ def _from_run(file: Path, template: ChatTemplate, least: float) -> Iterator[Samp
 
 
 def _same_template(file: Path, template: ChatTemplate) -> None:
-    """Refuse a run whose ids were made by another template."""
+    """Refuse a file whose ids were made by another template."""
     path = file.parent.parent / MANIFEST
-    if not path.is_file():
-        return
-    try:
-        theirs = json.loads(path.read_text(encoding="utf-8")).get("template_hash")
-    except (ValueError, AttributeError) as error:
-        raise StoreError(f"{path}: not a manifest: {error}. The run is damaged.") from error
+    theirs = template_in(file)
+    if not theirs and path.is_file():
+        try:
+            theirs = json.loads(path.read_text(encoding="utf-8")).get("template_hash")
+        except (ValueError, AttributeError) as error:
+            raise StoreError(f"{path}: not a manifest: {error}. The run is damaged.") from error
     if theirs and theirs != template.digest():
         raise StoreError(
-            f"{file}: the run's chat template is {theirs}, that of the model {template.digest()}. "
-            "Token ids are learnt as they are: train the model that the run began with."
+            f"{file}: its chat template is {theirs}, that of the model {template.digest()}. Token "
+            "ids are learnt as they are: train the model that they were made with."
         )
 
 

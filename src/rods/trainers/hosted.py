@@ -36,7 +36,7 @@ from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -90,7 +90,7 @@ class HostedRun:
         """Of the groups that were judged last."""
         self._worlds, self._originals = worlds, originals
         self._worker, self._hints, self._drift = worker, hints, drift
-        self._rewards = rewards_of(config.rewards.model_dump())
+        self._rewards = rewards_of(config.rewards)
         self._curriculum: OnlineCurriculum | None = None
         self._context: RolloutContext | None = None
         self._engine: Engine | None = None
@@ -240,12 +240,12 @@ class HostedRun:
             raise TrainError(NOT_BEGUN)
         return self._engine
 
-    def player(self, groups: int) -> Player:
+    def player(self, groups: int) -> RolloutRunner:
         """What plays so many groups at once; raises `TrainError` before `begin`."""
         if self._context is None:
             raise TrainError(NOT_BEGUN)
         size = self.config.rollout.k
-        return Player(self._context, size, size * groups)
+        return RolloutRunner(self._context, size, size * groups)
 
     def layer(self, dealt: Dealt) -> Layer | None:
         """What the worlds of a task that was drawn are played under."""
@@ -295,5 +295,5 @@ class HostedRun:
             scores,
             train.advantage,
             filters=filter_of(train),
-            credit=Credit(train.credit, train.call.gamma),
+            credit=Credit(train.credit),
         )

@@ -39,6 +39,7 @@ from rods.trainers.adapters import (
     load_adapters,
     of_base,
 )
+from rods.trainers.packaged import model_folder
 
 _POLICIES = Path(__file__).parents[1] / "policies"
 TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
@@ -53,6 +54,17 @@ BUNDLED = {
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
+
+
+def path_or_name(name: str) -> str:
+    """What transformers takes for a model's name: the folder of a bundled or converted one.
+
+    Raises:
+        PrerequisiteError: a package that cannot be fetched.
+        PolicyError: a GGUF file that cannot be read.
+    """
+    with quiet():
+        return str(BUNDLED.get(name) or model_folder(name) or os.path.expanduser(name))
 
 
 def load_model(
@@ -117,7 +129,7 @@ def load_architecture(settings: ModelSettings) -> PretrainedConfig:
         PolicyError: no such folder or hub name, or no config there.
     """
     settings = of_base(settings)
-    path = BUNDLED.get(settings.name) or Path(os.path.expanduser(settings.name))
+    path = Path(path_or_name(settings.name))
     local = (path / "config.json").is_file()
     source = str(path) if local else _source(settings.name)[0]
     try:
@@ -198,7 +210,7 @@ def quiet() -> Generator[None]:
 
 
 def _source(name: str) -> tuple[str, bool]:
-    path = BUNDLED.get(name) or Path(os.path.expanduser(name))
+    path = Path(path_or_name(name))
     if not path.is_dir():
         looks_local = name in BUNDLED or name.startswith((".", "/", "~")) or name.count("/") > 1
         if not looks_local:

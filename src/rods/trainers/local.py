@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rods.config import ModelSettings, TrainSettings
+from rods.config.train import CAP
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import ConfigError, TrainError
 from rods.reward import Score
@@ -50,13 +51,8 @@ def _key(sample: Sample) -> tuple[bytes, bytes]:
     return sample.ids.tobytes(), sample.mask.tobytes()
 
 
-def _require_consistent(settings: TrainSettings, total_steps: int, longest: int) -> None:
+def _require_lengths(settings: TrainSettings, total_steps: int, longest: int) -> None:
     """Raises `ConfigError`, see `LocalTrainer`."""
-    if 0 < settings.dual_clip <= 1:
-        raise ConfigError(
-            f"train.dual_clip: {settings.dual_clip} would clip the unchanged policy; expected "
-            "0 (off) or a number above 1."
-        )
     if settings.schedule == "cosine" and total_steps < 1:
         raise ConfigError(
             'train.schedule: "cosine" falls to 0 over the whole run, whose length is not known '
@@ -97,11 +93,11 @@ class LocalTrainer:
         Under `gae` a critic is made beside the policy. Its start is that of the policy, too.
 
         Raises:
-            ConfigError: `dual_clip` is between 0 and 1, the cosine schedule has no length, the
-                aggregation `constant` no constant, or there is no such filter.
+            ConfigError: the cosine schedule has no length, the aggregation `constant` no
+                constant, or there is no such filter.
             PrerequisiteError: LoRA was asked for and peft is not installed.
         """
-        _require_consistent(settings, total_steps, longest)
+        _require_lengths(settings, total_steps, longest)
         self.model = model
         """The model whose weights are trained (LoRA layers stand inside it)."""
         self.tokenizer = tokenizer
@@ -150,7 +146,7 @@ class LocalTrainer:
         settings = self.settings
         known = _Known()
         scores, perplexities = self._compared(groups, scores, known)
-        credit = Credit(settings.credit, settings.call.gamma)
+        credit = Credit(settings.credit)
         batch = collect(
             groups,
             scores,
@@ -182,7 +178,7 @@ class LocalTrainer:
             self.version += not warming
         self.step += 1
         seconds = time.perf_counter() - started
-        cap = settings.correction.cap
+        cap = CAP
         return make_report(
             self.step - 1, self.version, batch, sums, lr, seconds, critic, warming, cap
         )

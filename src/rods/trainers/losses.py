@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from rods.config import TrainSettings
+from rods.config.train import CAP
 
 CLAMP = 20.0
 """Log-ratios are held within +-20, so that their exponentials stay finite."""
@@ -209,7 +210,7 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
     part = surrogate(new, inputs, sampled, settings)
     corrected = part.loss
     if method == "truncated" and gap is not None:
-        corrected = corrected * importance(gap, settings.correction.cap)
+        corrected = corrected * importance(gap, CAP)
     loss = policy = (corrected * weights).sum()
     moved = (new - inputs.old).detach().clamp(-CLAMP, CLAMP)
     sums = {

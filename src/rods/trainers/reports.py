@@ -91,7 +91,7 @@ class LocalUpdateReport:
     gap_p99: float | None = None
     """99 % of the tokens differ by less."""
     gap_clipped: float | None = None
-    """Share of tokens whose importance weight is above `train.correction.cap`, 0-1."""
+    """Share of tokens whose importance weight is above `rods.config.train.CAP`, 0-1."""
     grad_norm: float = 0.0
     """Before clipping; mean over optimiser steps."""
     optimizer_steps: int = 0

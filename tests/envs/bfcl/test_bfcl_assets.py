@@ -8,12 +8,14 @@ import subprocess
 import sys
 import threading
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rods.envs.bfcl import assets
 from rods.errors import PrerequisiteError
+from rods.infra import wheels
 
 obtain_uncached = assets.obtain.__wrapped__
 
@@ -29,20 +31,20 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 archive.write(file, file.relative_to(folder))
         archive.writestr("bfcl_eval/__main__.py", "raise SystemExit('must not be extracted')")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    monkeypatch.setattr(assets, "SHA256", digest)
+    monkeypatch.setattr(assets, "SOURCE", replace(assets.SOURCE, sha256=digest))
     monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
     return path
 
 
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("RODS_CACHE", "/a/b")
-    assert assets.cache_folder() == Path("/a/b")
+    assert wheels.cache_folder() == Path("/a/b")
     monkeypatch.delenv("RODS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/c")
-    assert assets.cache_folder() == Path("/c/rods")
+    assert wheels.cache_folder() == Path("/c/rods")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
-    assert assets.cache_folder() == Path("/home/someone/.cache/rods")
+    assert wheels.cache_folder() == Path("/home/someone/.cache/rods")
 
 
 def test_a_given_wheel_is_extracted_once(wheel: Path):
@@ -80,14 +82,15 @@ def test_a_truncated_wheel_is_refused_and_kept(wheel: Path):
     with pytest.raises(PrerequisiteError, match=r"truncated.*left as it is"):
         obtain_uncached(str(wheel))
     assert wheel.read_bytes() == content
-    assert not assets.cache_folder().exists()
+    assert not wheels.cache_folder().exists()
 
 
 def test_a_damaged_archive_leaves_nothing_behind(
     tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
 ):
     wheel.write_bytes(b"no archive")
-    monkeypatch.setattr(assets, "SHA256", hashlib.sha256(b"no archive").hexdigest())
+    digest = hashlib.sha256(b"no archive").hexdigest()
+    monkeypatch.setattr(assets, "SOURCE", replace(assets.SOURCE, sha256=digest))
     with pytest.raises(PrerequisiteError, match="cannot be extracted"):
         obtain_uncached(str(wheel))
     assert list((tmp_path / "cache").iterdir()) == []

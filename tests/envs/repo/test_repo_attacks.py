@@ -21,7 +21,7 @@ import rods
 from attack_programs import python, syscall
 from repo_cases import bash, environment_as, repairs, tasks
 from rods.envs.repo.environment import RepoEnvironment
-from rods.sandbox.shell import Done, Shell, ShellLimits
+from rods.sandbox.shell import Shell, ShellLimits, ShellResult
 from rods.types import ToolCall
 from sandbox_cases import EACH_KIND, KINDS, LACKS, SECRET
 
@@ -37,7 +37,7 @@ class Rooms(NamedTuple):
     secret: Path
     kind: str
 
-    def attack(self, program: str) -> Done:
+    def attack(self, program: str) -> ShellResult:
         """Run one, and see that nothing got through and that the workplace goes on."""
         before, stat = self.secret.read_text(), self.secret.stat()
         root = self.other.run(["python", "-c", "import os; print(os.path.realpath('.'))"])

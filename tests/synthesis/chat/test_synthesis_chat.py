@@ -21,7 +21,14 @@ from loopback import MODES, Body, Loopback, broken
 from places import SUPPORT
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, SynthesisError, WriterError
-from rods.synthesis.chat.client import RETRIES, ChatClient, Usage, find_json
+from rods.synthesis.chat.client import (
+    RETRIES,
+    WRITING,
+    ChatClient,
+    ChatSampling,
+    ChatUsage,
+    find_json,
+)
 from rods.synthesis.chat.failures import (
     RESEED,
     RequestError,
@@ -53,11 +60,12 @@ def as_json(body: Body) -> str:
 
 def client(server: Loopback, cache: Path | None = None, **settings: Any) -> ChatClient:
     retries = settings.pop("retries", RETRIES)
+    sampling = settings.pop("sampling", WRITING)
     chosen = LlmWriterSettings(url=server.url, **{"timeout": 60.0, **settings})
-    return ChatClient(chosen, cache, retries)
+    return ChatClient(chosen, cache, retries, sampling)
 
 
-def failing(server: Loopback, **settings: Any) -> tuple[WriterError, Usage]:
+def failing(server: Loopback, **settings: Any) -> tuple[WriterError, ChatUsage]:
     with client(server, **settings) as chat:
         with pytest.raises(WriterError) as caught:
             chat.ask("plan", ASK, schema=SCHEMA)
@@ -66,8 +74,7 @@ def failing(server: Loopback, **settings: Any) -> tuple[WriterError, Usage]:
 
 def test_a_question_is_answered_as_the_settings_say() -> None:
     settings: dict[str, Any] = {
-        "models": {"judge": "large"},
-        "temperatures": {"judge": 0.25},
+        "model": {"judge": "large"},
         "max_tokens": 77,
     }
     with Loopback(echo, models=["small", "large"]) as server, client(server, **settings) as chat:
@@ -77,7 +84,7 @@ def test_a_question_is_answered_as_the_settings_say() -> None:
     assert (reply.cached, reply.truncated, reply.data) == (False, False, None)
     first, second = server.requests
     assert (first["model"], first["temperature"], first["seed"]) == ("small", 1.0, 5)
-    assert (second["model"], second["temperature"], second["seed"]) == ("large", 0.25, 3)
+    assert (second["model"], second["temperature"], second["seed"]) == ("large", 1.0, 3)
     assert all(body["top_p"] == 0.7 and body["max_tokens"] == 77 for body in server.requests)
     assert first["messages"] == ASK and "response_format" not in first
 
@@ -289,7 +296,7 @@ def test_a_model_that_is_not_there_is_fatal_and_others_are_named() -> None:
     with Loopback(as_json, models=["one", "two"]) as server:
         error, usage = failing(server, model="three")
         words = "'four' is not there; the server has 'one'"
-        with client(server, models={"judge": "four"}) as c, pytest.raises(WriterError, match=words):
+        with client(server, model={"judge": "four"}) as c, pytest.raises(WriterError, match=words):
             c.ask("judge", ASK)
     assert "'three' is not there; the server has 'one', 'two'" in str(error)
     assert error.fatal and usage.retries == 0 and server.count == 2
@@ -437,7 +444,7 @@ def test_a_second_client_repeats_no_call(tmp_path: Path) -> None:
             first = [chat.ask("plan", one, seed=1, schema=SCHEMA) for one in questions]
         with Loopback(echo) as other, client(other, cache) as chat:
             again = [chat.ask("judge", one, seed=1, schema=SCHEMA) for one in questions]
-            assert other.count == 0 and chat.usage()["judge"] == Usage(cached=3)
+            assert other.count == 0 and chat.usage()["judge"] == ChatUsage(cached=3)
     assert server.count == 3 and not any(reply.cached for reply in first)
     assert all(reply.cached for reply in again)
     assert [(r.text, r.data, r.prompt_tokens) for r in first] == [
@@ -455,13 +462,17 @@ def test_all_that_decides_an_answer_is_in_the_key(tmp_path: Path) -> None:
             chat.ask("plan", ASK, seed=1)
             chat.ask("plan", ASK, schema={})
             chat.ask("plan", other)
-        for changed in ({"temperature": 0.5}, {"top_p": 0.5}, {"max_tokens": 5}):
+        for changed in (
+            {"sampling": ChatSampling(0.5, 0.7)},
+            {"sampling": ChatSampling(1.0, 0.5)},
+            {"max_tokens": 5},
+        ):
             with client(server, cache, **changed) as chat:
                 chat.ask("plan", ASK)
-        for changed in ({"model": "large"}, {"temperatures": {"plan": 0.1}}, {"retries": 1}):
+        for changed in ({"model": "large"}, {"model": {"plan": "large"}}, {"retries": 1}):
             with client(server, cache, **changed) as chat:
                 chat.ask("plan", ASK)
-    assert server.count == 9  # the number of retries decides nothing
+    assert server.count == 8  # the number of retries decides nothing
 
 
 def test_failed_answers_are_not_cached(tmp_path: Path) -> None:
@@ -484,7 +495,7 @@ def test_threads_ask_at_once_and_the_limit_holds() -> None:
 
 
 def test_accounts_are_kept_by_stage() -> None:
-    prices = {"price_in": 1000.0, "price_out": 3000.0}
+    prices: dict[str, Any] = {"price": (1000.0, 3000.0)}
     with Loopback(echo, ["refusal"], share=0.0) as server, client(server, **prices) as chat:
         chat.ask("plan", ASK)
         chat.ask("plan", ASK)

@@ -10,7 +10,7 @@ import pytest
 from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.text import nothing_contradicts, nothing_leaks, units_agree
-from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
+from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
 from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.templates.wording import CallRequest
 from rods.task import Task, Turn
@@ -59,12 +59,12 @@ def test_apostrophes_and_ordinals_are_no_tokens() -> None:
 
 
 def test_a_vocabulary_finds_values_not_parts_of_words() -> None:
-    known = Vocabulary(["total 40.0 in zetas_file.txt", '{"tag": "#Fun"}'])
+    known = KnownTexts(["total 40.0 in zetas_file.txt", '{"tag": "#Fun"}'])
     assert Token("number", "40.0") in known
     assert Token("number", "4.0") not in known
     assert Token("capitals", "zeta") not in known
     assert Token("tag", "#fun") in known
-    assert Token("capitals", "gps") in Vocabulary([], ["gps"])
+    assert Token("capitals", "gps") in KnownTexts([], ["gps"])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rods.synthesis.gates.keeper import GATES, Gatekeeper
 from rods.synthesis.gates.order import messages_stand_at_their_calls
 from rods.synthesis.gates.overlap import Corpus
 from rods.synthesis.gates.scope import nothing_more_is_meant
-from rods.synthesis.gates.usage import Usage
+from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.gates.worded import retells
 from rods.synthesis.writers.mixed import MixedWriter
 from rods.task import Task, Turn
@@ -179,7 +179,7 @@ def case(*turns: tuple[str, tuple[ToolCall, ...]], heard: tuple[Task, ...] = ())
         ancestors=[],
         corpus=Corpus((), ()),
         max_distance=1.0,
-        usage=Usage(heard),
+        usage=TextCounts(heard),
     )
     found.__dict__["source_turns"] = (None,) * len(turns)
     return found
@@ -252,7 +252,7 @@ def test_messages_that_change_places_are_found_by_words_and_values() -> None:
 
 def test_counts_are_of_words_and_not_of_values() -> None:
     task = yard((Turn("Lock the 'unlock' of north.", (LOCK,)),))
-    usage = Usage((task,))
+    usage = TextCounts((task,))
     assert usage.said_for({"set_gate"}, {"lock"}) == 1
     assert usage.said({"unlock", "north"}) == 0
     assert usage.said_for({"other"}, {"lock"}) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from rods.envs.bfcl.tasks import load_tasks
 from rods.synthesis.structure.ablation import ablate
-from rods.synthesis.structure.profile import Edge, Weights, depth, distance, profile
+from rods.synthesis.structure.profile import Edge, ProfileWeights, depth, distance, profile
 from rods.synthesis.structure.sources import Source, numbers_in, sources
 from rods.synthesis.structure.trace import all_tools, owners, read_result, trace
 from synthesis_cases import ENVIRONMENT, named
@@ -60,7 +60,7 @@ def test_distance_is_zero_to_itself_and_symmetric() -> None:
 
 
 def test_weights_sum_to_one() -> None:
-    assert sum(vars(Weights()).values()) == pytest.approx(1.0)
+    assert sum(vars(ProfileWeights()).values()) == pytest.approx(1.0)
 
 
 def test_state_edges_are_those_of_the_benchmark() -> None:

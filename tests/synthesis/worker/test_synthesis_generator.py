@@ -18,12 +18,12 @@ import pytest
 from rods.errors import SynthesisError, TaskError, WriterError
 from rods.synthesis.collect import LIMIT, SUSPENSIONS, Collection
 from rods.synthesis.gates.keeper import GateVerdict
-from rods.synthesis.pipeline import Outcome, Pipeline
+from rods.synthesis.pipeline import Pipeline, RequestOutcome
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.worker import patience
 from rods.synthesis.worker.generator import Generator
 from rods.synthesis.worker.patience import FAILURES, LONGEST, PAUSE, Patience
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import Writer
 from rods.synthesis.writers.llm.world_lock import WorldLock
 from rods.task import Provenance, Task, Turn
@@ -223,9 +223,9 @@ def test_a_writer_that_is_down_is_suspended_and_nothing_is_lost(
 ) -> None:
     whole = made(tmp_path / "whole.sqlite")
     notes: list[tuple[str, str]] = []
-    put = SynthesisQueue.put
+    put = SqliteQueue.put
     monkeypatch.setattr(
-        SynthesisQueue,
+        SqliteQueue,
         "put",
         lambda self, key, value: notes.append((key, value)) or put(self, key, value),
     )
@@ -262,7 +262,7 @@ class Told:
         self.now = self.most = 0
         self.lock = threading.Lock()
 
-    def make(self, seed: Task, rng_seed: int, seen: object) -> Outcome:
+    def make(self, seed: Task, rng_seed: int, seen: object) -> RequestOutcome:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
@@ -282,14 +282,14 @@ class Told:
 
 @pytest.fixture
 def queue(tmp_path: Path) -> Any:
-    opened = SynthesisQueue(tmp_path / "q.sqlite")
+    opened = SqliteQueue(tmp_path / "q.sqlite")
     for number, seed in enumerate(SEEDS[:4]):
         opened.submit(f"r{number}", seed, 0, 3, 1.0, 1)
     yield opened
     opened.close()
 
 
-def played(queue: SynthesisQueue, told: Told, seconds: float = 10.0) -> Generator:
+def played(queue: SqliteQueue, told: Told, seconds: float = 10.0) -> Generator:
     generator = Generator(queue, told, 0)  # type: ignore[arg-type]
     until = time.monotonic() + seconds
     while queue.open_orders() and not queue.get("suspended") and time.monotonic() < until:
@@ -297,11 +297,11 @@ def played(queue: SynthesisQueue, told: Told, seconds: float = 10.0) -> Generato
     return generator
 
 
-def failure() -> Outcome:
-    return Outcome(None, 1.0, (Rejection("gate", "novelty"),))
+def failure() -> RequestOutcome:
+    return RequestOutcome(None, 1.0, (Rejection("gate", "novelty"),))
 
 
-def test_orders_are_worked_on_side_by_side_and_costs_add_up(queue: SynthesisQueue) -> None:
+def test_orders_are_worked_on_side_by_side_and_costs_add_up(queue: SqliteQueue) -> None:
     told = Told(failure, pause=0.02)
     played(queue, told).close()
     assert told.most == 4
@@ -312,7 +312,7 @@ def test_orders_are_worked_on_side_by_side_and_costs_add_up(queue: SynthesisQueu
 
 
 def test_an_unusable_writer_is_suspended_and_tried_again(
-    queue: SynthesisQueue, monkeypatch: pytest.MonkeyPatch
+    queue: SqliteQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "PAUSE", 0.05)
     broken = [True]
@@ -329,8 +329,8 @@ def test_an_unusable_writer_is_suspended_and_tried_again(
     assert queue.open_orders() == 0
 
 
-def test_a_writer_that_keeps_failing_is_suspended(queue: SynthesisQueue) -> None:
-    lost = Outcome(None, 1.0, (Rejection("writer", "pipeline_exception", "timed out"),))
+def test_a_writer_that_keeps_failing_is_suspended(queue: SqliteQueue) -> None:
+    lost = RequestOutcome(None, 1.0, (Rejection("writer", "pipeline_exception", "timed out"),))
     played(queue, Told(lambda: lost, parallel=1)).close()
     assert "timed out" in queue.get("suspended")
     assert queue.statistics().tried == FAILURES
@@ -360,15 +360,17 @@ def test_the_world_lock_lets_others_work_while_its_holder_waits() -> None:
 def test_pauses_grow_and_an_answer_ends_them() -> None:
     counted = Patience()
     lost = Rejection("writer", "pipeline_exception", "HTTP 500")
-    told = [counted.take(Outcome(None, 1.0, (lost,) * 3)) for _ in range(3)]
+    told = [counted.take(RequestOutcome(None, 1.0, (lost,) * 3)) for _ in range(3)]
     assert told == ["", "", "9 failures in a row, the last: HTTP 500"]
     assert [counted.suspend("").seconds for _ in range(7)] == [2, 4, 8, 16, 32, 60, 60]
     gate = Rejection("gate", "novelty")
-    assert counted.take(Outcome(None, 1.0, (lost, gate, lost))) == "" and counted.failures == 1
+    assert (
+        counted.take(RequestOutcome(None, 1.0, (lost, gate, lost))) == "" and counted.failures == 1
+    )
     assert counted.suspend("").seconds == PAUSE < LONGEST
 
 
-def test_failures_of_one_moment_are_one_pause(queue: SynthesisQueue) -> None:
+def test_failures_of_one_moment_are_one_pause(queue: SqliteQueue) -> None:
     error = WriterError("HTTP 500: no answer", down=True)
     generator = played(queue, Told(lambda: error, parallel=4, pause=0.02))
     until = time.monotonic() + 0.3

@@ -20,11 +20,11 @@ import pytest
 from places import SUPPORT
 from queue_cases import SEEDS, SETTINGS, drained, ordered
 from rods.errors import StoreError, SynthesisError
-from rods.synthesis.pipeline import Outcome, synthesize
+from rods.synthesis.pipeline import RequestOutcome, synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import trace
 from rods.synthesis.worker.client import RESTARTS, SynthesisWorker
-from rods.synthesis.worker.queue import VERSION, SynthesisQueue
+from rods.synthesis.worker.queue import VERSION, SqliteQueue
 from synthesis_cases import ENVIRONMENT, keeper, writer
 from worker_cases import ThreadProcess
 
@@ -112,13 +112,13 @@ def test_a_full_disk_at_the_start_is_one_message(
 
 
 def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:
-    queue = SynthesisQueue(tmp_path / "q.sqlite")
+    queue = SqliteQueue(tmp_path / "q.sqlite")
     for number, priority, epoch in ((0, 0.1, 2), (1, 0.9, 2), (2, 0.0, 1)):
         queue.submit(f"r{number}", SEEDS[number], 0, 1, priority, epoch)
     order: list[str] = []
     while (current := queue.next_order()) is not None:
         order.append(current.seed.id)
-        queue.record(current, Outcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
+        queue.record(current, RequestOutcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
     assert order == [SEEDS[n].id for n in (2, 1, 0)]
     figures = queue.statistics().figures()
     assert figures["rejected"] == {"novelty": 3} and figures["stages"] == {"gate": 3}
@@ -127,18 +127,18 @@ def test_queue_takes_oldest_epoch_then_priority(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("layout", [VERSION - 1, VERSION + 1])
 def test_a_queue_of_another_version_is_refused(tmp_path: Path, layout: int) -> None:
-    SynthesisQueue(tmp_path / "q.sqlite").close()
+    SqliteQueue(tmp_path / "q.sqlite").close()
     with closing(sqlite3.connect(tmp_path / "q.sqlite")) as connection:
         connection.execute(f"PRAGMA user_version={layout}")
     said = (
         rf"synthesis queue has layout {layout}, expected {VERSION}\. .* use that version, or start"
     )
     with pytest.raises(StoreError, match=said):
-        SynthesisQueue(tmp_path / "q.sqlite")
+        SqliteQueue(tmp_path / "q.sqlite")
 
 
 def test_an_outcome_is_recorded_once(tmp_path: Path) -> None:
-    queue = SynthesisQueue(tmp_path / "q.sqlite")
+    queue = SqliteQueue(tmp_path / "q.sqlite")
     queue.submit("r", SEEDS[0], 0, 2, 1.0, 1)
     order = queue.next_order()
     assert order is not None and order.number == 0
@@ -270,10 +270,10 @@ def test_a_worker_that_dies_is_named_and_forgiven_once_it_has_worked(
     with SynthesisWorker(tmp_path / "q.sqlite", SETTINGS) as worker:
         worker.submit("r", SEEDS[0], 0, 9, 1.0, 1)
         for number in range(2 * RESTARTS):
-            queue = SynthesisQueue(tmp_path / "q.sqlite")
+            queue = SqliteQueue(tmp_path / "q.sqlite")
             order = queue.next_order()
             assert order is not None and order.number == number
-            queue.record(order, Outcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
+            queue.record(order, RequestOutcome(None, 1.0, (Rejection("gate", "novelty"),)), 0.1)
             queue.close()
             assert not worker.state()["suspended"], number
         assert all("ended (exit code -9) and is started again" in m for m in caplog.messages)
@@ -295,7 +295,7 @@ def test_two_drivers_do_not_share_a_queue(tmp_path: Path) -> None:
 def test_seeds_under_way_are_left_out_and_a_seeds_orders_wait_for_each_other(
     tmp_path: Path,
 ) -> None:
-    queue = SynthesisQueue(tmp_path / "q.sqlite")
+    queue = SqliteQueue(tmp_path / "q.sqlite")
     for number, name in enumerate(("a", "b", "c")):
         queue.submit(name, SEEDS[number], 0, 1, float(number), 1)
         queue.submit(f"{name}-later", SEEDS[number], 1, 1, 9.0, 0)

@@ -14,13 +14,13 @@ from rods.config import SynthesisSettings
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, WriterError
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.pipeline import Outcome, synthesize
+from rods.synthesis.pipeline import RequestOutcome, synthesize
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import all_tools
 from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writers import make_writer
-from rods.synthesis.writers.graph.augment import Open, PlannedTurn, TurnTexts
+from rods.synthesis.writers.graph.augment import OpenArgument, PlannedTurn, TurnTexts
 from rods.synthesis.writers.graph.walk import Base
 from rods.synthesis.writers.llm import writer as llm
 from rods.synthesis.writers.llm.critique import judge, repairable
@@ -43,13 +43,13 @@ def _one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llm, "GraphWriter", lambda *_, **__: graph_writer())
 
 
-def made(chat: Chat, count: int = 12, **settings: Any) -> list[Outcome]:
+def made(chat: Chat, count: int = 12, **settings: Any) -> list[RequestOutcome]:
     writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings(**settings))
     seeds = random.Random(1).sample(list(sides().train), count)
     return [synthesize(seed, writer, keeper(), 3, 3) for seed in seeds]
 
 
-def accepted(outcomes: Sequence[Outcome]) -> list[Task]:
+def accepted(outcomes: Sequence[RequestOutcome]) -> list[Task]:
     return [o.variant for o in outcomes if o.variant is not None]
 
 
@@ -80,7 +80,7 @@ def test_planned_on_the_graph_the_model_writes_messages_alone() -> None:
 @pytest.mark.slow
 def test_ablations_leave_their_stage_out() -> None:
     chat = Chat()
-    made(chat, 6, coherence=False, feedback=False, narrative=False)
+    made(chat, 6, without=("coherence", "feedback", "narrative"))
     assert not {"coherence", "critic"} & chat.stages.keys()
     texts = [text for stage, text in chat.prompts if stage in ("plan", "rewrite")]
     assert not any("The story" in text or "short story" in text for text in texts)
@@ -233,7 +233,9 @@ def test_messages_are_checked_against_their_calls(text: str, wrong: str) -> None
 
 
 def test_what_is_left_open_stays_open() -> None:
-    turn = PlannedTurn(turn_of(seat="B12", price=40).requests, "Hall", left_open=Open(0, "seat"))
+    turn = PlannedTurn(
+        turn_of(seat="B12", price=40).requests, "Hall", left_open=OpenArgument(0, "seat")
+    )
     assert not faults(turn, TurnTexts("Please book a seat for 40.", "Take B12."), [])
     assert faults(turn, TurnTexts("Please book B12 for 40.", "Take B12."), [])
     assert faults(turn, TurnTexts("Please book a seat for 40.", "Any."), [])
@@ -316,7 +318,7 @@ def test_no_answer_of_a_model_breaks_the_pipeline(spoiled: str) -> None:
             assert keeper().check(seed, outcome.variant).rejection is None
 
 
-def tried(chat: Chat, seed: Task, number: int, attempts: int) -> Outcome:
+def tried(chat: Chat, seed: Task, number: int, attempts: int) -> RequestOutcome:
     writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
     return synthesize(seed, writer, keeper(), number, attempts)
 

@@ -22,13 +22,13 @@ from collections.abc import Sequence
 from rods.engines.options import EngineOptions
 from rods.engines.processes import processes_of
 from rods.engines.processes.wire import (
+    Ack,
     Close,
-    Done,
     Failed,
     Generate,
     Generated,
     Message,
-    Open,
+    OpenSession,
     Setup,
     Sleep,
     Sync,
@@ -250,7 +250,7 @@ class Replica:
         self.open += 1
         self.prompts[shared] += 1
         self._numbers += 1
-        self.tell(Open(self._numbers, seed, shared))
+        self.tell(OpenSession(self._numbers, seed, shared))
         return self._numbers
 
     def leave(self, session: int, shared: tuple[int, ...]) -> None:
@@ -282,7 +282,7 @@ class Replica:
 
     def _heard(self, message: Message) -> None:
         match message:
-            case Done():
+            case Ack():
                 if not (answer := self._asked.popleft()).done():  # else nobody waits any more
                     answer.set_result(None)
             case Generated(session=session) | Failed(session=session):

@@ -18,13 +18,13 @@ from transformers import AutoModelForCausalLM
 
 from rods.engines.hf import HFPolicy, HFSession
 from rods.engines.processes.wire import (
+    Ack,
     Close,
-    Done,
     Failed,
     Generate,
     Generated,
     Message,
-    Open,
+    OpenSession,
     Setup,
     Sleep,
     Sync,
@@ -56,7 +56,7 @@ class _Replica:
     async def do(self, message: Message) -> None:
         """What the run asks for; generations go on beside."""
         match message:
-            case Open():
+            case OpenSession():
                 made = self._engine.open(message.seed, message.shared)
                 self._sessions[message.session] = made
             case Generate():
@@ -67,10 +67,10 @@ class _Replica:
                 self._sessions.pop(message.session).close()
             case Sync():
                 self._sync(message)
-                self.say(Done())
+                self.say(Ack())
             case Sleep():
                 await self._engine.sleep()
-                self.say(Done())
+                self.say(Ack())
             case _:
                 raise AssertionError(f"a replica is not told {type(message).__name__}")
 
@@ -110,7 +110,7 @@ async def _serve(out: int) -> None:
     if not isinstance(setup, Setup):
         return
     replica = _Replica(setup, out)
-    replica.say(Done())
+    replica.say(Ack())
     while (message := await received(reader)) is not None:
         await replica.do(message)
 

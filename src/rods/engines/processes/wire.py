@@ -13,7 +13,7 @@ import asyncio
 import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from rods.policy import Completion
 from rods.stops import Decode
@@ -35,7 +35,7 @@ class Setup:
     """Text of ids."""
 
 
-class Open(NamedTuple):
+class OpenSession(NamedTuple):
     """A session under a number of the run's."""
 
     session: int
@@ -61,14 +61,14 @@ class Close(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """All weights, adapters added in, by name, and their version; `Done` answers."""
+    """All weights, adapters added in, by name, and their version; `Ack` answers."""
 
     version: int
     tensors: Mapping[str, Any]
 
 
 class Sleep(NamedTuple):
-    """Free the cache where memory is short; `Done` answers."""
+    """Free the cache where memory is short; `Ack` answers."""
 
 
 class Generated(NamedTuple):
@@ -86,11 +86,11 @@ class Failed(NamedTuple):
     message: str
 
 
-class Done(NamedTuple):
+class Ack(NamedTuple):
     """The answer to `Setup`, `Sync` and `Sleep`, in their order."""
 
 
-Message: TypeAlias = Setup | Open | Generate | Close | Sync | Sleep | Generated | Failed | Done
+Message = Setup | OpenSession | Generate | Close | Sync | Sleep | Generated | Failed | Ack
 
 
 def frame(message: Message) -> bytes:

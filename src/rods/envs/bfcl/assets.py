@@ -16,20 +16,19 @@ import importlib
 import importlib.metadata
 import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from rods.errors import PrerequisiteError
+from rods.infra.wheels import Wheel, cache_folder, check_hash, fetched, folder_in_cache
 
 VERSION = "2026.3.23"
-WHEEL = f"bfcl_eval-{VERSION}-py3-none-any.whl"
-SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
+_SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
+SOURCE = Wheel("bfcl-eval", VERSION, _SHA256, "The BFCL benchmark")
+WHEEL = SOURCE.file
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
 _CODE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
@@ -88,22 +87,6 @@ _HOW = (
 )
 
 
-def cache_folder() -> Path:
-    """Where fetched files are kept: RODS_CACHE, else XDG_CACHE_HOME/rods, else ~/.cache/rods.
-
-    Raises:
-        PrerequisiteError: nobody knows this user's home folder.
-    """
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    found = os.path.expanduser(os.environ.get("RODS_CACHE") or f"{base}/rods")
-    if found.startswith("~"):  # no HOME, and no entry of this user among the system's
-        raise PrerequisiteError(
-            f"{found}: this user has no home folder, so there is no place for fetched files. Set "
-            "RODS_CACHE to a folder that can be written."
-        )
-    return Path(found)
-
-
 @functools.lru_cache(maxsize=8)
 def obtain(wheel: str = "") -> Path:
     """The folder that contains the package `bfcl_eval`, fetched and extracted where needed.
@@ -120,7 +103,7 @@ def obtain(wheel: str = "") -> Path:
         path = Path(os.path.expanduser(wheel))
         if not path.is_file():
             raise PrerequisiteError(f"env.bfcl.wheel: there is no file {path}. {_HOW}")
-        _check_hash(path)
+        check_hash(path, SOURCE, _HOW)
         return _extracted(path)
     installed = _installed()
     if installed is not None:
@@ -128,7 +111,8 @@ def obtain(wheel: str = "") -> Path:
     folder = _target()
     if folder.exists():
         return _complete(folder)
-    return _downloaded()
+    with fetched(SOURCE, _HOW) as path:
+        return _extracted(path)
 
 
 def ready() -> bool:
@@ -147,18 +131,8 @@ def _installed() -> Path | None:
     return folder if _missing(folder) is None else None
 
 
-def _check_hash(path: Path) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != SHA256:
-        raise PrerequisiteError(
-            f"{path}: this is not {WHEEL}, or it is truncated: SHA-256 {found[:16]}... and "
-            f"{path.stat().st_size} bytes, expected {SHA256[:16]}... . The file was left as it is. "
-            f"{_HOW}"
-        )
-
-
 def _target() -> Path:
-    return cache_folder() / f"bfcl_eval-{VERSION}-{SHA256[:12]}-{_PART}"
+    return cache_folder() / f"bfcl_eval-{VERSION}-{SOURCE.sha256[:12]}-{_PART}"
 
 
 def _missing(folder: Path) -> Path | None:
@@ -190,54 +164,16 @@ def _complete(folder: Path) -> Path:
 
 
 def _extracted(path: Path) -> Path:
-    """Extract into the cache by a temporary folder and a rename, so that processes cannot clash."""
     folder = _target()
-    if folder.exists():
-        return _complete(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
-    except OSError as error:
-        raise PrerequisiteError(
-            f"{folder.parent}: the cache folder cannot be written: {error}. Set RODS_CACHE to a "
-            "folder that can."
-        ) from error
-    try:
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(part, [n for n in archive.namelist() if n.startswith(_WANTED)])
-        part.chmod(0o755)
-        try:
-            part.rename(folder)
-        except OSError:
-            if not folder.exists():
-                raise
-    except (OSError, zipfile.BadZipFile) as error:
-        raise PrerequisiteError(
-            f"{path}: cannot be extracted into {folder}: {error}. Free some space or set "
-            "RODS_CACHE to another folder, then run again."
-        ) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    if not folder.exists():
+        with folder_in_cache(folder) as part:
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    names = [name for name in archive.namelist() if name.startswith(_WANTED)]
+                    archive.extractall(part, names)
+            except zipfile.BadZipFile as error:
+                raise PrerequisiteError(f"{path}: cannot be extracted: {error}. {_HOW}") from error
     return _complete(folder)
-
-
-def _downloaded() -> Path:
-    with tempfile.TemporaryDirectory(prefix="rods-") as folder:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest"]
-        command += [folder, "--disable-pip-version-check", f"bfcl-eval=={VERSION}"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-            reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        except (OSError, subprocess.TimeoutExpired) as error:
-            reason = str(error)
-        path = Path(folder) / WHEEL
-        if not path.is_file():
-            raise PrerequisiteError(
-                f"The BFCL benchmark (bfcl-eval {VERSION}) could not be fetched by pip: {reason}. "
-                f"{_HOW}"
-            )
-        _check_hash(path)
-        return _extracted(path)
 
 
 def prepare(wheel: str = "") -> Path:

@@ -19,7 +19,7 @@ from rods.dialects import Dialect
 from rods.envs.bfcl import assets
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment, BfclWorld
-from rods.evaluation.rules import Outcome, SuiteRules, executing, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
 from rods.task import Task
 from rods.trajectory import Trajectory
 from rods.types import StopReason, ToolCall, ToolResult
@@ -51,12 +51,12 @@ class MultiTurn(SuiteRules):
         """What can be read is executed; what cannot ends the turn."""
         return executing(dialect)
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The checker's verdict on the calls that were executed, played again in a fresh world."""
         if trajectory.stop not in (StopReason.DONE, StopReason.STEPS):
-            return Outcome(False, f"ended by a budget: {trajectory.stop.value}")
+            return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         if len(trajectory.verdicts) < len(task.turns):
-            return Outcome(False, f"a turn of more than {STEPS - 1} steps")
+            return RuleOutcome(False, f"a turn of more than {STEPS - 1} steps")
         world = self.environment.open(task)
         try:
             for index in range(len(task.turns)):
@@ -67,10 +67,10 @@ class MultiTurn(SuiteRules):
                             world.call(call)
                 verdict = world.end_turn()
                 if not verdict.parity:
-                    return Outcome(False, _why(verdict.calls, verdict.state))
+                    return RuleOutcome(False, _why(verdict.calls, verdict.state))
         finally:
             world.close()
-        return Outcome(True)
+        return RuleOutcome(True)
 
 
 def _why(calls: int, state: bool) -> str:

@@ -22,7 +22,7 @@ from rods.envs.bfcl.ast_match import Accepted, fault
 from rods.envs.bfcl.tasks import json_schema
 from rods.envs.function_call.world import FunctionCallWorld
 from rods.errors import TaskError
-from rods.evaluation.rules import Outcome, SuiteRules, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules, unbounded
 from rods.infra.rows import field, json_lines
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Trajectory
@@ -57,22 +57,22 @@ class SingleTurn(SuiteRules):
         """One generation."""
         return unbounded(settings, steps_per_turn=1)
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """Whether the calls are the accepted ones; without any, whether it calls or does not."""
         if not trajectory.steps:
-            return Outcome(False, f"ended by a budget: {trajectory.stop.value}")
+            return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         step = trajectory.steps[0]
         called = step.verdict in _READ and bool(step.calls)
         if task.category in assets.UNANSWERED:
             if task.category.endswith("irrelevance"):
-                return Outcome(not called, "a call where none fits" if called else "")
-            return Outcome(called, "" if called else "no call that can be read")
+                return RuleOutcome(not called, "a call where none fits" if called else "")
+            return RuleOutcome(called, "" if called else "no call that can be read")
         if not called:
-            return Outcome(False, "no call that can be read")
+            return RuleOutcome(False, "no call that can be read")
         functions = cast("list[Mapping[str, Any]]", task.world["functions"])
         accepted = cast("list[Accepted]", task.world["accepted"])
         why = fault(step.calls, functions, accepted, task.category)
-        return Outcome(not why, why)
+        return RuleOutcome(not why, why)
 
 
 class SingleTurnEnvironment(Environment):

@@ -25,8 +25,8 @@ from rods.envs.bfcl.replay import PreparedWorld, plain
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.class_world import ClassTasks
 from rods.envs.judge import Judge, Replay, TurnReplay, refusal
-from rods.envs.prepared import Kept
-from rods.envs.turns import Turns
+from rods.envs.prepared import PreparedTasks
+from rods.envs.turns import TurnWorld
 from rods.split import Split, SplitKind, split
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
@@ -53,7 +53,7 @@ class BfclEnvironment(ClassTasks, Environment):
         """
         self._wheel = wheel
         self._split: SplitKind = split
-        self._kept = Kept(self.name, lambda task: PreparedWorld.of(task, wheel))
+        self._kept = PreparedTasks(self.name, lambda task: PreparedWorld.of(task, wheel))
 
     def tasks(self, held_out: float) -> Sequence[Task]:
         """The benchmark's 800; its own share is held out."""
@@ -94,7 +94,7 @@ class BfclEnvironment(ClassTasks, Environment):
         return self._kept.get(task)
 
 
-class BfclWorld(Turns):
+class BfclWorld(TurnWorld):
     """One single-use world of one task."""
 
     __slots__ = ("_apis", "_judge", "_log", "_names", "_prepared", "_shadow")

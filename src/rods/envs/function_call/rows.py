@@ -60,7 +60,7 @@ class SingleStep(NamedTuple):
     """Whether words are wanted."""
 
 
-class Read(NamedTuple):
+class ReadRow(NamedTuple):
     """What a row gave."""
 
     steps: list[SingleStep]
@@ -68,7 +68,7 @@ class Read(NamedTuple):
     """Why a step cannot be used."""
 
 
-def read_row(value: object, where: str) -> Read:
+def read_row(value: object, where: str) -> ReadRow:
     """The steps of one row, and why others of it are dropped.
 
     Raises:
@@ -86,28 +86,28 @@ def read_row(value: object, where: str) -> Read:
             dropped.append(fault)
         else:
             kept.append(step)
-    return Read(kept, dropped)
+    return ReadRow(kept, dropped)
 
 
-def _steps(value: object) -> Read:
+def _steps(value: object) -> ReadRow:
     if not isinstance(value, dict):
         raise TypeError(f"the row is {value!r:.60}, expected an object")
     row = cast("dict[str, Any]", value)
     if row.get("answers") is not None and row.get("query") is not None:
-        return Read([_asked(row)], [])
+        return ReadRow([_asked(row)], [])
     if row.get("answer") is not None and row.get("conversations") is not None:
-        return Read([_answered(row)], [])
+        return ReadRow([_answered(row)], [])
     if row.get("system") is not None and row.get("conversations") is not None:
         return _conversation(row)
     if row.get("instruction") is not None:
-        return Read([_rlla(row["instruction"], row["input"], row["output"])], [])
+        return ReadRow([_rlla(row["instruction"], row["input"], row["output"])], [])
     if row.get("reward_model") is not None:
         truth = opened(row["reward_model"], "reward_model")["ground_truth"]
         prompt = _loaded(row["prompt"], "prompt")
         if isinstance(truth, str) and truth.lstrip()[:1] in ("[", '"'):
-            return Read([_verl(prompt, truth)], [])
+            return ReadRow([_verl(prompt, truth)], [])
         said = {m["role"]: m["content"] for m in prompt}
-        return Read([_rlla(said["system"], said["user"], truth)], [])
+        return ReadRow([_rlla(said["system"], said["user"], truth)], [])
     raise ValueError(f"its keys {sorted(row)} are of no form")
 
 
@@ -166,7 +166,7 @@ def _loaded_text(text: str) -> object:
     return json.loads(found) if isinstance(found, str) else found
 
 
-def _conversation(row: dict[str, Any]) -> Read:
+def _conversation(row: dict[str, Any]) -> ReadRow:
     """A step for each message with calls; the messages before it are its dialogue."""
     tools = [_tool(t) for t in listed_tools(_text(row["system"], "system"))]
     made, dropped, said = list[SingleStep](), list[str](), list[Message]()
@@ -179,7 +179,7 @@ def _conversation(row: dict[str, Any]) -> Read:
         if message.calls:
             made.append(_last_apart(tools, said, message.calls))
         said.append(message)
-    return Read(made, dropped)
+    return ReadRow(made, dropped)
 
 
 def _rlla(instruction: object, asked: object, truth: object) -> SingleStep:

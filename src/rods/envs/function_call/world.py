@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from rods.env import TurnVerdict
 from rods.envs.judge import refusal
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.errors import TaskError
 from rods.task import Task, call_to_json
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
@@ -25,7 +25,7 @@ from rods.types import Json, ToolCall, ToolResult, ToolSpec
 NOTED = "Noted; nothing is executed here."
 
 
-class FunctionCallWorld(Turns):
+class FunctionCallWorld(TurnWorld):
     """One single-use world of one step."""
 
     __slots__ = ("_made", "_specs")

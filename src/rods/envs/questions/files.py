@@ -58,7 +58,7 @@ FORMS = (
 )
 
 
-class Row(NamedTuple):
+class QuestionRow(NamedTuple):
     """What a row asks."""
 
     question: str
@@ -79,7 +79,7 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
     """
     if not path.is_file():
         raise TaskError(f"{path}: there is no such file of tasks.")
-    tasks: dict[Row, Task] = {}
+    tasks: dict[QuestionRow, Task] = {}
     for number, value in file_rows(path, "questions", TaskError, COLUMNS):
         where = f"{path}, row {number}"
         if number == 1 and carried(value, where):
@@ -91,7 +91,7 @@ def load_question_tasks(path: Path, env: str) -> list[Task]:
     return list(tasks.values())
 
 
-def read_row(value: object, where: str) -> Row:
+def read_row(value: object, where: str) -> QuestionRow:
     """Question and answers of one row.
 
     Raises:
@@ -105,7 +105,7 @@ def read_row(value: object, where: str) -> Row:
     if not question.strip() or not answers:
         missing = "answer" if question.strip() else "question"
         raise TaskError(f"{where}: the {missing} is blank. Fill it in, or remove the row.")
-    return Row(question.strip(), answers)
+    return QuestionRow(question.strip(), answers)
 
 
 def _parts(value: Any) -> tuple[str, tuple[str, ...]]:
@@ -216,7 +216,7 @@ def _unwrapped(text: str) -> str:
     return match["question"] if match else text
 
 
-def _task(row: Row, env: str, origin: str) -> Task:
+def _task(row: QuestionRow, env: str, origin: str) -> Task:
     world: dict[str, Json] = {"answer": row.answers[0], "source": origin}
     if row.answers[1:]:
         world["aliases"] = list(row.answers[1:])

@@ -15,11 +15,11 @@ from typing import ClassVar
 
 from rods.env import TurnVerdict
 from rods.envs.judge import refusal
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.types import ToolCall, ToolResult, ToolSpec, Value
 
 
-class QuestionWorld(Turns, ABC):
+class QuestionWorld(TurnWorld, ABC):
     """Base of a single-use world of one question."""
 
     __slots__ = ()

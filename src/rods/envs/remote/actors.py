@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from rods.envs.remote.messages import Action, Observation
-from rods.envs.remote.processes import Player, Worker
+from rods.envs.remote.processes import Worker, WorldRunner
 from rods.errors import EnvError
 from rods.infra.cluster import ActorLost, Cluster
 from rods.types import Json
@@ -35,7 +35,7 @@ class _Actor:
         self, cluster: Cluster, name: str, arguments: Mapping[str, Json], cpus: float
     ) -> None:
         self._cluster = cluster
-        self._actor = cluster.start(Player, (name, dict(arguments)), cpus)
+        self._actor = cluster.start(WorldRunner, (name, dict(arguments)), cpus)
         self.alive = True
 
     def ask(self, action: Action, seconds: float) -> Observation:

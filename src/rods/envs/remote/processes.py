@@ -225,7 +225,7 @@ class _Process:
         self._line.close()
 
 
-class Player:
+class WorldRunner:
     """What a process does: it plays one world after the other."""
 
     def __init__(self, name: str, arguments: Mapping[str, Json]) -> None:
@@ -255,7 +255,7 @@ class Player:
 def _play(line: Connection, name: str, arguments: dict[str, Json]) -> None:
     """Answer until the line is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's, which then ends this
-    player = Player(name, arguments)
+    player = WorldRunner(name, arguments)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             line.send(player.answer(line.recv()))

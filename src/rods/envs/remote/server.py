@@ -76,7 +76,7 @@ class _Sessions:
         if len(self._open) >= self._limits.sessions:
             raise HTTPException(429, f"{len(self._open)} worlds are open, no more are taken")
         seconds = self._limits.seconds
-        owner = Owner(self._environment.blocking, Limits(1e9, 1, 1, 1, 1, 1, 1, 1e9, seconds))
+        owner = Owner(self._environment.blocking, Limits(1e9, 1, 1, 1, 1, 1, 1, seconds))
         session = _Session(Hosted(self._environment, task), owner)
         name = secrets.token_hex(16)
         self._open[name] = session

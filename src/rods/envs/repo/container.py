@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from rods.errors import EnvError
 from rods.sandbox.observed import Output
-from rods.sandbox.shell import Done
+from rods.sandbox.shell import ShellResult
 
 FOLDER = "/testbed"
 """Where SWE-Gym's images have the repository."""
@@ -108,7 +108,7 @@ class Container:
         stdin: str = "",
         seconds: float | None = None,
         whole: bool = False,
-    ) -> Done:
+    ) -> ShellResult:
         """Run a program; what it started is ended after it.
 
         Args:
@@ -130,10 +130,12 @@ class Container:
             self._sweep()
         if not said.output.startswith(mark):
             why = said.output.strip()[-500:] or "no answer"
-            return Done(f"the container runs no commands any more: {why}", said.code or 1, LOST)
+            return ShellResult(
+                f"the container runs no commands any more: {why}", said.code or 1, LOST
+            )
         output = said.output.removeprefix(mark)
         limit = said.limit or ("time" if said.code in (OVER, 128 + 9) else "")
-        return Done(output if whole else output[-OUTPUT:], said.code, limit)
+        return ShellResult(output if whole else output[-OUTPUT:], said.code, limit)
 
     def _sweep(self) -> None:
         """End what a command left running: from inside, else with the container's first process.

@@ -22,7 +22,7 @@ from rods.envs.repo.claims import passed, read_report, withhold
 from rods.envs.repo.container import Container
 from rods.errors import EnvError, TaskError
 from rods.infra.rows import field, file_rows
-from rods.sandbox.shell import Done
+from rods.sandbox.shell import ShellResult
 from rods.task import CARRYING, Provenance, Task, Turn, carried, read_tasks
 from rods.types import Json
 
@@ -148,7 +148,7 @@ def _read(place: Container, path: str) -> str:
     return done.output
 
 
-def _expect(done: Done, otherwise: str) -> None:
+def _expect(done: ShellResult, otherwise: str) -> None:
     if not done.ok:
         raise EnvError(f"a row of SWE-Gym and its image do not agree: {otherwise}: {done.output}")
 

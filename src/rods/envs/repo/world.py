@@ -20,9 +20,9 @@ from typing import Protocol, cast
 from rods.env import TurnVerdict
 from rods.envs.judge import refusal
 from rods.envs.repo.stuck import Did, stuck
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.errors import EnvError
-from rods.sandbox.shell import Done
+from rods.sandbox.shell import ShellResult
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
 
@@ -96,7 +96,9 @@ SPECS = (
 class Workplace(Protocol):
     """Where commands run: `rods.sandbox.shell.Shell`, or a container."""
 
-    def run(self, argv: Sequence[str], stdin: str = "", seconds: float | None = None) -> Done:
+    def run(
+        self, argv: Sequence[str], stdin: str = "", seconds: float | None = None
+    ) -> ShellResult:
         """Run a program with all that it starts."""
         ...
 
@@ -109,7 +111,7 @@ class Workplace(Protocol):
         ...
 
 
-class RepoWorld(Turns):
+class RepoWorld(TurnWorld):
     """One single-use working copy of one task."""
 
     __slots__ = (

@@ -23,7 +23,7 @@ from typing import Any, cast
 from rods.env import Environment, TurnVerdict
 from rods.envs.class_world import ClassTasks, ToolClassWorld
 from rods.envs.judge import Judge, Replay, State, play, refusal
-from rods.envs.prepared import Kept, named
+from rods.envs.prepared import PreparedTasks, named
 from rods.envs.tool_classes.schema import Tool, tools_of
 from rods.envs.tool_classes.state import (
     StateError,
@@ -35,7 +35,7 @@ from rods.envs.tool_classes.state import (
     plain,
     plain_state,
 )
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.errors import ConfigError, EnvError, TaskError
 from rods.infra.interrupt import unless_ctrl_c
 from rods.task import Task
@@ -97,7 +97,7 @@ class ToolClasses(ClassTasks, Environment):
             raise ConfigError(
                 f"environment {name!r}: hidden: no class has a method {unknown[0]!r}."
             )
-        self._kept = Kept(name, self._prepared)
+        self._kept = PreparedTasks(name, self._prepared)
 
     def open(self, task: Task) -> ToolWorld:
         """A fresh world in the task's initial state; raises `TaskError` if it cannot be loaded."""
@@ -271,7 +271,7 @@ def _rendered(result: Json) -> ToolResult:
         return _failure(str(error))
 
 
-class ToolWorld(Turns):
+class ToolWorld(TurnWorld):
     """One single-use world of one task."""
 
     __slots__ = ("_judge", "_objects", "_prepared")

@@ -56,7 +56,7 @@ class Logged(NamedTuple):
     """Of the trainer; None: not said."""
 
 
-class Reading(NamedTuple):
+class LogFormat(NamedTuple):
     """How a log is read."""
 
     task_key: str = ""
@@ -71,11 +71,11 @@ class Reading(NamedTuple):
     """The option that says both, for messages; empty: there is none."""
 
 
-FOUND = Reading()
+FOUND = LogFormat()
 """Columns are found, rewards lie in [0, 1]."""
 
 
-def read_rewards(path: Path, reading: Reading = FOUND) -> list[Logged]:
+def read_rewards(path: Path, reading: LogFormat = FOUND) -> list[Logged]:
     """Rows of a log (JSON lines or, by the name's ending, Parquet), of a folder of logs, or a run.
 
     Our own trajectories have verdicts instead of a reward: the share of turns solved counts. Of a
@@ -107,7 +107,7 @@ def latest(rewards: Sequence[Logged]) -> list[Logged]:
     return [row for row in rewards if row.step is None or row.step == newest[row.task]]
 
 
-def _folder(folder: Path, reading: Reading) -> list[Logged]:
+def _folder(folder: Path, reading: LogFormat) -> list[Logged]:
     files = sorted(folder.glob("step-*.parquet")) or sorted(folder.glob("trajectories/*.parquet"))
     if not files:
         others = sorted((*folder.glob("*.jsonl"), *folder.glob("*.parquet")), key=_number)
@@ -131,7 +131,7 @@ def _number(path: Path) -> tuple[int, str]:
     return int(found[0]) if found else 0, path.name
 
 
-def _row(row: Mapping[str, Any], reading: Reading, where: str) -> list[Logged]:
+def _row(row: Mapping[str, Any], reading: LogFormat, where: str) -> list[Logged]:
     task, step = _task(row, reading.task_key, where), row.get("step")
     require_whole(task, where, TaskError)
     if isinstance(step, float) and step.is_integer():
@@ -236,7 +236,7 @@ def _column(row: Mapping[str, Any], names: Sequence[str], option: str, where: st
     )
 
 
-def _reward(value: Any, reading: Reading, where: str) -> float | None:
+def _reward(value: Any, reading: LogFormat, where: str) -> float | None:
     low, high = reading.low, reading.high
     if value is None:
         return None

@@ -15,13 +15,27 @@ from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
 from rods.config import RunConfig
-from rods.config.unread import unread_by_hosts
+from rods.config.capabilities import HostTrainer
+from rods.config.checks import require_host
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
 from rods.trainers.loading import pick_device, uses_bfloat16
 
-UNREAD = {"train.local": ("optimizer_memory", "memory_gib")}
-"""Settings by section that only the local trainer knows; TRL's optimiser is `optim`."""
+HOST = HostTrainer(
+    "TRL's GRPOTrainer",
+    frozenset(
+        {
+            *("critic", "kl in rewards", "loss of inserted tokens", "perplexity"),
+            *("further draws", "truncated weights", "aggregation of cispo"),
+            # Its ratio by sequence moves all tokens alike, so that credit by token would cancel.
+            *("credit of gspo", "lower bound of cispo", "pipeline", "synchronous turns"),
+            *("fixed weights", "all weights for a server"),
+            *("limit of trajectories", "evaluation on the way"),
+        }
+    ),
+    # Only the local trainer knows them; TRL's optimiser is `optim`.
+    unread={"train.local": ("optimizer_memory", "memory_gib")},
+)
 PLAYED_BY_US = (
     *("top_k", "min_p", "repetition_penalty", "generation_kwargs", "chat_template_kwargs"),
     *("cache_implementation", "use_transformers_paged", "use_transformers_continuous_batching"),
@@ -144,48 +158,7 @@ def common_args(
 
 def require_known(config: RunConfig) -> None:
     """Refuse settings of the update that TRL would leave out; raises `ConfigError`."""
-    train = config.train
-    refuse(
-        config,
-        "GRPOTrainer",
-        {
-            'train.correction.method = "truncated"': train.correction.method == "truncated",
-            'train.aggregation with train.loss = "cispo"': train.loss == "cispo"
-            and train.aggregation != "token",
-            # Its ratio by sequence moves all tokens alike, so that credit by token would cancel.
-            f'train.credit = "{train.credit}" with train.loss = "gspo"': train.loss == "gspo"
-            and train.credit != "trajectory",
-            'train.clip_low below 1 with train.loss = "cispo"': train.loss == "cispo"
-            and train.clip_low < 1,
-            f'rollout.schedule = "{config.rollout.schedule}"': config.rollout.schedule
-            != "asynchronous",
-        },
-    )
-
-
-def refuse(config: RunConfig, trainer: str, missing: Mapping[str, bool]) -> None:
-    """Refuse what one of TRL's trainers lacks, or both of them; raises `ConfigError`."""
-    train = config.train
-    both = {
-        f'train.advantage = "{train.advantage}"': train.advantage == "gae",
-        'train.kl_in = "reward"': bool(train.kl) and train.kl_in == "reward",
-        "train.mask_env_tokens = false": not train.mask_env_tokens,
-        "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
-        "train.filtering.redraw": train.filtering.redraw > 0,
-        'engine.name = "openai" with fixed weights': config.engine.name == "openai"
-        and config.engine.weights in ("", "fixed"),
-        'engine.name = "vllm" without model.lora_rank': config.engine.name == "vllm"
-        and not config.model.lora_rank,
-        "trajectories": config.trajectories > 0,
-        "evaluation.every": config.evaluation.every > 0,
-    }
-    asked = [name for name, wrong in {**both, **missing}.items() if wrong]
-    asked += unread_by_hosts(config, UNREAD)
-    if asked:
-        raise ConfigError(
-            f"TRL's {trainer} has nothing for {', '.join(asked)}. Change it, or train with "
-            "`rods train`."
-        )
+    require_host(config, HOST)
 
 
 def defaults(args: Any) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from rods.policy import Engine
 from rods.rollout.template import ChatTemplate
 from rods.trainers.adapters import adapters_at
 from rods.trainers.hosted import HostedRun
-from rods.trainers.loading import BUNDLED, load_model, load_tokenizer
+from rods.trainers.loading import load_model, load_tokenizer, path_or_name
 from rods.trainers.prepare import lora_config
 
 STATE = "rods.pt"
@@ -55,7 +55,7 @@ def start_of(settings: ModelSettings, model: Any, tokenizer: Any, adapters: Any)
     if model is None and adapters_at(settings.name) is not None:
         model, _ = load_model(settings)  # TRL would train on in these adapters
     return {
-        "model": str(BUNDLED.get(settings.name, settings.name)) if model is None else model,
+        "model": path_or_name(settings.name) if model is None else model,
         "processing_class": tokenizer or load_tokenizer(settings),
         "peft_config": adapters,
     }
@@ -81,7 +81,7 @@ def engine_of(config: RunConfig, trainer: Any, model: Any) -> tuple[Engine, Chat
     template = ChatTemplate(tokenizer, generation_stops(model))
     device, half = str(trainer.accelerator.device), args.bf16 and not args.use_cpu
     # A copy of the weights: the optimiser and its wrappers hold the model's own.
-    if config.engine.name == "auto":
+    if config.engine.traits.undecided:
         settings = config.engine.model_copy(update={"name": "hf"})
         config = config.model_copy(update={"engine": settings})
     engine = make_engine(EngineOptions(config, template, model, device, half, None, share=False))

@@ -34,7 +34,6 @@ from rods.trajectory import Group
 
 T = TypeVar("T")
 
-SERVED = ("openai", "vllm")
 """Engines that are a server, which has one copy of the weights for all processes."""
 
 _GRPOTrainer: Any = trl_module("trl").GRPOTrainer
@@ -136,7 +135,7 @@ class CurriculumGRPOTrainer(InCheckpoints, _GRPOTrainer):
 
         Each plays its share with its own weights; before a server, the first one plays them all.
         """
-        served = self._run.config.engine.name in SERVED
+        served = self._run.config.engine.traits.server
         players = 1 if served else self.accelerator.num_processes
         rank, mine = self.accelerator.process_index, list[Group]()
         with self._whole_model() as model:

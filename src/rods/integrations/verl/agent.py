@@ -23,7 +23,7 @@ from rods.infra.install import install_line
 from rods.integrations.verl.rows import AGENT, TOLD, TRAJECTORY, dealt_of
 from rods.policy import Completion, Policy, Session
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import Player
+from rods.rollout.groups import RolloutRunner
 from rods.rollout.template import ChatTemplate
 from rods.stops import Stops, StopStrings
 from rods.trainers.loading import load_stops
@@ -134,9 +134,9 @@ class _Seat:
         model: ModelSettings = self._config.model.model_copy(update={"name": source})
         self._template = ChatTemplate(tokenizer, load_stops(model))
         self._key: tuple[object, ...] = ()
-        self._player: Player | None = None
+        self._player: RolloutRunner | None = None
 
-    def player(self, client: Any, version: int, temperature: float, top_p: float) -> Player:
+    def player(self, client: Any, version: int, temperature: float, top_p: float) -> RolloutRunner:
         """The player of a policy version; worlds and prompts are shared by what it plays."""
         key = (version, temperature, top_p)
         if self._player is None or key != self._key:
@@ -153,7 +153,7 @@ class _Seat:
                 temperature,
             )
             self._key = key
-            self._player = Player(context, rollout.k, rollout.k * rollout.tasks_per_step)
+            self._player = RolloutRunner(context, rollout.k, rollout.k * rollout.tasks_per_step)
         return self._player
 
 

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rods.config import RunConfig
-from rods.config.unread import unread_by_hosts
+from rods.config.capabilities import HostTrainer
+from rods.config.checks import require_host
 from rods.errors import ConfigError
 from rods.integrations.verl.modes import COLOCATED, MODE, SEPARATE, of_schedule
 from rods.integrations.verl.rows import ESTIMATOR
@@ -35,49 +36,30 @@ OURS = {
     "trainer.v1.sampler.sync_refill_failed_groups": False,
 }
 """Likewise, where verl's own value holds."""
-UNREAD = {
-    "engine": ("timeout", "folder", "weights"),
-    "engine.vllm": ("command", "sleep", "options"),
-    "train.local": ("optimizer_memory", "memory_gib"),
-}
-"""Settings by section that only engines and memory of our own know."""
+HOST = HostTrainer(
+    "verl",
+    frozenset(
+        {
+            *("kl in rewards of groups", "loss of inserted tokens", "perplexity"),
+            # Its own GSPO is always the mean over sequence means.
+            *("further draws", "filter of a critic", "aggregation of gspo"),
+            *("cosine without an end", "synchronous turns", "truncated weights in a nucleus"),
+            *("our engines", "limit of trajectories", "evaluation on the way"),
+        }
+    ),
+    # Only engines and memory of our own know them.
+    unread={
+        "engine": ("timeout", "folder", "weights"),
+        "engine.vllm": ("command", "sleep", "options"),
+        "train.local": ("optimizer_memory", "memory_gib"),
+    },
+)
 
 
 def require_known(config: RunConfig) -> None:
     """Refuse settings that verl would leave out; raises `ConfigError`."""
-    train, gae = config.train, config.train.advantage == "gae"
-    in_reward = bool(train.kl) and train.kl_in == "reward"
-    missing = {
-        'train.kl_in = "reward" without train.advantage = "gae"': in_reward and not gae,
-        "train.mask_env_tokens = false": not train.mask_env_tokens,
-        "train.filtering.max_perplexity": train.filtering.max_perplexity > 0,
-        "train.filtering.redraw": train.filtering.redraw > 0,
-        # verl's own GSPO is always the mean over sequence means.
-        f'train.aggregation = "{train.aggregation}" with train.loss = "gspo"': train.loss == "gspo"
-        and train.aggregation != "sequence",
-        'train.schedule = "cosine" without updates': train.schedule == "cosine"
-        and not config.updates,
-        'rollout.schedule = "synchronous"': config.rollout.schedule == "synchronous",
-        'rollout.top_p below 1 with train.correction.method = "truncated" (its servers tell the '
-        "log-probabilities within the nucleus)": config.rollout.top_p < 1
-        and train.correction.method == "truncated",
-        f'engine.name = "{config.engine.name}" (verl has servers of its own)': config.engine.name
-        not in ("auto", "vllm"),
-        'train.filter with train.advantage = "gae"': train.filter != "none" and gae,
-        f"model.name = {config.model.name!r} (LoRA adapters; merge them first)": adapters_at(
-            config.model.name
-        )
-        is not None,
-        "trajectories": config.trajectories > 0,
-        "evaluation.every": config.evaluation.every > 0,
-    }
-    asked = [name for name, wrong in missing.items() if wrong]
-    asked += unread_by_hosts(config, UNREAD)
-    if asked:
-        raise ConfigError(
-            f"inside verl there is nothing for {', '.join(asked)}. Change it, or train with "
-            "`rods train`."
-        )
+    adapters = f"model.name = {config.model.name!r} (LoRA adapters; merge them first)"
+    require_host(config, HOST, *[adapters] * (adapters_at(config.model.name) is not None))
 
 
 def require_same(config: RunConfig, given: Mapping[str, object], cfg: Any) -> None:

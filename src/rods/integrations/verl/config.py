@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from rods.config import RunConfig
+from rods.config.train import CAP
 from rods.errors import ConfigError, PrerequisiteError
 from rods.infra.install import install_line
 from rods.integrations.verl.checks import require_accepted, require_known, require_same
 from rods.integrations.verl.megatron import for_engine
 from rods.integrations.verl.modes import of_schedule
 from rods.integrations.verl.rows import AGENT, ESTIMATOR
-from rods.trainers.loading import BUNDLED
+from rods.trainers.loading import path_or_name
 
 ENDLESS = 1_000_000_000
 """Steps where the stages alone say how long a training is."""
@@ -140,7 +141,7 @@ def _of_rollout(config: RunConfig, nodes: int) -> dict[str, object]:
 
 def _of_actor(config: RunConfig) -> dict[str, object]:
     train, actor = config.train, "actor_rollout_ref.actor"
-    source = str(BUNDLED.get(config.model.name, config.model.name))
+    source = path_or_name(config.model.name)
     groups = config.rollout.tasks_per_step
     own: dict[str, object] = {
         "actor_rollout_ref.model.path": source,
@@ -200,14 +201,14 @@ def _of_algorithm(config: RunConfig) -> dict[str, object]:
         # The old log-probabilities are those of sampling, or the trainer's own.
         "algorithm.rollout_correction.bypass_mode": sampled,
         "algorithm.rollout_correction.rollout_is": "token" if truncated else None,
-        "algorithm.rollout_correction.rollout_is_threshold": train.correction.cap,
+        "algorithm.rollout_correction.rollout_is_threshold": CAP,
     }
     if train.advantage != "gae":
         return own
     return own | {
         "algorithm.gamma": train.gae.gamma,
         "algorithm.lam": train.gae.lam,
-        "critic.model.path": str(BUNDLED.get(config.model.name, config.model.name)),
+        "critic.model.path": path_or_name(config.model.name),
         "critic.model.lora_rank": config.model.lora_rank,
         "critic.strategy": "fsdp2",
         "critic.optim.lr": train.gae.critic_lr,

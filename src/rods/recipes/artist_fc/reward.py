@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rods.reward import Score
-from rods.rewards.artist import Artist
+from rods.rewards.artist import ArtistScoring
 from rods.rewards.reading import executed
 from rods.task import Task
 from rods.trajectory import Trajectory
@@ -30,7 +30,7 @@ from rods.trajectory import Trajectory
 STATE, SEQUENCE = 0.5, 0.5
 
 
-class ArtistFc(Artist):
+class ArtistFc(ArtistScoring):
     """State, sequence and form, in [0, 1 + w]."""
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Score:

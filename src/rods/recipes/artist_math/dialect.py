@@ -9,7 +9,7 @@ from rods.dialects.fences import InlineForm
 from rods.dialects.programs import between
 
 
-class Artist(InlineForm):
+class ArtistDialect(InlineForm):
     r"""ARTIST (arXiv 2505.01441): a program in `<python>`, its result in `<output>`."""
 
     _template = (

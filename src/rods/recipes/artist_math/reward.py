@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from rods.reward import Score
 from rods.rewards.answers import judge_answer, judged_parts
-from rods.rewards.artist import Artist
+from rods.rewards.artist import ArtistScoring
 from rods.rewards.reading import executed, prose
 from rods.task import Task
 from rods.trajectory import Trajectory
@@ -30,7 +30,7 @@ ANSWER = 2.0
 _TAG = re.compile(r"<(/?)(think|python|code|answer)>")
 
 
-class ArtistMath(Artist):
+class ArtistMath(ArtistScoring):
     """Answer, programs and form, in [0, 3 + w]."""
 
     def __call__(self, task: Task, trajectory: Trajectory) -> Score:

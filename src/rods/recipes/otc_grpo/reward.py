@@ -17,7 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Annotated, cast
+
+from pydantic import Field
 
 from rods.errors import RewardError
 from rods.reward import Score, score
@@ -84,8 +86,8 @@ class CallMinima:
 class OtcGrpo:
     """OTC-GRPO over whole groups; remembers the running minimum of each question."""
 
-    alpha: float = ALPHA
-    c: float = SMOOTH
+    alpha: Annotated[float, Field(gt=0)] = ALPHA
+    c: Annotated[float, Field(gt=0)] = SMOOTH
     additive: bool = False
     minima: CallMinima = field(default_factory=CallMinima)
 

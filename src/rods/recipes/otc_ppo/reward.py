@@ -10,6 +10,9 @@ answer and else 0. `rods.rewards.otc` holds what it shares with OTC-GRPO.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from rods.reward import Score
 from rods.rewards.otc import ALPHA, SMOOTH, correctness, ppo_productivity, worth
@@ -22,8 +25,8 @@ from rods.trajectory import Trajectory
 class OtcPpo:
     """alpha * r_phi * cos(m pi / (2m + c)), in [0, alpha]."""
 
-    alpha: float = ALPHA
-    c: float = SMOOTH
+    alpha: Annotated[float, Field(gt=0)] = ALPHA
+    c: Annotated[float, Field(gt=0)] = SMOOTH
     additive: bool = False
     """r_phi + alpha * the cosine instead: wrong answers are paid for not calling too."""
 

@@ -15,10 +15,11 @@ from rods.infra.pycall import CallSyntaxError
 from rods.types import ParseVerdict, ToolCall, ToolSpec
 
 
-class ToolN1(Reasoned):
+class ToolN1Dialect(Reasoned):
     """A thought, then one JSON list of calls; an empty list where no tool fits."""
 
     name = "tool_n1"
+    shows_tools = True
     _arguments = "arguments"
     _answer = f"<think>No function fits.</think> {OPEN}[]{CLOSE}\nWORDS"
     _remedy = (

@@ -46,7 +46,7 @@ from rods.types import ParseVerdict
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
-class Reply(NamedTuple):
+class ParsedResponse(NamedTuple):
     """What a response says."""
 
     thought: bool
@@ -56,7 +56,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolN1(SingleStepReward):
+class ToolN1Reward(SingleStepReward):
     """The binary reward, and the base of its ablation."""
 
     form: Form = "text"
@@ -72,7 +72,7 @@ class ToolN1(SingleStepReward):
         value = self.value(reply, names, exact)
         return Score(value, {**parts, "correct": float(exact)})
 
-    def value(self, reply: Reply, names: bool, exact: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool) -> float:
         """What it is worth.
 
         Args:
@@ -83,24 +83,24 @@ class ToolN1(SingleStepReward):
         return float(reply.thought and exact)
 
 
-class ToolN1Names(ToolN1):
+class ToolN1Names(ToolN1Reward):
     """0.2, and 0.8 or 0.2."""
 
-    def value(self, reply: Reply, names: bool, exact: bool) -> float:
+    def value(self, reply: ParsedResponse, names: bool, exact: bool) -> float:
         """The sum of both parts."""
         return 0.2 * reply.thought + (0.8 if exact else 0.2 * names)
 
 
-def read_reply(text: str) -> Reply:
+def read_reply(text: str) -> ParsedResponse:
     """What a response says, read as the released code does."""
     thought = "<think>" in text and "</think>" in text
     block = _last_block(text)
     if block is None:
-        return Reply(thought, None)
+        return ParsedResponse(thought, None)
     calls = _loads(block.strip())
     if isinstance(calls, str):
         calls = _loads(calls)
-    return Reply(thought, [calls] if isinstance(calls, dict) else calls)
+    return ParsedResponse(thought, [calls] if isinstance(calls, dict) else calls)
 
 
 def _last_block(text: str) -> str | None:
@@ -119,12 +119,12 @@ def _loads(text: str) -> Any:
         return None
 
 
-def _as_read(response: Step | None) -> Reply:
+def _as_read(response: Step | None) -> ParsedResponse:
     """What the dialect read: an answer calls nothing."""
     if response is None or response.verdict not in (*READ, ParseVerdict.ANSWER):
-        return Reply(False, None)
+        return ParsedResponse(False, None)
     calls = [as_json(call, "arguments") for call in response.calls]
-    return Reply(True, calls)
+    return ParsedResponse(True, calls)
 
 
 def agreement(calls: object, truth: Sequence[dict[str, Any]]) -> tuple[bool, bool]:

@@ -2,7 +2,7 @@ r"""ToolRL's dialect (arXiv 2504.13958): a thought, a JSON call a line, then wor
 
 Owns the form in both directions; the wording of the instructions is ours.
 
-    >>> ToolRl().write([ToolCall("ls")])
+    >>> ToolRlDialect().write([ToolCall("ls")])
     '<think>I call ls.</think>\n<tool_call>\n{"name": "ls", "parameters": {}}\n</tool_call>'
 """
 
@@ -21,10 +21,11 @@ from rods.types import Message, ParseVerdict, ToolCall, ToolSpec
 _WORDS = re.compile(r"<response>(.*?)</response>", re.DOTALL)
 
 
-class ToolRl(Reasoned):
+class ToolRlDialect(Reasoned):
     """A thought, then one JSON call a line, then words; what was said before is one message."""
 
     name = "toolrl"
+    shows_tools = True
     _arguments = "parameters"
     _answer = "<think>I answer the user.</think>\n<response> WORDS </response>"
     _remedy = (

@@ -86,7 +86,7 @@ class Ranges(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ToolRl(SingleStepReward):
+class ToolRlReward(SingleStepReward):
     """ToolRL's reward, in [-3, 4] without variants."""
 
     grain: Grain = "jaccard"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rods.recipes.torl.scorer import torl_box, torl_verdict
 from rods.reward import Score
-from rods.rewards.answers import Judged, compare, judged_parts, require_judges
+from rods.rewards.answers import JudgedAnswer, compare, judged_parts, require_judges
 from rods.rewards.reading import prose
 from rods.task import Task
 from rods.trajectory import Trajectory
@@ -20,5 +20,5 @@ def torl(task: Task, trajectory: Trajectory) -> Score:
     """+1 if the last box is right, else -1."""
     require_judges([task])
     box = torl_box(prose(trajectory))
-    judged = Judged(None, "wrong") if box is None else compare(task, box, torl_verdict)
+    judged = JudgedAnswer(None, "wrong") if box is None else compare(task, box, torl_verdict)
     return Score(1.0 if judged.correct else -1.0, judged_parts(judged))

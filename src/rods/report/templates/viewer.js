@@ -44,7 +44,7 @@
     if (!v) row.append(badge(null, "not judged"));
     else {
       row.append(badge(v.solved, v.solved ? "reward 1: solved" : "reward 0: not solved"));
-      row.append(v.expects ? `state ${v.state ? "right" : "wrong"}, results ${v.executed ? "right" : "wrong"}`
+      row.append(v.expects_calls ? `state ${v.state ? "right" : "wrong"}, results ${v.executed ? "right" : "wrong"}`
         : "no call expected", `, ${v.calls} call${v.calls === 1 ? "" : "s"}, official verdict ${v.parity ? "passes" : "fails"}`);
     }
     return row;

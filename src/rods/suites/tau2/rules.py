@@ -20,9 +20,9 @@ from rods.config.rollout import ServerSettings
 from rods.dialects import Dialect, structured
 from rods.dialects.base import has_nested
 from rods.env import Environment, TurnVerdict
-from rods.envs.turns import Turns
+from rods.envs.turns import TurnWorld
 from rods.errors import ConfigError, EnvError, PrerequisiteError, TaskError
-from rods.evaluation.rules import Outcome, SuiteRules, executing, unbounded
+from rods.evaluation.rules import RuleOutcome, SuiteRules, executing, unbounded
 from rods.suites.tau2.process import Checkout
 from rods.task import Provenance, Task, Turn
 from rods.trajectory import Step, Trajectory
@@ -72,10 +72,10 @@ class Tau2(SuiteRules):
         """All tasks of the split."""
         return self._tasks
 
-    def ready(self, tasks: Sequence[Task], plays: bool) -> None:
+    def ready(self, tasks: Sequence[Task], rollouts: bool) -> None:
         """Refuse where nobody plays the user, or judges what has to be judged."""
         key = "(OpenAI-compatible; .model NAME; the key in RODS_WRITER_KEY)"
-        if plays and not self._user.url:
+        if rollouts and not self._user.url:
             raise PrerequisiteError(
                 f"{self.name}: every task is a talk with a user, whom a chat server plays: give "
                 f"--evaluation.suite.user.url URL {key}."
@@ -97,20 +97,20 @@ class Tau2(SuiteRules):
         """What can be read is executed; all else is said to the user."""
         return executing(dialect)
 
-    def score(self, task: Task, trajectory: Trajectory) -> Outcome:
+    def score(self, task: Task, trajectory: Trajectory) -> RuleOutcome:
         """The checkout's evaluation of a conversation that its user ended."""
         failed = sum(r.failed for s in trajectory.steps for r in s.results)
         last = trajectory.steps[-1] if trajectory.steps else None
         if trajectory.stop is not StopReason.DONE:
-            return Outcome(False, f"ended by a budget: {trajectory.stop.value}")
+            return RuleOutcome(False, f"ended by a budget: {trajectory.stop.value}")
         if failed >= self._worlds.domain["errors"]:
-            return Outcome(False, TOO_MANY)
+            return RuleOutcome(False, TOO_MANY)
         if last is None or last.calls or not last.text.strip():
-            return Outcome(False, "said nothing")
+            return RuleOutcome(False, "said nothing")
         said, judge = self._said(task, trajectory), self._judge.model_dump()
         missed = self._worlds.checkout.ask("score", self.domain, task.world["row"], said, judge)
         why = next((_WHY[one] for one in _WHY if one in missed), "")
-        return Outcome(not why, why)
+        return RuleOutcome(not why, why)
 
     @cached_property
     def _dialect(self) -> Dialect:
@@ -202,7 +202,7 @@ class Tau2Environment(Environment):
         self.checkout.close()
 
 
-class Tau2World(Turns):
+class Tau2World(TurnWorld):
     """One single-use world of one task: databases and user `number` of the checkout's process."""
 
     __slots__ = ("_failed", "_home", "_number")

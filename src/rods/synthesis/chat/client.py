@@ -17,15 +17,15 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 import openai
 
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
-from rods.infra.keys import read_key
-from rods.infra.turns import Turns
+from rods.infra.service import read_key
+from rods.infra.turns import FairPlaces
 from rods.synthesis.chat.cache import ResponseCache, digest
 from rods.synthesis.chat.failures import (
     DROPPABLE,
@@ -37,7 +37,7 @@ from rods.synthesis.chat.failures import (
     read_models,
 )
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.chat.settings import KEY_VARIABLE, Reply, Usage, split_address
+from rods.synthesis.chat.settings import KEY_VARIABLE, ChatUsage, Reply, split_address
 from rods.types import Json
 
 T = TypeVar("T")
@@ -56,11 +56,28 @@ LARGEST = 16 << 20
 """Bytes of an answer; of a longer one only the beginning is read."""
 
 
+class ChatSampling(NamedTuple):
+    """How a model's answers are sampled."""
+
+    temperature: float
+    """0 (greedy) to 2."""
+    top_p: float
+    """Share of probability that is sampled from, above 0 and up to 1."""
+
+
+WRITING, GREEDY = ChatSampling(1.0, 0.7), ChatSampling(0.0, 1.0)
+"""Of the writer's model, as in the paper; of a user simulator."""
+
+
 class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
     """Asks one server. Threads may share it; `close` it, or use `with`."""
 
     def __init__(
-        self, settings: LlmWriterSettings, cache: Path | None = None, retries: int = RETRIES
+        self,
+        settings: LlmWriterSettings,
+        cache: Path | None = None,
+        retries: int = RETRIES,
+        sampling: ChatSampling = WRITING,
     ) -> None:
         """Prepare; nothing is sent yet.
 
@@ -68,12 +85,13 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             settings: the server and the limits.
             cache: SQLite file of earlier answers, made where it is missing.
             retries: repetitions after a timeout, a broken connection, HTTP 429 or 5xx.
+            sampling: of all answers.
 
         Raises:
             ConfigError: the URL or the key cannot be used.
             StoreError: the cache is damaged.
         """
-        self.settings = settings
+        self.settings, self._sampling = settings, sampling
         self._key = read_key(KEY_VARIABLE)
         self._url, self._login = split_address(settings.url)
         self._cache = ResponseCache(cache) if cache else None
@@ -87,11 +105,11 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
             http_client=self._watch,
         )
         self._api.organization = self._api.project = None  # nor that service's account
-        self._slots = Turns(settings.concurrency)
+        self._slots = FairPlaces(settings.concurrency)
         self._listing, self._lock = threading.Lock(), threading.Lock()
         self._served: list[str] = []
         self._unknown: set[tuple[str, str]] = set()
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, ChatUsage] = {}
         self._closed, self._under_way = False, 0
         self._garbage, self._useless, self._useful = 0, 0, False
 
@@ -106,7 +124,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         """One answer, from the cache where the same question was answered before.
 
         Args:
-            stage: Whose question this is: chooses model and temperature, and the account.
+            stage: Whose question this is: chooses the model, and the account.
             messages: The conversation: `role` and `content`.
             seed: Of the sampling. An answer that is of no use comes again for the same seed.
             schema: JSON schema that the answer shall follow.
@@ -117,10 +135,10 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
         settings = self.settings
         with self._errors(stage):
             fields: dict[str, Json] = {
-                "model": settings.models.get(stage) or settings.model or self._models()[0],
+                "model": self._named(stage) or self._models()[0],
                 "messages": [dict[str, Json](message) for message in messages],
-                "temperature": settings.temperatures.get(stage, settings.temperature),
-                "top_p": settings.top_p,
+                "temperature": self._sampling.temperature,
+                "top_p": self._sampling.top_p,
                 "max_tokens": settings.max_tokens,
                 "seed": seed,
             }
@@ -140,8 +158,8 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                         self._cache.put(key, reply)
         return reply if schema is None else dataclasses.replace(reply, data=find_json(reply.text))
 
-    def usage(self) -> Mapping[str, Usage]:
-        """Usage by stage, since this client was made."""
+    def usage(self) -> Mapping[str, ChatUsage]:
+        """ChatUsage by stage, since this client was made."""
         return dict(self._usage)
 
     def close(self) -> None:
@@ -220,16 +238,21 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
                     there = ", ".join(map(repr, served))
                     error.what = f"model {model!r} is not there; the server has {there}"
                     error.advice = (
-                        "Set synthesis.llm.model, or the stage's entry of synthesis.llm.models, "
-                        "to one of these."
+                        "Set synthesis.llm.model, or the stage's entry of it, to one of these."
                     )
             raise
+
+    def _named(self, stage: str) -> str:
+        """Name the model of a stage; empty: the settings leave it to the server."""
+        models = self.settings.model
+        return models.get(stage) or models.get("all", "")
 
     def _read(self, stage: str, data: object) -> Reply:
         """The reply in a response, whose tokens are counted even where it is of no use."""
         reply, unusable = read_answer(data, self.settings.max_tokens)
         asked, said = reply.prompt_tokens, reply.completion_tokens
-        cost = (asked * self.settings.price_in + said * self.settings.price_out) / 1e6
+        of_prompts, of_answers = self.settings.price
+        cost = (asked * of_prompts + said * of_answers) / 1e6
         self._count(stage, prompt_tokens=asked, completion_tokens=said, cost=cost)
         if unusable:
             raise unusable
@@ -272,7 +295,7 @@ class ChatClient(contextlib.AbstractContextManager["ChatClient"]):
 
     def _count(self, stage: str, **more: float) -> None:
         with self._lock:
-            old = self._usage.get(stage, Usage())
+            old = self._usage.get(stage, ChatUsage())
             sums: dict[str, Any] = {name: getattr(old, name) + more[name] for name in more}
             self._usage[stage] = dataclasses.replace(old, **sums)
 

@@ -148,13 +148,11 @@ def read_answer(data: object, max_tokens: int) -> tuple[Reply, RequestError | No
     if not refusal and (reason == "content_filter" or is_refusal(text)):
         refusal = text or str(reason)
     if refusal:
-        advice = "Use another model for this stage (synthesis.llm.models)."
+        advice = "Use another model for this stage (synthesis.llm.model)."
         return reply, RequestError(f"the model refused: {_quoted(refusal)}", advice, RESEED)
     if not text:
         why = f", all {max_tokens} tokens went into thinking" if reply.truncated else ""
-        advice = (
-            "Raise synthesis.llm.max_tokens, or name another model for this stage (its models)."
-        )
+        advice = "Raise synthesis.llm.max_tokens, or name another model (synthesis.llm.model)."
         return reply, RequestError(f"the answer is empty{why}", advice, RESEED)
     return reply, None
 

@@ -36,7 +36,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Usage:
+class ChatUsage:
     """Requests, tokens, time and cost of a stage."""
 
     calls: int = 0

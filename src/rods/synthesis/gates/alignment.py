@@ -48,7 +48,7 @@ _PIECE = re.compile("[a-z0-9]+|[$€£%\uf000-\uf8ff]")
 _FILE = re.compile(r"[\w-]+\.[A-Za-z]\w{1,4}")
 
 
-class Pairs(NamedTuple):
+class AlignedPairs(NamedTuple):
     """What of a task reworks what of another one."""
 
     turns: dict[int, int]
@@ -69,7 +69,7 @@ def _paired(human: Facts, place: int, variant: Facts, index: int) -> Iterator[tu
 class Retelling:
     """One turn beside the human turn that it reworks."""
 
-    def __init__(self, human: Facts, place: int, variant: Facts, index: int, before: Pairs):
+    def __init__(self, human: Facts, place: int, variant: Facts, index: int, before: AlignedPairs):
         """Prepare.
 
         Args:
@@ -83,7 +83,7 @@ class Retelling:
         self._variant, self._index = variant, index
         answered = human.answer(place), variant.answer(index)
         later = {answered[1]: answered[0]} if variant.answer(index) != index else {}
-        self._before = Pairs(
+        self._before = AlignedPairs(
             {**before.turns, index: place, **later},
             {**before.steps, **dict(_paired(human, answered[0], variant, answered[1]))},
         )

@@ -17,14 +17,14 @@ from typing import NamedTuple, TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
-from rods.synthesis.gates.usage import NO_USAGE, Usage, mask_of, words_of
+from rods.synthesis.gates.usage import NO_USAGE, TextCounts, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
-from rods.synthesis.structure.mentions import Token, Vocabulary, tokens_in
+from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import Trace, TraceStep, all_tools, leaves, trace
 from rods.synthesis.templates.phrases import Phrases, phrases_of
-from rods.synthesis.templates.reading import Reading, read
+from rods.synthesis.templates.reading import ReadBack, read
 from rods.synthesis.templates.wording import literal
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
@@ -104,13 +104,13 @@ class Facts:
         return tuple(tokens_in(turn.user) for turn in self.task.turns)
 
     @cached_property
-    def known(self) -> Vocabulary:
+    def known(self) -> KnownTexts:
         """All values of calls, results and configuration, and what values are called."""
         texts = [step.result.content for step in self.steps]
         texts += _spoken(self.calls)
         texts += _names_of(texts, domains_of(self.environment))
         texts.append(json.dumps(dict(self.task.world), ensure_ascii=False))
-        return Vocabulary(texts, _acronyms(phrases_of(self.environment), self.specs))
+        return KnownTexts(texts, _acronyms(phrases_of(self.environment), self.specs))
 
     def asked(self, turn: int) -> tuple[ToolCall, ...]:
         """The calls that a message asks for: its turn's, or those that follow a deliberate gap."""
@@ -133,14 +133,14 @@ class Facts:
 
     def strays(self, turn: int) -> tuple[Token, ...]:
         """Values of a message that none of the calls which it asks for takes."""
-        own = Vocabulary(_spoken(self.asked(turn)))
+        own = KnownTexts(_spoken(self.asked(turn)))
         return tuple(t for t in self.tokens[turn] if t not in own)
 
     def remarks(self, turn: int) -> frozenset[Token]:
         """Values of a message that neither its calls nor their results know: said by the way."""
         place = self.answer(turn)
         results = [step.result.content for step in self.steps if step.turn == place]
-        own = Vocabulary([*results, *_spoken(self.asked(turn))])
+        own = KnownTexts([*results, *_spoken(self.asked(turn))])
         return frozenset(t for t in self.tokens[turn] if t not in own)
 
 
@@ -213,7 +213,7 @@ class Case:
     """Variants that were accepted before in the same request."""
     pool: Neighbours | None = None
     """All seeds, to be repeated by no variant."""
-    usage: Usage = NO_USAGE
+    usage: TextCounts = NO_USAGE
     """How people speak of the tools."""
     retold: dict[int, Retold] = field(default_factory=dict[int, "Retold"])
     """What is known of turns as retold ones; `worded.py` fills it."""
@@ -224,11 +224,11 @@ class Case:
         return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
 
     @cached_property
-    def readings(self) -> tuple[Reading | None, ...]:
+    def readings(self) -> tuple[ReadBack | None, ...]:
         """What is read back of each message by the templates; None where it asks for nothing."""
         facts = self.variant
         phrases = phrases_of(facts.environment)
-        found: list[Reading | None] = []
+        found: list[ReadBack | None] = []
         for index, turn in enumerate(facts.task.turns):
             place = facts.answer(index)
             steps = [n for n, step in enumerate(facts.steps) if step.turn == place]

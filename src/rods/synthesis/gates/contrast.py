@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import NamedTuple, cast
 
 from rods.synthesis.gates.case import Case
-from rods.synthesis.gates.usage import PARTS, Usage, name_stems, stem_of
+from rods.synthesis.gates.usage import PARTS, TextCounts, name_stems, stem_of
 from rods.synthesis.structure.sources import numbers_in, numbers_taken
 from rods.synthesis.structure.trace import leaves
 from rods.types import ToolCall, ToolSpec
@@ -100,7 +100,7 @@ class _Message:
         tokens: Sequence[str],
         calls: Sequence[ToolCall],
         specs: Mapping[str, ToolSpec],
-        usage: Usage,
+        usage: TextCounts,
         model: frozenset[str],
     ):
         self._calls, self._specs, self._usage = calls, specs, usage

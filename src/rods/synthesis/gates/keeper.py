@@ -31,7 +31,7 @@ from rods.synthesis.gates import (
 from rods.synthesis.gates.case import Case, Facts, Gate
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
 from rods.synthesis.gates.question import QUESTION_GATES, is_question
-from rods.synthesis.gates.usage import Usage
+from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.profile import distance
 from rods.synthesis.templates.phrases import phrases_of
@@ -99,10 +99,10 @@ class Gatekeeper:
         self._facts: dict[str, Facts] = {}
 
     @functools.cached_property
-    def usage(self) -> Usage:
+    def usage(self) -> TextCounts:
         """How the training tasks and the environment's templates speak of the tools."""
         wordings = phrases_of(self.environment).wordings
-        return Usage(self.training, {name: w.clauses for name, w in wordings.items()})
+        return TextCounts(self.training, {name: w.clauses for name, w in wordings.items()})
 
     def facts(self, task: Task) -> Facts:
         """Facts of a seed or donor, kept."""

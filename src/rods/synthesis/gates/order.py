@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Sequence
 
 from rods.synthesis.gates.case import Case, Facts
-from rods.synthesis.gates.usage import Usage
+from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.structure.sources import Shown
 from rods.synthesis.structure.trace import Scalar, leaves
 from rods.types import ToolCall
@@ -43,7 +43,7 @@ def _tools(calls: Sequence[ToolCall]) -> frozenset[str]:
     return frozenset(call.name for call in calls)
 
 
-def _fits(facts: Facts, usage: Usage, asked: Sequence[int]) -> dict[tuple[int, int], float]:
+def _fits(facts: Facts, usage: TextCounts, asked: Sequence[int]) -> dict[tuple[int, int], float]:
     """How well each message asks for the calls of each turn: by its words and its values."""
     found: dict[tuple[int, int], float] = {}
     tools = {j: _tools(facts.asked(j)) for j in asked}

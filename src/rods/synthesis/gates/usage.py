@@ -3,7 +3,7 @@
 Owns the counts and how a message is cut into words. Values are masked, so that a count is of words
 alone. Never judges a message.
 
-    usage = Usage(training_tasks)
+    usage = TextCounts(training_tasks)
     usage.said_with({"lend"}, {"borrow", "borrowed"})       # messages of lend that say one of them
 """
 
@@ -79,7 +79,7 @@ class _Fit(NamedTuple):
     """How much likelier a word is in these messages, in nats."""
 
 
-class Usage:
+class TextCounts:
     """Counts over messages, each once."""
 
     def __init__(self, tasks: Iterable[Task], templates: Mapping[str, Sequence[str]] | None = None):
@@ -199,5 +199,5 @@ def stem_of(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "sl" else word
 
 
-NO_USAGE = Usage(())
+NO_USAGE = TextCounts(())
 """Of tools of which nobody has spoken yet."""

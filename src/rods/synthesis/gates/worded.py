@@ -9,7 +9,7 @@ brings that as a gate of its own. Never reads what a message means, never asks w
 
 from __future__ import annotations
 
-from rods.synthesis.gates.alignment import Pairs, Retelling
+from rods.synthesis.gates.alignment import AlignedPairs, Retelling
 from rods.synthesis.gates.case import Case, Facts, Retold, SourceTurn
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.templates.phrases import Phrases, phrases_of
@@ -62,11 +62,11 @@ def _retold(case: Case) -> dict[int, Retold]:
     """Each turn beside the likest turn of an ancestor that makes the same calls."""
     if case.retold:
         return case.retold
-    pairs: dict[str, Pairs] = {}
+    pairs: dict[str, AlignedPairs] = {}
     for index in range(len(case.variant.task.turns)):
         best: Retold | None = None
         for source_turn in _models(case, index):
-            known = pairs.setdefault(source_turn.facts.task.id, Pairs({}, {}))
+            known = pairs.setdefault(source_turn.facts.task.id, AlignedPairs({}, {}))
             retelling = Retelling(*source_turn, case.variant, index, known)
             problem = retelling.problem()
             if problem is None:

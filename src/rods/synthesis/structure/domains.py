@@ -60,7 +60,7 @@ def _pair(text: object) -> object:
     return text.split("-", 1) if isinstance(text, str) else text
 
 
-class Pairs(_Model):
+class CodePairs(_Model):
     """Which two codes go together in one call."""
 
     code: str
@@ -90,7 +90,7 @@ class Table(_Model):
     """Kind of a code to name to code."""
     aliases: Mapping[str, str] = {}
     """Other ways in which people say the names."""
-    pairs: tuple[Pairs, ...] = ()
+    pairs: tuple[CodePairs, ...] = ()
     needs: Mapping[str, str] = {}
     """Class of a task to the code that every new name must have; the first class counts."""
     open: bool = False
@@ -181,7 +181,7 @@ class Domains(_Model):
         return frozenset(self.tables) | {code for t in self.tables.values() for code in t.codes}
 
     @property
-    def pairs(self) -> Iterator[Pairs]:
+    def pairs(self) -> Iterator[CodePairs]:
         """Which codes go together in one call, of all tables."""
         return (pairs for table in self.tables.values() for pairs in table.pairs)
 

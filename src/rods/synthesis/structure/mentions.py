@@ -52,7 +52,7 @@ def tokens_in(text: str) -> tuple[Token, ...]:
     return tuple(found)
 
 
-class Vocabulary:
+class KnownTexts:
     """Texts in which values are looked up."""
 
     def __init__(self, texts: Iterable[str], acronyms: Collection[str] = ()):

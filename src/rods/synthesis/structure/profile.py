@@ -88,7 +88,7 @@ class Profile:
 
 
 @dataclass(frozen=True)
-class Weights:
+class ProfileWeights:
     """How much each difference counts; they sum to 1."""
 
     turns: float = 0.2
@@ -156,7 +156,7 @@ def distance(a: Profile, b: Profile) -> float:
 
     State edges do not count: they would cost a run for each call.
     """
-    w = Weights()
+    w = ProfileWeights()
     return (
         w.turns * _relative(a.turns, b.turns)
         + w.calls * aligned(a.calls, b.calls)

@@ -3,7 +3,7 @@
 Owns the patterns of clauses with their values filled in. A message that is read to its last word
 asks for these calls and for nothing else, whoever wrote it. Never judges other wording.
 
-    read(phrases, specs, steps, range(0, 2), "Please cancel order 7.")  # Reading([1], "")
+    read(phrases, specs, steps, range(0, 2), "Please cancel order 7.")  # ReadBack([1], "")
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Strict(NamedTuple):
     """Whether the message may leave a value open."""
 
 
-class Reading(NamedTuple):
+class ReadBack(NamedTuple):
     """What reading back came to."""
 
     unsaid: Sequence[int]
@@ -69,7 +69,7 @@ def read(
     asked: Iterable[int],
     text: str,
     strict: Strict | None = None,
-) -> Reading:
+) -> ReadBack:
     """Take the clauses of these calls out of a message.
 
     Args:
@@ -95,7 +95,7 @@ def read(
                     begins[number] = found.start()
                     rest = rest[: found.start()] + DONE * len(found[0]) + rest[found.end() :]
                     break
-    return Reading(unsaid, rest, begins)
+    return ReadBack(unsaid, rest, begins)
 
 
 def _fillings(

@@ -21,7 +21,7 @@ from rods.env import load_environment
 from rods.errors import WriterError
 from rods.infra.cluster import ActorLost, Cluster
 from rods.synthesis.gates.overlap import Prints
-from rods.synthesis.pipeline import Outcome, Pipeline
+from rods.synthesis.pipeline import Pipeline, RequestOutcome
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 
@@ -34,7 +34,7 @@ Usage = Mapping[str, Mapping[str, float]]
 _log = logging.getLogger(__name__)
 
 
-class Refused(NamedTuple):
+class WriterFailure(NamedTuple):
     """A `WriterError` on its way: what it says, and its `fatal` and `down`."""
 
     message: str
@@ -57,12 +57,12 @@ class WriterActor:
 
     def make(
         self, seed: Task, rng_seed: int, seen: Sequence[Prints]
-    ) -> tuple[Outcome | Refused, Usage]:
+    ) -> tuple[RequestOutcome | WriterFailure, Usage]:
         """One outcome, or why the writer cannot be used; and what it has asked for so far."""
         try:
             made = self._pipeline.make(seed, rng_seed, seen)
         except WriterError as error:
-            made = Refused(str(error), error.fatal, error.down)
+            made = WriterFailure(str(error), error.fatal, error.down)
         return made, self._pipeline.usage()
 
 
@@ -97,7 +97,7 @@ class ActorPipeline:
         for place in places * each:
             self._free.put(place)
 
-    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> Outcome:
+    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
         """One outcome; waits while all places are taken.
 
         Raises:
@@ -121,7 +121,7 @@ class ActorPipeline:
                     place = self._instead_of(place)
         finally:
             self._free.put(place)
-        if isinstance(made, Refused):
+        if isinstance(made, WriterFailure):
             raise WriterError(*made)
         return made
 

@@ -30,7 +30,7 @@ from rods.infra.files import disk
 from rods.synthesis.pipeline import Statistics
 from rods.synthesis.worker.generator import IDLE
 from rods.synthesis.worker.patience import Suspension
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.types import Json
@@ -64,7 +64,7 @@ class SynthesisWorker:
         """Starts since an outcome was made, and the tries that there were by then."""
         with ExitStack() as undo:
             self._lock = undo.enter_context(self._locked())
-            self._queue = undo.enter_context(closing(SynthesisQueue(path)))
+            self._queue = undo.enter_context(closing(SqliteQueue(path)))
             self._queue.bind({**settings.deciding(), **(bound or {})})
             for note in ("stop", "suspended", "error"):
                 self._queue.put(note, "")

@@ -19,9 +19,9 @@ from typing import NamedTuple, Protocol
 
 from rods.errors import WriterError
 from rods.synthesis.gates.overlap import Prints, prints
-from rods.synthesis.pipeline import Outcome
+from rods.synthesis.pipeline import RequestOutcome
 from rods.synthesis.worker.patience import Patience
-from rods.synthesis.worker.queue import Order, SynthesisQueue
+from rods.synthesis.worker.queue import Order, SqliteQueue
 from rods.task import Task
 
 IDLE = 0.05
@@ -38,7 +38,7 @@ class VariantProducer(Protocol):
     parallel: int
     """Outcomes that may be under way at once."""
 
-    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> Outcome:
+    def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
         """One outcome; raises `WriterError` where the writer cannot be used."""
         ...
 
@@ -61,7 +61,7 @@ class Generator:
 
     def __init__(
         self,
-        queue: SynthesisQueue,
+        queue: SqliteQueue,
         pipeline: VariantProducer,
         rng_seed: int,
         max_waiting: int = 2000,
@@ -70,7 +70,7 @@ class Generator:
         self._queue, self._pipeline = queue, pipeline
         self._rng_seed, self._max_waiting = rng_seed, max_waiting
         self._pool = ThreadPoolExecutor(pipeline.parallel)
-        self._jobs: dict[Future[Outcome], _Job] = {}
+        self._jobs: dict[Future[RequestOutcome], _Job] = {}
         self._patience = Patience()
         self._resume_at = 0.0
         self._seen: dict[str, list[Prints]] = {}
@@ -112,7 +112,7 @@ class Generator:
             self._seen[order.seed.id] = [prints(task) for task in earlier]
         return self._seen[order.seed.id]
 
-    def _finish(self, future: Future[Outcome], job: _Job) -> None:
+    def _finish(self, future: Future[RequestOutcome], job: _Job) -> None:
         try:
             outcome = future.result()
         except WriterError as error:  # nothing was made: the same outcome is tried again

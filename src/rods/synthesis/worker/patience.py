@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rods.synthesis.pipeline import Outcome
+from rods.synthesis.pipeline import RequestOutcome
 
 FAILURES = 8
 """Attempts in a row that fail for the writer's own reasons before it is suspended."""
@@ -43,7 +43,7 @@ class Patience:
         self.suspensions = 0
         """How often it was suspended since then."""
 
-    def take(self, outcome: Outcome) -> str:
+    def take(self, outcome: RequestOutcome) -> str:
         """Count one outcome; the reason why the writer has to be suspended, or nothing."""
         for rejection in outcome.rejections:
             if rejection.stage == "writer":

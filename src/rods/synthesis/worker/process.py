@@ -20,7 +20,7 @@ from rods.infra.files import locked, released
 from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.actors import ActorPipeline
 from rods.synthesis.worker.generator import IDLE, Generator, VariantProducer
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.worker.settings import WorkerSettings
 
 ORPHANED = 10.0
@@ -34,7 +34,7 @@ def run(path: Path, parent: int) -> None:
 
 
 def _run(path: Path, parent: int) -> None:
-    queue = SynthesisQueue(path)
+    queue = SqliteQueue(path)
     settings = WorkerSettings.read(queue, path)
     try:
         pipeline = _producer(settings, path.with_name("answers.sqlite"))

@@ -6,7 +6,7 @@ asks for a stretch of that sequence, so `rods synth` and training get the same v
 that comes again finds what is there, and a kill at any moment loses no outcome and doubles none.
 Never makes a variant.
 
-    queue = SynthesisQueue(path)
+    queue = SqliteQueue(path)
     queue.submit("r1", seed, first=0, n=2, priority=1.0, epoch=3)
     queue.results(["r1"])
 """
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from rods.errors import SynthesisError
 from rods.infra.database import Database
-from rods.synthesis.pipeline import Outcome, Statistics
+from rods.synthesis.pipeline import RequestOutcome, Statistics
 from rods.task import Task
 from rods.types import Json
 
@@ -48,7 +48,7 @@ class Order(NamedTuple):
     """Its place among the outcomes of this seed."""
 
 
-class SynthesisQueue:
+class SqliteQueue:
     """Both ends of the queue; every method takes milliseconds."""
 
     def __init__(self, path: Path):
@@ -108,7 +108,9 @@ class SynthesisQueue:
 
     # -- outcomes -----------------------------------------------------------------------------
 
-    def record(self, order: Order, outcome: Outcome, seconds: float, usage: str = "{}") -> None:
+    def record(
+        self, order: Order, outcome: RequestOutcome, seconds: float, usage: str = "{}"
+    ) -> None:
         """Store one outcome, and what the writer has asked so far. A second time is ignored."""
         variant = outcome.variant
         task = None if variant is None else json.dumps(variant.to_json(), ensure_ascii=False)

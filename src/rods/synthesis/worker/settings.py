@@ -21,14 +21,13 @@ from rods.config.base import Settings
 from rods.config.ray import RaySettings
 from rods.infra.dotted import flat
 from rods.infra.files import disk
-from rods.synthesis.worker.queue import SynthesisQueue
+from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Task, read_tasks, write_tasks
 from rods.types import Json
 
 NOT_DECIDING: Mapping[str, Any] = {
-    "llm": {"url", "concurrency", "timeout", "price_in", "price_out"},
-    **dict.fromkeys(("variants_per_seed", "pace"), True),
-    "drain_seconds": True,
+    "llm": {"url", "concurrency", "timeout", "price"},
+    **{"variants_per_seed": True, "drain_seconds": True},
 }
 """Settings of synthesis that do not change what comes out."""
 SIDES = ("training", "held_out")
@@ -86,7 +85,7 @@ class WorkerSettings:
             **{side: ids(getattr(self, side)) for side in SIDES},
         }
 
-    def write(self, queue: SynthesisQueue, path: Path) -> None:
+    def write(self, queue: SqliteQueue, path: Path) -> None:
         """Leave everything beside the queue, where the process finds it."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         for section in SECTIONS:
@@ -98,7 +97,7 @@ class WorkerSettings:
         queue.put("settings", json.dumps(plain))
 
     @classmethod
-    def read(cls, queue: SynthesisQueue, path: Path) -> WorkerSettings:
+    def read(cls, queue: SqliteQueue, path: Path) -> WorkerSettings:
         """What `write` left."""
         plain: dict[str, Any] = json.loads(queue.get("settings"))
         for section, kind in SECTIONS.items():

@@ -22,8 +22,6 @@ from rods.trainers.memory.shape import Shape
 RESERVE = {True: 2 * GIB, False: GIB // 2}
 """With and without a GPU: libraries, fragments, buffers of kernels. Assumed."""
 MODE = "train.local.optimizer_memory"
-EMBEDDED = ("auto", "hf", "processes")
-"""Engines whose cache this machine holds; a server has its own."""
 
 
 class Item(NamedTuple):
@@ -88,8 +86,8 @@ def updates_beside(config: RunConfig) -> bool:
 def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) -> MemoryPlan:
     """Estimate what a run holds; `trl_rows`: in TRL, with micro-batches of so many full rows."""
     half = config.model.dtype == "bfloat16" or (config.model.dtype == "auto" and on_gpu)
-    name, vllm, size = config.engine.name, config.engine.vllm, 2 if half else 4
-    processes = processes_of(config.rollout) if name == "processes" and not trl_rows else 0
+    engine, vllm, size = config.engine.traits, config.engine.vllm, 2 if half else 4
+    processes = processes_of(config.rollout) if engine.processes and not trl_rows else 0
     copies = _copies(config, size, bool(trl_rows), processes)
     rank, mode = config.model.lora_rank, config.train.local.optimizer_memory
     trained = rank * shape.sides or shape.parameters
@@ -101,7 +99,7 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
     held = size * shape.parameters * len(copies) + (4 * trained if rank else 0)
     which = f"{trained:,} weights (model.lora_rank = {rank})"
     kept = f'{which} x {state / trained:.1f} bytes ({MODE} = "{mode}")'
-    asleep = size * shape.parameters if on_gpu and name == "vllm" and vllm.sleep else 0
+    asleep = size * shape.parameters if on_gpu and engine.started and vllm.sleep else 0
     items = (
         Item("weights", held, f"{size} bytes each (model.dtype): {', '.join(copies)}"),
         Item("gradients", 4 * trained, f"{which} x 4 bytes", "update"),
@@ -111,13 +109,13 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
         Item("sleeping server", asleep, "its weights, in updates (engine.vllm.sleep)", "host"),
         Item("checkpoints", (KEPT + 1) * saved, f"{KEPT} kept and one made, {which}", "disk"),
     )
-    token = 2 * shape.layers * shape.keys * size if name in EMBEDDED else 0
+    token = 2 * shape.layers * shape.keys * size if engine.embedded else 0
     return MemoryPlan(
         items=tuple(item for item in items if item.bytes),
         row=token * (config.rollout.context_tokens + 1),
         rows=config.rollout.in_flight,
         beside=updates_beside(config),
-        server=vllm.memory if name == "vllm" else 0.0,
+        server=vllm.memory if engine.started else 0.0,
         sleeps=vllm.sleep,
     )
 
@@ -132,7 +130,7 @@ def _copies(config: RunConfig, size: int, trl: bool, processes: int) -> list[str
         copies.append("critic (train.advantage)")
     # Adapters of float32 are merged into a copy; TRL's trainer shares no weights with the engine.
     apart = trl or updates_beside(config) or (rank and size == 4)
-    if apart and not processes and config.engine.name in EMBEDDED:
+    if apart and not processes and config.engine.traits.embedded:
         copies.append("engine")
     return copies + ["engine's process"] * processes
 
@@ -184,7 +182,7 @@ def table(plan: MemoryPlan, device: Device) -> list[str]:
 def changes(config: RunConfig) -> list[tuple[str, str]]:
     """What may be changed, as overrides with their price; what costs least comes first."""
     local, vllm = config.train.local, config.engine.vllm
-    served = config.engine.name == "vllm" and not updates_beside(config)
+    served = config.engine.traits.started and not updates_beside(config)
     shorter = max(64, config.rollout.context_tokens // 2)
     again = "train.local.gradient_checkpointing=true"
     found = [

@@ -22,7 +22,7 @@ from rods.task import Task, Turn
 FUNCTION, VALUE = "function", "value"
 
 
-class Open(NamedTuple):
+class OpenArgument(NamedTuple):
     """An argument that the user leaves open at first."""
 
     request: int
@@ -41,7 +41,7 @@ class PlannedTurn:
     """What the calls returned."""
     withheld: str = ""
     """A function that is missing at first."""
-    left_open: Open | None = None
+    left_open: OpenArgument | None = None
     """A value that is missing at first."""
 
     @property
@@ -114,7 +114,7 @@ def missing_value(
     known = "\n".join([*texts, *(text for other in earlier for text in other.results)]).lower()
     calls = [str(request.call) for request in turn.requests]
     places = [
-        Open(index, name)
+        OpenArgument(index, name)
         for index, request in enumerate(turn.requests)
         for name, value in request.call.arguments.items()
         if name in request.spec.required

@@ -26,7 +26,7 @@ from rods.synthesis.structure.trace import (
 )
 from rods.synthesis.structure.typed import mistyped
 from rods.synthesis.templates.wording import CallRequest
-from rods.synthesis.writers.graph.augment import Open, PlannedTurn
+from rods.synthesis.writers.graph.augment import OpenArgument, PlannedTurn
 from rods.synthesis.writers.graph.walk import Base, Readable
 from rods.synthesis.writers.llm.plan import CallPlan, Chat
 from rods.synthesis.writers.llm.pointing import pointer
@@ -185,5 +185,5 @@ def _reopened(planned: PlannedTurn, gap: Turn, turn: Turn) -> PlannedTurn:
         for name, value in request.call.arguments.items():
             text = str(value).lower()
             if text in turn.user.lower() and text not in gap.user.lower():
-                return dataclasses.replace(planned, left_open=Open(index, name))
+                return dataclasses.replace(planned, left_open=OpenArgument(index, name))
     return planned

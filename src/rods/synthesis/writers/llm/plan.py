@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
-from rods.synthesis.structure.profile import Weights, aligned
+from rods.synthesis.structure.profile import ProfileWeights, aligned
 from rods.synthesis.writers.graph.walk import Base
 from rods.synthesis.writers.llm.prompting import render, schema, shortened, summary
 from rods.types import Json
@@ -179,7 +179,7 @@ def misfit(
 
 def nearest(plan: CallPlan, base: Base) -> float:
     """The smallest profile distance that calls and classes of a plan allow, in [0, 1]."""
-    weights = Weights()
+    weights = ProfileWeights()
     shape = [turn.ground_truth for turn in base.task.turns if turn.ground_truth]
     calls = aligned([len(turn) for turn in plan.turns], [len(turn) for turn in shape])
     mine = [len({base.owners.get(name, "") for name in turn}) for turn in plan.turns]

@@ -20,7 +20,7 @@ from rods.config.synthesis import LlmWriterSettings
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
 from rods.synthesis.chat.client import ChatClient
-from rods.synthesis.chat.settings import Usage
+from rods.synthesis.chat.settings import ChatUsage
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer, WriterOptions
 from rods.synthesis.writers.graph.augment import PlannedTurn, TurnTexts, assemble, gap_of, with_gap
@@ -48,20 +48,18 @@ class LlmWriter(Writer):
         environment: Environment,
         chat: Chat,
         settings: LlmWriterSettings,
-        max_distance: float = 0.25,
     ):
         """Prepare."""
         self.worlds = WorldLock()
         """Held while worlds are at work; released while the server is awaited."""
         self.parallel = settings.concurrency
-        self._graph = GraphWriter(pool, environment, max_distance=max_distance)
-        self._max_distance = max_distance
+        self._graph = GraphWriter(pool, environment)
         self._environment = environment
         self._server = chat
         self._chat: Chat = _Releasing(chat, self.worlds)
         self._settings = settings
 
-    def usage(self) -> Mapping[str, Usage]:
+    def usage(self) -> Mapping[str, ChatUsage]:
         """What the server was asked so far, by stage."""
         return self._server.usage() if isinstance(self._server, ChatClient) else {}
 
@@ -82,7 +80,7 @@ class LlmWriter(Writer):
         Raises:
             WriterError: the server cannot be used at all (`fatal`), or not now (`down`).
         """
-        history = history if self._settings.feedback else ()
+        history = () if "feedback" in self._settings.without else history
         # The world of the attempt before, which a patch fits; no gate knows one.
         number = (history[-1].base if history else 0) or rng.getrandbits(31)
         return self._signed(lambda: self._propose(seed, rng, number, history), number)
@@ -156,8 +154,7 @@ class LlmWriter(Writer):
                 state,
                 history,
                 sampling,
-                max_distance=self._max_distance,
-                narrative=self._settings.narrative,
+                narrative="narrative" not in self._settings.without,
             )
             if isinstance(plan, Rejection):
                 return plan
@@ -168,7 +165,7 @@ class LlmWriter(Writer):
 
     def _learnt(self, base: Base, failure: Rejection, sampling: int) -> Rejection:
         """What the critic makes of a failure, where it is asked."""
-        if not self._settings.feedback or failure.detail == UNPARSED:
+        if "feedback" in self._settings.without or failure.detail == UNPARSED:
             return failure
         return learnt(self._chat, base, failure, sampling)
 
@@ -190,7 +187,7 @@ class LlmWriter(Writer):
     ) -> list[TurnTexts] | Rejection:
         phrases = self._graph.planner.phrases
         texts = write(self._chat, planned, narrative, sampling, problem, phrases)
-        if isinstance(texts, Rejection) or not self._settings.coherence:
+        if isinstance(texts, Rejection) or "coherence" in self._settings.without:
             return texts
         return cohere(self._chat, planned, texts, narrative, sampling) or texts
 
@@ -230,7 +227,7 @@ def make_llm_writer(
     """
     chosen = options.settings.llm
     chat = ChatClient(chosen, options.cache)
-    return LlmWriter(pool, environment, chat, chosen, options.settings.max_distance)
+    return LlmWriter(pool, environment, chat, chosen)
 
 
 class _Releasing:

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 from rods.synthesis.structure.domains import Domains, Fill
 from rods.synthesis.structure.sources import NUMBER, Argument, Source, normal, numbers_in
 from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
-from rods.synthesis.writers.resample.assign import Limits
+from rods.synthesis.writers.resample.assign import FixedParts
 from rods.task import Task
 from rods.types import Json
 
@@ -51,7 +51,7 @@ class Knowledge:
     links: Mapping[int, Mapping[Place, Sequence[Link]]]
     fills: Mapping[int, Filled]
     extra: Mapping[float, str]
-    limits: Limits
+    limits: FixedParts
 
 
 def analyse(
@@ -192,7 +192,7 @@ def _limits(
     domains: Domains,
     pinned: frozenset[str],
     frozen: frozenset[float],
-) -> Limits:
+) -> FixedParts:
     prose = "\n".join(turn.user for turn in task.turns)
     pairs = {
         known.code: {
@@ -212,7 +212,7 @@ def _limits(
     alphabet = re.search(
         r"alphabet\w*.{0,30}\b(?:first|last)|(?:first|last)\b.{0,30}alphabet", prose
     )
-    return Limits(
+    return FixedParts(
         pinned=pinned,
         frozen=frozen,
         keep_counters=loose_ids,

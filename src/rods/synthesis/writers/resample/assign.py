@@ -41,7 +41,7 @@ class Materials:
 
 
 @dataclass(frozen=True)
-class Limits:
+class FixedParts:
     """What must not change in one task."""
 
     pinned: frozenset[str] = frozenset()
@@ -61,14 +61,16 @@ class Limits:
 class _State:
     sketch: Sketch
     materials: Materials
-    limits: Limits
+    limits: FixedParts
     rng: random.Random
     words: dict[str, str] = field(default_factory=dict[str, str])
     used: set[str] = field(default_factory=set[str])
     separators: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def assign(sketch: Sketch, materials: Materials, limits: Limits, rng: random.Random) -> list[New]:
+def assign(
+    sketch: Sketch, materials: Materials, limits: FixedParts, rng: random.Random
+) -> list[New]:
     """One new value for each slot; None keeps the old one."""
     state = _State(sketch, materials, limits, rng)
     state.separators = {"_": rng.choice("__-"), "-": rng.choice("-_")}

@@ -40,7 +40,7 @@ class Slot(NamedTuple):
     """Canonical text of the old value."""
 
 
-class Ref(NamedTuple):
+class SlotRef(NamedTuple):
     """An occurrence of a slot."""
 
     slot: int
@@ -50,12 +50,12 @@ class Ref(NamedTuple):
     """Surface form of a date."""
 
 
-Piece: TypeAlias = str | Ref
+Piece: TypeAlias = str | SlotRef
 New: TypeAlias = "str | float | datetime.date | None"
 """A slot's new value; None leaves every occurrence as it was."""
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A part of a text that is replaced."""
 
     start: int
@@ -150,32 +150,32 @@ class Sketch:
                 free[body] = self.slot("free:" + parameter, body)
         return free
 
-    def _spans(self, text: str, *, local: bool) -> list[Span]:
+    def _spans(self, text: str, *, local: bool) -> list[TextSpan]:
         """Occurrences of entities in a text, without overlaps, in order."""
         spans = self._date_spans(text)
         if self._compound is not None:
             for match in self._compound.finditer(text):
                 ref = self._compound_ref(match.group())
                 if ref is not None and not _taken(spans, match.start(), match.end()):
-                    spans.append(Span(match.start(), match.end(), (ref,)))
+                    spans.append(TextSpan(match.start(), match.end(), (ref,)))
         for match in _TOKEN.finditer(text):
             ref = self._token_ref(match.group(), local=local)
             if ref is not None and not _taken(spans, match.start(), match.end()):
-                spans.append(Span(match.start(), match.end(), (ref,)))
+                spans.append(TextSpan(match.start(), match.end(), (ref,)))
         return sorted(spans)
 
-    def _date_spans(self, text: str) -> list[Span]:
+    def _date_spans(self, text: str) -> list[TextSpan]:
         """Dates of a text; one that stays is a span too, or its day would pass for a number."""
-        spans: list[Span] = []
+        spans: list[TextSpan] = []
         for mention in dates.find_dates(text):
             date = next((d for d in self.dates if mention.matches(d)), None)
             piece: Piece = mention.text
             if date is not None:
-                piece = Ref(self.slot("date", date.isoformat()), mention.text, mention.form)
-            spans.append(Span(mention.start, mention.end, (piece,)))
+                piece = SlotRef(self.slot("date", date.isoformat()), mention.text, mention.form)
+            spans.append(TextSpan(mention.start, mention.end, (piece,)))
         return spans
 
-    def _compound_ref(self, text: str) -> Ref | None:
+    def _compound_ref(self, text: str) -> SlotRef | None:
         known = self._lookup.get(text)
         if known is None:
             folded = text.lower()
@@ -186,26 +186,26 @@ class Sketch:
                 if key.lower() == folded and (
                     kind in ("name", "tag", "mention") or kind in self.domains.tables
                 ):
-                    return Ref(self.slot(kind, name), text)
+                    return SlotRef(self.slot(kind, name), text)
             return None
-        return Ref(self.slot(*known), text)
+        return SlotRef(self.slot(*known), text)
 
-    def _token_ref(self, token: str, *, local: bool) -> Ref | None:
+    def _token_ref(self, token: str, *, local: bool) -> SlotRef | None:
         if token[0].isdigit():
             value = float(token.replace(",", ""))
             if value in self.found.numbers:
-                return Ref(self.slot("number", repr(value)), token)
-            return Ref(self.slot("digits", token), token) if token in self.digits else None
+                return SlotRef(self.slot("number", repr(value)), token)
+            return SlotRef(self.slot("digits", token), token) if token in self.digits else None
         word = token.lower()
         kind = self.found.words.get(word)
         if kind is not None:
-            return Ref(self.slot(kind, word), token)
+            return SlotRef(self.slot(kind, word), token)
         if local and word in self.found.local:
-            return Ref(self.slot("local", word), token)
+            return SlotRef(self.slot("local", word), token)
         return None
 
     def _prose_template(self, text: str) -> tuple[Piece, ...]:
-        spans: list[Span] = []
+        spans: list[TextSpan] = []
         lower = text.lower()
         bodies = {*self.found.bodies, *(body.rstrip(".") for body in self.found.bodies)}
         for body in sorted(bodies, key=lambda b: (-len(b), b)):
@@ -213,10 +213,10 @@ class Sketch:
             if start >= 0 and not _taken(spans, start, start + len(body)):
                 said = text[start : start + len(body)]
                 if said == body and body in self._free:
-                    pieces: tuple[Piece, ...] = (Ref(self._free[body], body),)
+                    pieces: tuple[Piece, ...] = (SlotRef(self._free[body], body),)
                 else:
                     pieces = _cut(said, self._spans(said, local=True))
-                spans.append(Span(start, start + len(body), pieces))
+                spans.append(TextSpan(start, start + len(body), pieces))
         for span in self._spans(text, local=False):
             if not _taken(spans, span.start, span.end):
                 spans.append(span)
@@ -224,7 +224,7 @@ class Sketch:
             words = set(match.group().lower().split())
             if not words & self.found.kept_words and not _taken(spans, match.start(), match.end()):
                 index = self.slot(f"opener:{match.start()}", match.group().lower())
-                spans.append(Span(match.start(), match.end(), (Ref(index, match.group()),)))
+                spans.append(TextSpan(match.start(), match.end(), (SlotRef(index, match.group()),)))
         return _cut(text, sorted(spans))
 
     def value_template(self, kind: str, value: str) -> tuple[Piece, ...]:
@@ -236,21 +236,21 @@ class Sketch:
 
     def _value_template(self, kind: str, value: str) -> tuple[Piece, ...]:
         if value in self._free:
-            return (Ref(self._free[value], value),)
+            return (SlotRef(self._free[value], value),)
         if kind in ("body", "pattern"):
             return _cut(value, self._spans(value, local=kind == "body"))
         if value in self._lookup:
-            return (Ref(self.slot(*self._lookup[value]), value),)
+            return (SlotRef(self.slot(*self._lookup[value]), value),)
         if kind in ("tag", "mention"):
             bare = value.lstrip("#@")
             sign = value[: len(value) - len(bare)]
             signed = ("#" if kind == "tag" else "@") + bare
             for text, lead in ((signed, ""), (bare, sign)):
                 if text in self._lookup:
-                    return (lead, Ref(self.slot(*self._lookup[text]), text))
+                    return (lead, SlotRef(self.slot(*self._lookup[text]), text))
             return (value,)
         if kind in self.domains.listed:
-            return (Ref(self.slot(kind, value), value),)
+            return (SlotRef(self.slot(kind, value), value),)
         if kind == "date":
             return _cut(value, self._date_spans(value))
         if kind in ("person", "name"):
@@ -312,12 +312,12 @@ class _Renderer:
         parts: list[str] = []
         for piece in template:
             text = piece if isinstance(piece, str) else self._ref(piece)
-            if parts and isinstance(piece, Ref) and text != piece.model:
+            if parts and isinstance(piece, SlotRef) and text != piece.model:
                 parts[-1] = _with_article(parts[-1], text)
             parts.append(text)
         return "".join(parts)
 
-    def _ref(self, ref: Ref) -> str:
+    def _ref(self, ref: SlotRef) -> str:
         new = None if self._dry else self._values[ref.slot]
         if new is None:
             return ref.model
@@ -358,11 +358,11 @@ def format_number(value: float, model: str) -> str:
     return f"{int(value):,}.{text.partition('.')[2]}" if "," in model else text
 
 
-def _taken(spans: Sequence[Span], start: int, end: int) -> bool:
+def _taken(spans: Sequence[TextSpan], start: int, end: int) -> bool:
     return any(start < s.end and s.start < end for s in spans)
 
 
-def _cut(text: str, spans: Sequence[Span]) -> tuple[Piece, ...]:
+def _cut(text: str, spans: Sequence[TextSpan]) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     at = 0
     for span in spans:

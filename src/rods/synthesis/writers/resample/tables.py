@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from rods.synthesis.structure.domains import Pairs, Table
+from rods.synthesis.structure.domains import CodePairs, Table
 from rods.synthesis.writers.resample.sketch import New, Sketch
 
 ATTEMPTS = 40
@@ -128,7 +128,9 @@ class _Names:
         return {}
 
 
-def _ends(pairs: Pairs, ordered: Sequence[tuple[str, str]], rng: random.Random) -> tuple[str, str]:
+def _ends(
+    pairs: CodePairs, ordered: Sequence[tuple[str, str]], rng: random.Random
+) -> tuple[str, str]:
     pair = rng.choice(ordered)
     return pair if not pairs.either_way or rng.random() < 0.5 else (pair[1], pair[0])
 

@@ -15,8 +15,8 @@ from pool_cases import group, original
 from rods.config import BoundarySettings
 from rods.curriculum.boundary import judge
 from rods.errors import TaskError
-from rods.integrations.formats.logged import FOUND, Reading, read_rewards
-from rods.report.observe import Observed, observe
+from rods.integrations.formats.logged import FOUND, LogFormat, read_rewards
+from rods.integrations.observe import Observed, observe
 from verbs import rods
 
 SETTINGS = BoundarySettings()
@@ -27,7 +27,7 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def judged(path: Path, reading: Reading = FOUND) -> dict[str, Observed]:
+def judged(path: Path, reading: LogFormat = FOUND) -> dict[str, Observed]:
     return {task.task: task for task in observe(read_rewards(path, reading), SETTINGS)}
 
 
@@ -80,7 +80,7 @@ def test_trls_completions_are_read(tmp_path: Path) -> None:
         return path
 
     path = table("completions_00003.parquet", solved=[1.0, -1.0, -1.0, float("nan")])
-    found = list(judged(path, Reading(low=-1.0)).values())
+    found = list(judged(path, LogFormat(low=-1.0)).values())
     assert [(o.region, o.mean_reward, o.members, o.valid) for o in found] == [
         ("boundary", 0.5, 2, 2),
         ("unjudged", None, 2, 1),
@@ -88,7 +88,7 @@ def test_trls_completions_are_read(tmp_path: Path) -> None:
     two = table("two.parquet", solved=[0.0] * 4, format_reward=[1.0] * 4)
     with pytest.raises(TaskError, match=r"two.parquet, row 1: .*solved, format_reward"):
         judged(two)
-    assert {o.region for o in judged(two, Reading(reward_key="solved")).values()} == {"hard"}
+    assert {o.region for o in judged(two, LogFormat(reward_key="solved")).values()} == {"hard"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,182 @@
+"""Settings read from a recipe, its profile and overrides, and the explanation of a wrong one.
+
+    config = load_config(recipe="rods", profile="quick", overrides=["train.lr=1e-4"])
+
+A recipe is a TOML file: top-level tables are settings, `[profile.NAME]` tables override them,
+`[provides]` is the registry's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from pydantic import ValidationError
+
+from rods.config.base import Settings
+from rods.config.curriculum import StageSettings
+from rods.config.run import RunConfig
+from rods.config.unread import require_read
+from rods.errors import ConfigError
+from rods.infra.dotted import flat, merge, nearest, override
+from rods.registry import provides, read_recipe, recipe_file, recipe_names
+
+SMALL = "small"
+"""Stands for a recipe's first profile, the one that runs on a laptop."""
+FULL = "full"
+"""Stands for a recipe's top level."""
+
+
+class Start(NamedTuple):
+    """What a configuration was read from."""
+
+    recipe: str
+    profile: str
+    overrides: list[str]
+
+
+def load_config(
+    recipe: str = "rods", profile: str = SMALL, overrides: Sequence[str] = ()
+) -> RunConfig:
+    """A recipe, its profile, then overrides of the form `section.key=value` (value in TOML).
+
+    Args:
+        recipe: short name of a bundled recipe, or path of a TOML file.
+        profile: name of a `[profile.NAME]` table of the recipe; `small`: its first one, which runs
+            on a laptop (`quick`, `smoke`), as `rods train` takes it; empty or `full`: none.
+        overrides: applied in order; a bare word that is no TOML value counts as a string.
+
+    Raises:
+        ConfigError: file, key, what was got, what was expected, the nearest valid key.
+    """
+    path, data = _read(recipe)
+    profiles = cast("dict[str, dict[str, Any]]", data.pop("profile", {}))
+    profile = _named(profiles, profile)
+    layers = [_set_in(data)]
+    if profile:
+        if profile not in profiles:
+            raise ConfigError(
+                f"{path}: there is no profile {profile!r}.{nearest(profile, list(profiles))} "
+                f"Known: {', '.join(sorted(profiles)) or 'none'}."
+            )
+        layers.append(_set_in(profiles[profile]))
+        merge(data, profiles[profile])
+    if not overrides:
+        return _parse_read(data, layers, str(path))
+    whole = deepcopy(data)
+    for text in overrides:
+        override(whole, text)
+    try:
+        return _parse_read(whole, [*layers, _asked(overrides)], "command line")
+    except ConfigError:
+        _parse_read(data, layers, str(path))  # if it is the file that is at fault, it is named
+        raise
+
+
+def _parse_read(
+    data: Mapping[str, Any], layers: Sequence[Collection[str]], where: str
+) -> RunConfig:
+    """Validate plain data, and refuse what is set in it and not read."""
+    config = parse_config(data, where)
+    values, usual = (flat(c.model_dump(mode="json")) for c in (config, RunConfig()))
+    require_read(values, usual, layers, where)
+    return config
+
+
+def _set_in(data: Mapping[str, Any]) -> set[str]:
+    return {*flat(dict(data))}
+
+
+def _asked(overrides: Sequence[str]) -> set[str]:
+    return {text.partition("=")[0].strip() for text in overrides}
+
+
+def profile_name(recipe: str, profile: str) -> str:
+    """A profile's own name, where `small` stands for the recipe's first and `full` for none."""
+    return _named(_read(recipe)[1].get("profile", {}), profile)
+
+
+def _named(profiles: Mapping[str, Any], name: str) -> str:
+    if name in profiles:
+        return name
+    return {SMALL: next(iter(profiles), ""), FULL: ""}.get(name, name)
+
+
+def _read(recipe: str) -> tuple[Path, dict[str, Any]]:
+    path = Path(recipe) if recipe.endswith(".toml") else recipe_file(recipe)
+    if not path.is_file():
+        known = recipe_names()
+        raise ConfigError(
+            f"there is no recipe {recipe!r}.{nearest(recipe, known)} Known: {', '.join(known)}; "
+            "or give the path of a .toml file."
+        )
+    data = read_recipe(path)
+    own = data.pop("provides", {})
+    if own and own not in provides().values():  # a copy of a bundled recipe may keep its own
+        raise ConfigError(
+            f"{path}: only bundled recipes have [provides]. Remove it, and name your own reward or "
+            'dialect where it is set: reward = "FILE.py:attribute".'
+        )
+    tables = data.get("profile", {})
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        raise ConfigError(f"{path}: 'profile' must hold tables, as [profile.NAME], got {tables!r}.")
+    return path, data
+
+
+def with_overrides(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """A configuration with some settings changed; raises `ConfigError` as `load_config` does."""
+    data = config.model_dump(mode="json")
+    for text in overrides:
+        override(data, text)
+    return _parse_read(data, [_asked(overrides)], "overrides")
+
+
+def parse_config(data: Mapping[str, Any], where: str) -> RunConfig:
+    """Validate plain data.
+
+    Raises:
+        ConfigError: one line for each fault, with key, what was got and the nearest valid key.
+    """
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        lines = [_explain(dict(fault)) for fault in error.errors()]
+        raise ConfigError(f"{where}: " + "\n".join(lines)) from error
+
+
+def _explain(fault: dict[str, Any]) -> str:
+    location = [str(part) for part in fault["loc"]]
+    key = ".".join(location)
+    if fault["type"] == "extra_forbidden":
+        names = [".".join(filter(None, (key, rest))) for rest in flat(fault["input"])]
+        return "\n".join(f"there is no setting {n!r}.{nearest(n, keys())}" for n in names or [key])
+    if fault["type"] == "model_type":
+        section = [k for k in keys() if k.startswith(f"{key}.")]
+        named = f"{key}.name" if f"{key}.name" in section else section[0]
+        return (
+            f"{key!r} is a section of settings, got {fault['input']!r}. Name one of them, such as "
+            f"{named!r}."
+        )
+    if not location and fault["type"] == "value_error":
+        return str(fault["ctx"]["error"])
+    got = "" if not location else f", got {fault['input']!r}"
+    return f"{key or 'settings'}: {fault['msg']}{got}."
+
+
+def keys() -> list[str]:
+    """All dotted keys that can be set, `stages` by its fields, a free table by its name."""
+    stages = [f"stages.0.{name}" for name in StageSettings.model_fields]
+    return sorted([*_fields(RunConfig(), ""), *stages])
+
+
+def _fields(section: Settings, prefix: str) -> list[str]:
+    found: list[str] = []
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, Settings):
+            found += _fields(value, f"{prefix}{name}.")
+        elif name != "stages":
+            found.append(f"{prefix}{name}")
+    return found

@@ -1,0 +1,43 @@
+"""Settings of a run that agree with each other: compared, digested.
+
+RunConfig(seed=1).digest()          # what `--resume` compares
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Self
+
+from pydantic import model_validator
+
+from rods.config.checks import faults
+from rods.config.sections import Sections
+from rods.infra.dotted import flat
+
+
+class RunConfig(Sections):
+    """Everything that decides what a run does; its settings do not contradict each other."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if found := faults(self, "settings"):
+            raise ValueError("\n".join(found))
+        return self
+
+    def spent(self, updates: int, trajectories: int) -> bool:
+        """Whether so much training reaches a limit of `updates` or `trajectories`."""
+        return 0 < self.updates <= updates or 0 < self.trajectories <= trajectories
+
+    def digest(self) -> str:
+        """First 16 hex digits of the SHA-256 of all settings; resume compares it."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def changed(self, other: RunConfig) -> list[str]:
+        """Dotted keys whose values differ, as `key: ours -> theirs`."""
+        ours, theirs = flat(self.model_dump(mode="json")), flat(other.model_dump(mode="json"))
+        keys = sorted(ours.keys() | theirs.keys())
+        return [
+            f"{k}: {ours.get(k)} -> {theirs.get(k)}" for k in keys if ours.get(k) != theirs.get(k)
+        ]

@@ -1,0 +1,286 @@
+"""Demonstrations of tasks with calls: the ground truth, played by the rollout that trains.
+
+Owns what an agent says that knows the ground truth: which calls stand together, how it closes a
+turn, how it says that something is missing. Token ids are those that a policy will meet. Only what
+the environment judges solved is given out.
+
+    demonstrations = Demonstrations(environment, template, plan, seed=0)
+    for trajectory in demonstrations.solved(n=1000):
+        trajectory.task_id, trajectory.ledger.ids
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from rods.config import RolloutSettings
+from rods.dialects import Dialect
+from rods.env import Environment
+from rods.policy import ScriptedPolicy
+from rods.rollout.groups import run_episode
+from rods.rollout.template import ChatTemplate
+from rods.synthesis.pipeline import Pipeline
+from rods.synthesis.structure.oracle import (
+    DONE,
+    MISSING_TOOL,
+    MISSING_VALUE,
+    abstention,
+    steps,
+)
+from rods.synthesis.structure.trace import trace
+from rods.task import MISS_FUNC, Task
+from rods.trajectory import Trajectory
+from rods.types import StopReason, ToolResult
+
+Results: TypeAlias = Sequence[Sequence[ToolResult]]
+"""What the ground truth returns, by turn."""
+
+WITHHELD = 0.1
+"""Share of the conversations that lack a tool at first, where no task of the training side shows
+what an agent says then."""
+LIMIT = 10
+"""Tries for each wanted demonstration, after which fewer are made."""
+
+WORDINGS = {
+    DONE: (
+        "Done.",
+        "That is done.",
+        "All done.",
+        "It is done.",
+        "I have done that.",
+        "I have taken care of it.",
+        "That worked.",
+        "Everything you asked for is done.",
+        "Finished. Is there anything else?",
+        "Done. Anything else?",
+        "Your request is complete.",
+        "That went through.",
+    ),
+    MISSING_TOOL: (
+        "I have no tool for that.",
+        "I cannot do that: the tool for it is missing.",
+        "None of my functions can do this.",
+        "I do not have a function for that at the moment.",
+        "Sorry, I cannot do that with the tools I have.",
+        "That is not possible right now, because I lack the function for it.",
+        "The functions that I have do not cover this.",
+        "I am missing a tool for this request.",
+        "I would need another function to do that.",
+        "I cannot help with that yet: there is no such function here.",
+    ),
+    MISSING_VALUE: (
+        "Which one exactly? Please tell me more.",
+        "I need one more detail for that. Could you tell me?",
+        "Something is missing: could you give me the details?",
+        "Could you be more specific?",
+        "Before I can do that, please tell me exactly what you want.",
+        "Please give me the missing information first.",
+        "I cannot tell from this what you mean. Can you say more?",
+        "One value is missing. What should it be?",
+        "What exactly should I use for that?",
+        "I need more information to do this.",
+    ),
+}
+"""What is said without calls: an oracle's answer and its other wordings."""
+
+
+def agent_texts(
+    task: Task,
+    results: Results,
+    dialect: Dialect,
+    say: Callable[[str], str] = str,
+    kept: Callable[[int, str], int] | None = None,
+    singly: bool = False,
+) -> list[str]:
+    """What an agent that knows the ground truth writes on each of its generations.
+
+    A call that needs the result of an earlier one in the same turn waits for it in a step of its
+    own.
+
+    Args:
+        task: whose ground truth.
+        results: of its calls, by turn.
+        dialect: how calls are written.
+        say: another wording of what the oracle says without calls.
+        kept: after how many calls a turn ends, from its index and everything read before it; None:
+            after all.
+        singly: one call a step, even where several could go together.
+    """
+    texts: list[str] = []
+    known = ""
+    for index, (turn, returned) in enumerate(zip(task.turns, results, strict=True)):
+        known += "\n" + turn.user
+        if not turn.ground_truth:
+            texts.append(dialect.answer(say(abstention(task, index))))
+            continue
+        left = number = len(turn.ground_truth) if kept is None else kept(index, known)
+        for step in steps(turn, returned, known):
+            some = step[: max(left, 0)]
+            parts = [[call] for call in some] if singly else [some]
+            texts += [dialect.write(part) for part in parts if part]
+            left -= len(step)
+        known += "".join("\n" + result.content for result in returned[:number])
+        texts.append(dialect.answer(say(DONE)))
+    return texts
+
+
+def results_of(environment: Environment, task: Task) -> list[list[ToolResult]]:
+    """What the ground truth returns, by turn."""
+    played = trace(environment, task).steps
+    return [[s.result for s in played if s.turn == turn] for turn in range(len(task.turns))]
+
+
+def rehearse(
+    task: Task,
+    environment: Environment,
+    dialect: Dialect,
+    template: ChatTemplate,
+    settings: RolloutSettings,
+    texts: Sequence[str],
+) -> Trajectory:
+    """The episode of an agent that writes these texts, one a generation."""
+    policy = ScriptedPolicy([[*template.encode(text), template.end_id] for text in texts])
+    return asyncio.run(run_episode(task, environment, policy, dialect, template, settings))
+
+
+def withhold(task: Task, rng: random.Random) -> Task | None:
+    """The task without one of its tools, until a turn asked for it and a blank one gave it back.
+
+    None where every tool is needed in an earlier turn too, or a turn lacks something already.
+    """
+    if not all(turn.ground_truth for turn in task.turns):
+        return None
+    index = rng.randrange(len(task.turns))
+    before = {call.name for turn in task.turns[:index] for call in turn.ground_truth}
+    names = {call.name for call in task.turns[index].ground_truth} - before
+    if not names:
+        return None
+    tool = (rng.choice(sorted(names)),)
+    early = [replace(turn, withheld=(*turn.withheld, *tool)) for turn in task.turns[: index + 1]]
+    asked, given = replace(early[-1], ground_truth=()), replace(task.turns[index], user="")
+    turns = (*early[:-1], asked, given, *task.turns[index + 1 :])
+    ancestors = (*task.provenance.ancestors, task.id)
+    made = replace(task.provenance, ancestors=ancestors, recipe="withhold")
+    return replace(task, category=MISS_FUNC, turns=turns, provenance=made)
+
+
+@dataclass(frozen=True)
+class DemonstrationPlan:
+    """What is demonstrated, and how."""
+
+    tasks: Sequence[Task]
+    """Originals of the training side."""
+    dialect: Dialect
+    rollout: RolloutSettings
+    """Budgets: what does not fit them is left out."""
+    pipelines: Sequence[Pipeline] = ()
+    """What makes verified variants of the originals, each as often as it stands here."""
+    variants: int = 0
+    """So many variants are made and demonstrated in turn, each time worded otherwise; 0: a variant
+    of its own for each try."""
+    originals: float = 0.25
+    """Share of the tries with an original; the others are variants, where anything makes some."""
+    several: float = 0.5
+    """Share of the tries in which calls that need not wait stand in one step. In the others there
+    is one call a step, where the steps of a turn suffice."""
+
+
+class Demonstrations:
+    """Solved conversations of the ground truth, by number."""
+
+    def __init__(
+        self, environment: Environment, template: ChatTemplate, plan: DemonstrationPlan, seed: int
+    ) -> None:
+        """Make none yet.
+
+        Args:
+            environment: plays the tasks.
+            template: of the model that will learn from them.
+            plan: the mixture.
+            seed: decides everything random.
+        """
+        self._environment, self._template, self._plan = environment, template, plan
+        self._seed = seed
+        self._order = random.Random(f"rods-order-{seed}").sample(plan.tasks, len(plan.tasks))
+        self._complete = all(turn.ground_truth for task in plan.tasks for turn in task.turns)
+        self._variants: dict[int, Task | None] = {}
+        self.left_out: Counter[str] = Counter()
+        """Tries that gave nothing, by reason."""
+
+    def solved(self, n: int) -> Iterator[Trajectory]:
+        """The first `n` that are judged solved; fewer after `LIMIT` tries for each."""
+        made = 0
+        for number in range(LIMIT * n):
+            trajectory = self.make(number)
+            if trajectory is not None:
+                made += 1
+                yield trajectory
+            if made == n:
+                return
+
+    def make(self, number: int) -> Trajectory | None:
+        """A function of plan, seed and number alone; None, and counted, where nothing comes of it.
+
+        Raises:
+            EnvError: the environment failed.
+        """
+        rng = random.Random(f"rods-ground-truth-{self._seed}-{number}")
+        task = self._task(number, rng)
+        if task is None:
+            self.left_out["no variant"] += 1
+            return None
+        results = results_of(self._environment, task)
+
+        def say(fixed: str) -> str:
+            return rng.choice(WORDINGS[fixed])
+
+        longest = max(len(turn.ground_truth) for turn in task.turns)
+        fits = longest < self._plan.rollout.steps_per_turn  # the closing text is a step, too
+        singly = rng.random() >= self._plan.several and fits
+        dialect = self._plan.dialect
+        texts = agent_texts(task, results, dialect, say, singly=singly)
+        played = rehearse(
+            task, self._environment, dialect, self._template, self._plan.rollout, texts
+        )
+        if played.stop is StopReason.DONE and played.solved and played.valid:
+            return replace(played, member=number)
+        reason = "not solved" if played.stop is StopReason.DONE else f"stopped: {played.stop.value}"
+        self.left_out[played.failure or reason] += 1
+        return None
+
+    def _task(self, number: int, rng: random.Random) -> Task | None:
+        """An original or a variant of one, now and then without a tool."""
+        task: Task | None = self._order[number % len(self._order)]
+        if self._plan.pipelines and rng.random() >= self._plan.originals:
+            task = self._variant(number)
+        if task is not None and self._complete and rng.random() < WITHHELD:
+            without = withhold(task, rng)
+            task = without if without and lacks(self._environment, without) else task
+        return task
+
+    def _variant(self, number: int) -> Task | None:
+        place = number % self._plan.variants if self._plan.variants else number
+        if place not in self._variants:
+            rng = random.Random(f"rods-variant-{self._seed}-{place}")
+            pipeline = rng.choice(self._plan.pipelines)
+            original = self._order[place % len(self._order)]
+            made = pipeline.make(original, rng.randrange(1 << 30)).variant
+            if not self._plan.variants:
+                return made
+            self._variants[place] = made
+        return self._variants[place]
+
+
+def lacks(environment: Environment, task: Task) -> bool:
+    """Whether the task's world really holds back what its first turn withholds."""
+    world = environment.open(task)
+    try:
+        world.begin_turn(0)
+        return not {spec.name for spec in world.offered()} & set(task.turns[0].withheld)
+    finally:
+        world.close()

@@ -1,0 +1,110 @@
+"""What comparisons of runs and of arms share: pairs, budgets, curves in common charts.
+
+Owns which evaluation is set against which. Knows neither tables nor pages.
+
+    compared((run.evaluation("before"), run.last_evaluation), (baseline, run.last_evaluation))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TypeAlias
+
+from rods.evaluation.stats import Interval
+from rods.report.curves import CURVES, TOOL_CURVES, Figure, step_series
+from rods.report.heldout import METRICS, TaskSubset, measured, result_rows
+from rods.report.plots import Axes, Series, line_chart
+from rods.report.run_data import EvaluationPass, RunData
+
+COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
+FAIR = 0.05
+"""Runs whose trajectories or tokens differ by a larger share are said to differ in budget."""
+
+Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
+"""Two evaluations whose common tasks are paired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One metric of one run or arm on one part of the held-out tasks."""
+
+    after: Interval | None = None
+    gain: Interval | None = None
+    """After minus before."""
+    against: Interval | None = None
+    """This one after training minus the baseline after training; `None` for the baseline."""
+    paired: int = 0
+    """Tasks behind `against`."""
+
+
+Cells: TypeAlias = Mapping[tuple[TaskSubset, str], Compared]
+"""By part and metric, in their order; what was not measured is missing."""
+
+
+def compared(own: Pair, against: Pair = (None, None)) -> Cells:
+    """Gains of one run or arm, and its differences to the baseline.
+
+    Args:
+        own: before and after training.
+        against: the baseline's and its own after training.
+    """
+    rows = result_rows(*own)
+    other = {row.part: row.cells for row in result_rows(*against)} if all(against) else {}
+    found: dict[tuple[TaskSubset, str], Compared] = {}
+    for row in rows:
+        for metric in measured(rows, METRICS):
+            cell = row.cells[metric]
+            pair = other[row.part][metric] if row.part in other else None
+            found[row.part, metric] = Compared(
+                cell.after,
+                cell.difference,
+                pair.difference if pair else None,
+                pair.paired if pair else 0,
+            )
+    return found
+
+
+def uneven_budgets(who: str, runs: Sequence[Sequence[RunData]], names: Sequence[str]) -> list[str]:
+    """Sentences about budgets that differ by more than `FAIR`.
+
+    Args:
+        who: the runs or the arms.
+        runs: those of each.
+        names: of each, to stand before its mean; may be empty.
+    """
+    found: list[str] = []
+    for what, key in (("trajectories", "trajectories"), ("generated tokens", "tokens_generated")):
+        means = [fmean(run.total(key) for run in mine) for mine in runs]
+        if max(means) > (1 + FAIR) * min(means):
+            pairs = zip(names, means, strict=True)
+            listed = ", ".join(f"{name} {mean:.0f}".strip() for name, mean in pairs)
+            found.append(f"the {who} spent different budgets of {what}: {listed}.")
+    return found
+
+
+def colours_of(lines: Sequence[object]) -> list[str]:
+    """A colour class for each, in their order."""
+    return [COLOURS[i % len(COLOURS)] for i in range(len(lines))]
+
+
+def overlay(title: str, caption: str, lines: Sequence[Series], axes: Axes) -> Figure:
+    """Lines of several runs in one chart, with their legend."""
+    legend = [(line.name, line.css) for line in lines]
+    return Figure(title, caption, line_chart(lines, axes), legend)
+
+
+def overlays(runs: Sequence[RunData], labels: Sequence[str]) -> list[Figure]:
+    """The learning curves of all runs in common charts."""
+    figures: list[Figure] = []
+    named = list(zip(runs, labels, colours_of(runs), strict=True))
+    for title, caption, curves, share, _ in (*CURVES, *TOOL_CURVES):
+        for curve in curves:
+            found = (step_series(run.steps, curve.key, label, css) for run, label, css in named)
+            lines = [Series(s.name, s.xs, s.ys, s.css) for s in found if s]  # without thin lines
+            if lines:
+                name = title if len(curves) == 1 else f"{title}: {curve.name}"
+                axes = Axes("step", (0.0, 1.0) if share else None)
+                figures.append(overlay(name, caption, lines, axes))
+    return figures
