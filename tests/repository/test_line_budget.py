@@ -40,7 +40,7 @@ BUDGETS = {
     "engines": Budget(("engines",), 3_000, 4_170),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 5_080),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_190),
-    "envs": Budget(("envs",), 9_000, 10_480, ("suites",)),
+    "envs": Budget(("envs",), 9_000, 10_100, ("envs/repo/repositories",)),
     "sandbox": Budget(("sandbox",), 3_200, 3_460),
     "offline writers": Budget(OFFLINE, 6_300, 4_795),
     "recipes": Budget(("recipes",), 1_600, 1_450),

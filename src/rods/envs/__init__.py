@@ -1,4 +1,4 @@
-"""Tool environments: adapters of the protocols in `rods.env`, one folder or file each.
+"""Tool environments: what derives from `rods.env.Environment`, one folder or file each.
 
 Owns their short names; one is imported when it is asked for.
 

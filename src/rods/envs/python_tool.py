@@ -1,7 +1,7 @@
 r"""`python_tool`: questions that are answered with a Python interpreter.
 
 Owns the tool, what the policy reads of an execution, the sandbox that its worlds share, and what
-the curriculum asks of a question environment (`rods.env.QuestionSource`). Programs run in
+the curriculum asks of a question environment (`rods.abilities.QuestionSource`). Programs run in
 `rods.sandbox`, never in this process. Never shortens a result: dialects do, each as its system.
 
     environment = PythonToolEnvironment()           # or the address of a SandboxFusion service

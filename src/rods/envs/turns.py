@@ -40,6 +40,14 @@ class TurnWorld:
         self._in_turn = True
         self._calls = 0
 
+    def close(self) -> None:
+        """Nothing can be called from now on."""
+        self._closed, self._in_turn = True, False
+
+    def _leave_turn(self) -> None:
+        self._expect_turn("end_turn")
+        self._in_turn = False
+
     def _expect_open(self, what: str) -> None:
         if self._closed:
             raise EnvError(f"task {self._task.id}: {what} of a world that was closed.")

@@ -11,7 +11,7 @@ Owns the findings below and nothing else. Never changes a task, never samples a 
 * `unusual`: the category is none that is known, or the turns are not what it says
 
 Of a question task the judge must accept the reference answer, and a generated one must come out
-again (`rods.env.QuestionSource`).
+again (`rods.abilities.QuestionSource`).
 
     report = check_tasks(tasks, BfclEnvironment())
     for row in report.rows: ...

@@ -17,17 +17,19 @@ import pytest
 
 from elsewhere_cases import TASK, bfcl_tasks, played, served
 from oracle import OraclePolicy
-from rods.env import Environment
+from rods.abilities import ability
+from rods.env import AnswerJudge, Ending, Environment
 from rods.envs import make_environment
 from rods.envs.remote import processes
 from rods.envs.remote.client import RemoteEnvironment
+from rods.envs.remote.messages import Hosted, remote_world
 from rods.envs.remote.processes import ProcessEnvironment, local
 from rods.errors import ConfigError, EnvError
 from rods.task import Task
 from rods.types import StopReason, ToolCall
 from rollout_cases import DIALECT, TEMPLATE, script
 from verbs import rods
-from worlds import NotesEnvironment
+from worlds import NotesEnvironment, NotesWorld, notes_task
 
 
 def questions(environment: Environment) -> list[Task]:
@@ -326,3 +328,25 @@ def test_openenvs_server_stays_on_this_machine_and_says_what_it_needs(
     assert rods("serve-env", "--openenv", monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert "needs openenv" in said and "[openenv]" in said
+
+
+def test_a_world_elsewhere_may_both_judge_answers_and_end_turns() -> None:
+    class Both(NotesWorld):
+        def judge_answer(self, text: str) -> bool:
+            return text == "7"
+
+        def ended(self) -> str:
+            return "added" if self.log else ""
+
+    class Worlds(NotesEnvironment):
+        def open(self, task: Task) -> NotesWorld:
+            return Both(self, task, 0)
+
+    hosted = Hosted(Worlds(), notes_task([("add", [])]))
+    world = remote_world(hosted.open(), hosted.step, hosted.close)
+    judge, ending = ability(world, AnswerJudge), ability(world, Ending)
+    assert judge and ending
+    world.begin_turn(0)
+    assert judge.judge_answer("7") and not judge.judge_answer("8") and not ending.ended()
+    world.call(ToolCall("add", {"amount": 1}))
+    assert ending.ended() == "added"

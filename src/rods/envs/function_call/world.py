@@ -51,8 +51,7 @@ class FunctionCallWorld(TurnWorld):
 
     def end_turn(self) -> TurnVerdict:
         """Compare the calls with the wanted ones as multisets; 1 equals 1.0, but not true."""
-        self._expect_turn("end_turn")
-        self._in_turn = False
+        self._leave_turn()
         wanted = self._task.turns[self._turn].ground_truth
         same = Counter(map(key_of, self._made)) == Counter(map(key_of, wanted))
         return TurnVerdict(bool(wanted), self._calls, same, same, same)
@@ -61,10 +60,6 @@ class FunctionCallWorld(TurnWorld):
         """The calls so far."""
         self._expect_open("snapshot")
         return [key_of(call) for call in self._made]
-
-    def close(self) -> None:
-        """Calls are refused from now on."""
-        self._closed, self._in_turn = True, False
 
 
 def tools_of(task: Task) -> tuple[ToolSpec, ...]:

@@ -50,15 +50,10 @@ class QuestionWorld(TurnWorld, ABC):
 
     def end_turn(self) -> TurnVerdict:
         """End the turn; there is no state, so only the answer counts."""
-        self._expect_turn("end_turn")
-        self._in_turn = False
+        self._leave_turn()
         return TurnVerdict(False, self._calls, True, True, True)
 
     def snapshot(self) -> dict[str, object]:
         """Empty: a tool leaves nothing behind."""
         self._expect_open("snapshot")
         return {}
-
-    def close(self) -> None:
-        """Calls are refused from now on."""
-        self._closed, self._in_turn = True, False

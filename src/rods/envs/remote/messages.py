@@ -157,7 +157,7 @@ class RemoteWorld:
             self._end()
 
 
-class RemoteQuestionWorld(RemoteWorld):
+class _Judged(RemoteWorld):
     """One whose tasks are questions."""
 
     def judge_answer(self, text: str) -> bool:
@@ -165,7 +165,7 @@ class RemoteQuestionWorld(RemoteWorld):
         return bool(self._send({"type": "judge_answer", "text": text})["correct"])
 
 
-class RemoteEndingWorld(RemoteWorld):
+class _Ended(RemoteWorld):
     """One that ends turns by itself."""
 
     def ended(self) -> str:
@@ -173,10 +173,17 @@ class RemoteEndingWorld(RemoteWorld):
         return self._why_ended
 
 
+class _JudgedEnded(_Judged, _Ended):
+    """One that does both."""
+
+
+_KINDS = ((RemoteWorld, _Ended), (_Judged, _JudgedEnded))
+"""By whether a world judges answers, and whether it ends turns."""
+
+
 def remote_world(opened: Observation, send: Send, end: Callable[[], None]) -> RemoteWorld:
     """The world of what `Hosted.open` said."""
-    ends = RemoteEndingWorld if opened.get("ends") else RemoteWorld
-    kind = RemoteQuestionWorld if opened["judges"] else ends
+    kind = _KINDS[bool(opened["judges"])][bool(opened.get("ends"))]
     return kind(send, end, bool(opened.get("hints")))
 
 

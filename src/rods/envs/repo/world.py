@@ -213,8 +213,7 @@ class RepoWorld(TurnWorld):
 
     def end_turn(self) -> TurnVerdict:
         """Judge the patch: it applies, and the hidden checks pass."""
-        self._expect_turn("end_turn")
-        self._in_turn = False
+        self._leave_turn()
         self._patch = self._diff()
         with self._running():
             solved = bool(self._patch) and self._judge(self._patch)

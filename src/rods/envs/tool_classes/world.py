@@ -64,7 +64,7 @@ class ToolClasses(ClassTasks, Environment):
             name: Short name; `task.env` must be equal to it.
             classes: Their public methods are the tools, their public attributes the state.
             hidden: Public methods that are not tools.
-            knowledge: Folder of what the values mean and how people ask (`Environment.knowledge`).
+            knowledge: Folder of what the values mean and how people ask (`rods.abilities.Knowing`).
 
         Raises:
             ConfigError: no classes, a method without hints, a name that stands twice, state that
@@ -299,8 +299,7 @@ class ToolWorld(TurnWorld):
 
     def end_turn(self) -> TurnVerdict:
         """Judge the current turn against the ground truth."""
-        self._expect_turn("end_turn")
-        self._in_turn = False
+        self._leave_turn()
         turn = self._prepared.replay.turns[self._turn]
         expects = bool(self._task.turns[self._turn].ground_truth)
         state, executed = self._judge.state(turn), self._judge.executed(turn)
@@ -320,6 +319,6 @@ class ToolWorld(TurnWorld):
     def close(self) -> None:
         """Let go of the objects."""
         if not self._closed:
-            self._closed, self._in_turn = True, False
+            super().close()
             self._objects = Objects(self._prepared)
             self._judge = Judge(self._objects)

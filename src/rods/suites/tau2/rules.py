@@ -248,8 +248,7 @@ class Tau2World(TurnWorld):
 
     def end_turn(self) -> TurnVerdict:
         """Compare the databases with the wanted ones."""
-        self._expect_turn("end_turn")
-        self._in_turn = False
+        self._leave_turn()
         right = not self.ended() and bool(self._ask("state")[1])
         return TurnVerdict(True, self._calls, right, right, right)
 

@@ -1,7 +1,7 @@
 """Gates of question tasks: the kind, the side and the answer of another question are right.
 
 Owns the conditions for tasks that have an answer instead of ground-truth calls, and which tasks
-those are. Never makes a question: the environment does, if it is a `rods.env.QuestionSource`.
+those are. Never makes a question: the environment does, if it is a `rods.abilities.QuestionSource`.
 
     is_question(seed)                                       # then `QUESTION_GATES` are asked
     answer_replays(case)                                    # None, or what is wrong
