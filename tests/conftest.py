@@ -5,6 +5,7 @@ Tests marked `hosts` are skipped by `.ci/run` and run by `.ci/hosts` (`RODS_CI=h
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import gc
 import os
@@ -57,6 +58,22 @@ def _one_tls_context() -> Iterator[None]:
     """A client's TLS context takes 40 ms, for the list of authorities, and tests need none."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _alone(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Tests marked `alone` look at what the whole machine holds: no worker runs one beside them."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    lock = tmp_path_factory.getbasetemp().parent / "alone.lock"
+    with lock.open("a") as file:
+        fcntl.flock(
+            file, fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
+        )
         yield
 
 

@@ -196,6 +196,7 @@ def until(condition: object) -> bool:
     return bool(condition())
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("zygote_too", [False, True])

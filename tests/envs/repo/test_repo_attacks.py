@@ -354,6 +354,7 @@ def episode(environment: RepoEnvironment, number: int, mark: str, solved: list[b
         world.close()
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_hundred_episodes_leave_nothing(kind: str, tmp_path: Path) -> None:
@@ -383,6 +384,7 @@ def test_two_hundred_episodes_leave_nothing(kind: str, tmp_path: Path) -> None:
     assert traces() == before
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_trainer_leaves_nothing(kind: str, tmp_path: Path) -> None:

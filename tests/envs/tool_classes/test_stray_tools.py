@@ -225,7 +225,7 @@ def test_a_class_that_ends_the_program_when_it_is_made_is_named() -> None:
 
 @pytest.mark.parametrize("blocking", [False, True])
 def test_what_else_ends_the_program_is_a_failure_of_the_environment(blocking: bool) -> None:
-    owner = Owner(blocking, Limits(1e9, 1, 1, 1, 1, 1, 1, 1e9, 9.0))
+    owner = Owner(blocking, Limits(1e9, 1, 1, 1, 1, 1, 1, 9.0))
     for ask in (owner, owner.opening, owner.unhurried):
         with pytest.raises(EnvError, match="its world raised SystemExit: bye"):
             asyncio.run(ask(lambda: stray("exit")))  # type: ignore[arg-type]
