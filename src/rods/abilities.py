@@ -1,4 +1,4 @@
-"""What only some environments can do: small protocols, and how one asks for them.
+"""Abilities that only some environments have: small protocols, and one function to ask for them.
 
 An environment has an ability where its class fulfils the protocol; nothing is declared. A wrapper
 has the abilities of what it wraps, too. Abilities of worlds stand beside `rods.env.World`.
@@ -65,7 +65,7 @@ class ProgramRunner(Protocol):
     """An environment whose worlds run programs of the policy."""
 
     program_seconds: float
-    """How long one program may run."""
+    """Time limit of one program, in seconds."""
 
 
 @runtime_checkable
@@ -104,7 +104,7 @@ class Exporting(Protocol):
     """An environment that can write its tasks in formats of its own."""
 
     def exporters(self) -> Mapping[str, Callable[[Path, Sequence[Task]], None]]:
-        """What writes them to a path, by the format's name."""
+        """Functions that write tasks to a path, by the format's name."""
         ...
 
 
@@ -113,7 +113,7 @@ class Fetching(Protocol):
     """An environment that has to fetch something."""
 
     def needs(self) -> str:
-        """What that is and whether it is here, in words for `rods doctor`."""
+        """Describe it and whether it is here, as a line of `rods doctor`."""
         ...
 
 
@@ -138,20 +138,20 @@ class QuestionSource(Protocol):
         ...
 
     def is_held_out(self, task: Task) -> bool:
-        """Whether a generated question is of the held-out side."""
+        """Return True for a question of the held-out split."""
         ...
 
     def replay(self, task: Task) -> str | None:
-        """What is wrong with a task's answer, worked out again; None: nothing, or not known."""
+        """Re-compute a task's answer; return what is wrong with it, or None (also if unknown)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class InitialState:
-    """What a world starts from, as far as writers may read and change it."""
+    """Initial state of a world, as far as writers may read and change it."""
 
     owners: tuple[str, ...] = ()
-    """What its tools belong to, such as classes; empty: the tools of all worlds are the same."""
+    """Owners of its tools, such as classes; empty if all worlds offer the same tools."""
     values: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """Plain values that the world is set to, by owner."""
 
@@ -161,7 +161,7 @@ class StateAccess(Protocol):
     """An environment whose worlds' start can be read off a task and replaced in it."""
 
     def initial_state(self, task: Task) -> InitialState:
-        """What the task's world starts from."""
+        """Return the state that the task's world starts from."""
         ...
 
     def with_initial_state(self, task: Task, state: InitialState) -> Task:
@@ -170,7 +170,7 @@ class StateAccess(Protocol):
 
 
 class _NoStart:
-    """Of worlds whose start nobody else can read."""
+    """Abilities of an environment whose initial states cannot be read."""
 
     def initial_state(self, task: Task) -> InitialState:
         return InitialState()
@@ -185,5 +185,5 @@ def state_access(environment: object) -> StateAccess:
 
 
 def initial_state(environment: object, task: Task) -> InitialState:
-    """What a task's world starts from; nothing where the environment does not show it."""
+    """Return a task's initial state; empty if the environment does not show it."""
     return state_access(environment).initial_state(task)

@@ -1,6 +1,6 @@
 """From settings to demonstrations of the tasks that they train on.
 
-Owns which tasks, dialect, template and writers these are; `rods.policies` knows what is said.
+Owns the choice of tasks, dialect, template and writers; `rods.policies` writes the texts.
 
     made, template = demonstrations_of(config, ["resample"], 0, originals=0.25, several=0.5)
 """

@@ -1,4 +1,4 @@
-"""What engines and host trainers can do, as far as settings are checked by it.
+"""Capabilities of engines and host trainers, as far as checks of settings need them.
 
 Engines are stated here and not in `rods.engines`, because settings are checked before one is
 imported; a test compares both. A host trainer states what it lacks beside its adapter.

@@ -32,7 +32,7 @@ class SettingsCheck(NamedTuple):
     where: Where
     """`settings`: always. `run`: of whatever plays tasks. `training`: of the local trainer."""
     fault: Callable[[Sections], str]
-    """What is wrong, what is expected and what to do; empty: nothing is wrong."""
+    """Message with the fault, what is expected and what to do; empty: no fault."""
 
 
 def faults(config: Sections, where: Where) -> list[str]:
@@ -365,7 +365,7 @@ NEEDS: Mapping[str, Callable[[Sections], str]] = {
     "limit of trajectories": _asked("trajectories", lambda c: c.trajectories > 0),
     "evaluation on the way": _asked("evaluation.every", lambda c: c.evaluation.every > 0),
 }
-"""What settings may ask of a host trainer, by its name in `HostTrainer.lacks`, and how."""
+"""Requests of settings to a host trainer, by their name in `HostTrainer.lacks`."""
 
 
 def lacking(config: Sections, host: HostTrainer) -> list[str]:

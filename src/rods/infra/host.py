@@ -1,4 +1,4 @@
-"""What the machine has free.
+"""Free memory of this machine.
 
 host_memory() / 2**30        # GiB that processes may still take
 """

@@ -23,7 +23,7 @@ from pathlib import Path
 from rods.errors import PrerequisiteError
 
 SECONDS = 1800
-"""How long a download may take."""
+"""Time limit of a download, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Wheel:
     version: str
     sha256: str
     content: str
-    """What is in it, for messages."""
+    """Name of its content in messages."""
 
     @property
     def file(self) -> str:
@@ -44,10 +44,10 @@ class Wheel:
 
 
 def cache_folder() -> Path:
-    """Where fetched files are kept: RODS_CACHE, else XDG_CACHE_HOME/rods, else ~/.cache/rods.
+    """Folder of fetched files: RODS_CACHE, else XDG_CACHE_HOME/rods, else ~/.cache/rods.
 
     Raises:
-        PrerequisiteError: nobody knows this user's home folder.
+        PrerequisiteError: none of them is set and this user has no home folder.
     """
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     found = os.path.expanduser(os.environ.get("RODS_CACHE") or f"{base}/rods")

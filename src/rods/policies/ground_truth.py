@@ -1,8 +1,8 @@
-"""Demonstrations of tasks with calls: the ground truth, played by the rollout that trains.
+"""Demonstrations of tasks with calls: rollouts of an agent that follows the ground truth.
 
-Owns what an agent says that knows the ground truth: which calls stand together, how it closes a
-turn, how it says that something is missing. Token ids are those that a policy will meet. Only what
-the environment judges solved is given out.
+Owns the agent's texts: which calls stand in one step, how it closes a turn, and how it reports a
+missing tool or value. Rollouts are those of training, so token ids match. Only trajectories that
+the environment judges solved are returned.
 
     demonstrations = Demonstrations(environment, template, plan, seed=0)
     for trajectory in demonstrations.solved(n=1000):
@@ -38,7 +38,7 @@ from rods.trajectory import Trajectory
 from rods.types import StopReason, ToolResult
 
 Results: TypeAlias = Sequence[Sequence[ToolResult]]
-"""What the ground truth returns, by turn."""
+"""Results of the ground truth's calls, by turn."""
 
 WITHHELD = 0.1
 """Share of the conversations that lack a tool at first, where no task of the training side shows
@@ -86,7 +86,7 @@ WORDINGS = {
         "I need more information to do this.",
     ),
 }
-"""What is said without calls: an oracle's answer and its other wordings."""
+"""Wordings of each text without calls, by its standard form."""
 
 
 def agent_texts(
@@ -97,7 +97,7 @@ def agent_texts(
     kept: Callable[[int, str], int] | None = None,
     singly: bool = False,
 ) -> list[str]:
-    """What an agent that knows the ground truth writes on each of its generations.
+    """Write the generations of an agent that follows the ground truth, in order.
 
     A call that needs the result of an earlier one in the same turn waits for it in a step of its
     own.
@@ -130,7 +130,7 @@ def agent_texts(
 
 
 def results_of(environment: Environment, task: Task) -> list[list[ToolResult]]:
-    """What the ground truth returns, by turn."""
+    """Execute the ground truth; return the results of its calls, by turn."""
     played = trace(environment, task).steps
     return [[s.result for s in played if s.turn == turn] for turn in range(len(task.turns))]
 
@@ -171,7 +171,7 @@ def withhold(task: Task, rng: random.Random) -> Task | None:
 
 @dataclass(frozen=True)
 class DemonstrationPlan:
-    """What is demonstrated, and how."""
+    """Tasks to demonstrate, and the mixture of their forms."""
 
     tasks: Sequence[Task]
     """Originals of the training side."""
@@ -179,7 +179,7 @@ class DemonstrationPlan:
     rollout: RolloutSettings
     """Budgets: what does not fit them is left out."""
     pipelines: Sequence[Pipeline] = ()
-    """What makes verified variants of the originals, each as often as it stands here."""
+    """Sources of verified variants; one that stands here twice is used twice as often."""
     variants: int = 0
     """So many variants are made and demonstrated in turn, each time worded otherwise; 0: a variant
     of its own for each try."""
@@ -277,7 +277,7 @@ class Demonstrations:
 
 
 def lacks(environment: Environment, task: Task) -> bool:
-    """Whether the task's world really holds back what its first turn withholds."""
+    """Return True if the task's world does not offer the tools that its first turn withholds."""
     world = environment.open(task)
     try:
         world.begin_turn(0)

@@ -1,4 +1,4 @@
-"""What comparisons of runs and of arms share: pairs, budgets, curves in common charts.
+"""Shared code of comparisons of runs and of arms: pairs, budgets, curves in one chart.
 
 Owns which evaluation is set against which. Knows neither tables nor pages.
 
@@ -20,7 +20,7 @@ from rods.report.run_data import EvaluationPass, RunData
 
 COLOURS = ("s-grey", "s-1", "s-3", "s-mastered", "s-4", "s-hard", "s-2")
 FAIR = 0.05
-"""Runs whose trajectories or tokens differ by a larger share are said to differ in budget."""
+"""Runs whose trajectories or tokens differ by a larger share count as different budgets."""
 
 Pair: TypeAlias = tuple[EvaluationPass | None, EvaluationPass | None]
 """Two evaluations whose common tasks are paired."""

@@ -57,7 +57,7 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 
 def path_or_name(name: str) -> str:
-    """What transformers takes for a model's name: the folder of a bundled or converted one.
+    """Resolve a model's name to what transformers takes: a folder, or a name on the hub.
 
     Raises:
         PrerequisiteError: a package that cannot be fetched.

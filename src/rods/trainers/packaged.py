@@ -38,7 +38,7 @@ PACKAGED = {
 }
 """Wheels that contain one GGUF file, by the name under which we load the model."""
 _BYTES = 10
-"""Of memory a weight needs while a file is converted: float32 twice, and bfloat16."""
+"""Bytes of memory for each weight during a conversion: float32 twice, and bfloat16."""
 
 
 def model_folder(name: str) -> Path | None:
@@ -107,7 +107,7 @@ def _converted(path: Path, folder: Path) -> Path:
 
 
 def _readable(path: Path) -> int:
-    """How many weights the file holds; raises PolicyError where it is damaged or too large."""
+    """Count the weights of a file; raise PolicyError where it is damaged or too large."""
     try:
         reader = GGUFReader(str(path))
         weights = sum(int(tensor.n_elements) for tensor in reader.tensors)

@@ -1,4 +1,4 @@
-"""What ZeroTIR (arXiv 2505.07773) leaves out of an update: groups by accuracy, samples by fault.
+"""Filters of ZeroTIR (arXiv 2505.07773) before an update: groups by accuracy, samples by fault.
 
 Owns `train.filter = "zerotir"`, as its released code computes it. It says what to leave out and
 why; the trainer does it. A group's accuracy must lie strictly within the window
@@ -24,7 +24,7 @@ from rods.rewards.reading import ending, executed, sampled, written
 from rods.trajectory import Group, Trajectory
 
 SLACK = 1e-6
-"""What a mean accuracy must have to spare on each side of the window."""
+"""Distance that a mean accuracy must keep from each end of the window."""
 MAX_FAILED = 0.4
 """A group is dropped if a larger share of its scores is invalid."""
 MAX_REPEATNESS, MAX_REPETITION = 0.2, 0.6
