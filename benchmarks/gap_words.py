@@ -24,8 +24,8 @@ from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
-from rods.synthesis.writers import make_writer
 from rods.task import MISS_PARAM, Task
+from rods.writers import make_writer
 
 VAGUE = re.compile(
     r"\b(?:certain|in mind|specific|particular|some|somebody|someone|something|somewhere|one of"

@@ -32,14 +32,14 @@ from miswordings import MISWORDED, misword
 from rods.config.synthesis import LlmWriterSettings
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES, TEXTUAL, Gatekeeper
+from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writer import Writer
-from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.llm.writer import LlmWriter
 from rods.task import Task
+from rods.writers.graph.writer import GraphWriter
 from scripted_chat import Chat
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, promised, sides, writer
 

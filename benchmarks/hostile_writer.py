@@ -21,9 +21,9 @@ from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
 from rods.synthesis.gates.keeper import Gatekeeper
+from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writer import WriterOptions
-from rods.synthesis.writers.llm.writer import make_llm_writer
 from scripted_author import ScriptedAuthor
 
 LIMIT = 600.0

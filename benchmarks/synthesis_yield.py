@@ -23,8 +23,8 @@ from rods.synthesis.gates.keeper import GATES, Gatekeeper
 from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.writers import make_writer
 from rods.task import Task
+from rods.writers import make_writer
 
 
 def main() -> None:

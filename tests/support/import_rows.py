@@ -8,7 +8,7 @@ ROWS: list[set[str]] = [
     | {"trajectory_codec", "stops", "reward"},
     {"rollout"},
     {"curriculum"},
-    {"synthesis"},
+    {"synthesis", "writers"},
     {"loop", "store", "components", "records"},
     {"rewards", "sandbox", "engines"},
     {"recipes"},

@@ -15,10 +15,10 @@ from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Writer
-from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
+from rods.writers.graph.writer import GraphWriter
+from rods.writers.resample.writer import ResampleWriter
 
 ENVIRONMENT = BfclEnvironment()
 

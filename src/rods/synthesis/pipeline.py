@@ -32,9 +32,9 @@ from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.gates.overlap import Prints
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Reviewer, Writer
-from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.types import Json
+from rods.writers import make_writer
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.inference import domains_for, holder_of
 from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.templates.vocabulary import Vocabulary
-from rods.synthesis.writers import make_writer
-from rods.synthesis.writers.graph.ground import Grounder
-from rods.synthesis.writers.graph.live import Live
-from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.resample.assign import Materials
 from rods.task import Task, read_tasks
 from rods.types import ToolSpec
+from rods.writers import make_writer
+from rods.writers.graph.ground import Grounder
+from rods.writers.graph.live import Live
+from rods.writers.graph.writer import GraphWriter
+from rods.writers.resample.assign import Materials
 from verbs import rods
 
 NAME = "examples.library_loans.service:library"

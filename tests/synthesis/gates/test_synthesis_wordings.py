@@ -17,9 +17,9 @@ from rods.synthesis.gates.overlap import Corpus
 from rods.synthesis.gates.scope import nothing_more_is_meant
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.gates.worded import retells
-from rods.synthesis.writers.mixed import MixedWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
+from rods.writers.mixed import MixedWriter
 from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,
