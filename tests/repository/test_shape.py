@@ -172,6 +172,34 @@ def test_nobody_imports_a_recipe() -> None:
         assert not others, f"{path}: {others}"
 
 
+def closure(module: str) -> set[str]:
+    """A module with all that it imports, late, by string or through others, and their packages.
+
+    Not the face of `rods`: its names are looked up when somebody asks for them.
+    """
+    known = {module_of(path): path for path in FILES}
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in known and name != "rods":
+            found.add(name)
+            waiting += [*facts(known[name]).imports, name.rpartition(".")[0]]
+    return found
+
+
+def test_the_papers_writer_stands_on_no_other() -> None:
+    """Nor do the gates, the pipeline and the worker: who assembles hands the offline part over."""
+    met = closure("rods.synthesis.llm.writer")
+    assert {"rods.synthesis.llm.plan", "rods.synthesis.base", "rods.env", "rods.synthesis"} <= met
+    for path in FILES:
+        if room_of(module_of(path)) == "synthesis":
+            met |= closure(module_of(path))
+    assert "rods.synthesis.worker.process" in met
+    assert not [name for name in met if room_of(name) == "writers"]
+    assert "rods.writers.templates.phrases" in closure("rods.writers.graph.writer")
+
+
 def test_no_circle() -> None:
     """Late imports and modules that strings name are imports too."""
     graph = {module_of(p): facts(p).imports - {module_of(p)} for p in FILES}
@@ -182,7 +210,7 @@ def test_no_circle() -> None:
 
 
 SYNTHESIS = (
-    *("rejection", "structure", "templates", "gates", "chat", "llm"),
+    *("rejection", "structure", "base", "planned", "gates", "chat", "llm"),
     *("pipeline", "worker", "collect"),
 )
 """The way of a variant: each room of synthesis knows those before it alone."""

@@ -31,6 +31,7 @@ from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
 from rods.writers import make_writer
 from rods.writers.family import FamilyWriter
+from rods.writers.pipeline import PIPELINE, keeper_of
 
 KINDS = tuple(FAMILIES)
 TRAIN = question_tasks(KINDS, (1, 2, 3), 36)
@@ -48,7 +49,7 @@ def environment() -> Iterator[PythonToolEnvironment]:
 
 @pytest.fixture(scope="module")
 def keeper(environment: PythonToolEnvironment) -> Gatekeeper:
-    return Gatekeeper(environment, TRAIN, HELD)
+    return keeper_of(environment, TRAIN, HELD)
 
 
 def variant_of(seed: Task, environment: PythonToolEnvironment, noise: int = 0) -> Task:
@@ -72,7 +73,7 @@ def test_every_family_has_variants_that_pass(seed: Task, keeper: Gatekeeper) -> 
 
 
 def test_held_out_seeds_give_held_out_variants(environment: PythonToolEnvironment) -> None:
-    keeper = Gatekeeper(environment, HELD, TRAIN)
+    keeper = keeper_of(environment, HELD, TRAIN)
     writer = make_writer("graph", HELD, environment)
     made = synthesize(HELD[3], writer, keeper, 0, attempts=3).variant
     assert made is not None and int(str(made.world["seed"])) >= HELD_OUT
@@ -180,7 +181,7 @@ def test_the_writer_needs_an_environment_that_makes_questions() -> None:
 def test_questions_of_search_have_variants() -> None:
     environment = SearchEnvironment()
     train, held = search_tasks((1, 2), 12), search_tasks((1, 2), 6, held_out=True)
-    keeper = Gatekeeper(environment, train, held)
+    keeper = keeper_of(environment, train, held)
     made = synthesize(train[1], make_writer("family", train, environment), keeper, 0, 3).variant
     assert made is not None and made.env == "search"
     assert made.world["difficulty"] == train[1].world["difficulty"]
@@ -193,7 +194,12 @@ def test_questions_of_search_have_variants() -> None:
 
 FAMILY = SynthesisSettings(writer="family")
 SETTINGS = WorkerSettings(
-    TRAIN, HELD, environment=ENVIRONMENTS.address("python_tool"), synthesis=FAMILY, niceness=0
+    TRAIN,
+    HELD,
+    environment=ENVIRONMENTS.address("python_tool"),
+    pipeline=PIPELINE,
+    synthesis=FAMILY,
+    niceness=0,
 )
 
 

@@ -12,22 +12,24 @@ from importlib.resources import files
 import pytest
 
 from rods.errors import SynthesisError
+from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains, Table
+from rods.synthesis.structure.saying import literal, noun
 from rods.synthesis.structure.trace import all_tools, owners
-from rods.synthesis.templates import phrases as phrasing
-from rods.synthesis.templates.phrases import NO_PHRASES, phrases_of
-from rods.synthesis.templates.vocabulary import Vocabulary
-from rods.synthesis.templates.wording import CallRequest, from_description, literal, noun
 from rods.synthesis.writer import Writer
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec
+from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.fresh import Texts, draws
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.mixed import MixedWriter
 from rods.writers.resample.assign import Materials
+from rods.writers.templates import phrases as phrasing
+from rods.writers.templates.phrases import NO_PHRASES, phrases_of
+from rods.writers.templates.vocabulary import Vocabulary
+from rods.writers.templates.wording import from_description
 from synthesis_cases import ENVIRONMENT, graph_writer, sides, walked
 
 

@@ -13,19 +13,19 @@ from rods.abilities import state_access
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
-from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.planned import CallRequest, Producer
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import TraceStep, leaves
-from rods.synthesis.templates.clarity import clear_producer
-from rods.synthesis.templates.phrases import phrases_of
-from rods.synthesis.templates.vocabulary import Vocabulary
-from rods.synthesis.templates.wording import CallRequest, Producer
 from rods.task import MISS_PARAM, Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec
+from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.resample.entities import collect
 from rods.writers.resample.sketch import Sketch
 from rods.writers.resample.usage import is_name
+from rods.writers.templates.clarity import clear_producer
+from rods.writers.templates.phrases import phrases_of
+from rods.writers.templates.vocabulary import Vocabulary
 from synthesis_cases import ENVIRONMENT
 
 PHRASES, DOMAINS = phrases_of(ENVIRONMENT), domains_of(ENVIRONMENT)

@@ -17,12 +17,12 @@ from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure import dates
 from rods.synthesis.structure.domains import NO_DOMAINS, domains_of
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.templates.vocabulary import Vocabulary, in_case, phrases
 from rods.task import Task
 from rods.writers import make_writer
 from rods.writers.resample import recombine
 from rods.writers.resample.sketch import Sketch, format_number
 from rods.writers.resample.writer import ResampleWriter
+from rods.writers.templates.vocabulary import Vocabulary, in_case, phrases
 from synthesis_cases import ENVIRONMENT, accepted, keeper, named, renamed, sides, writer
 
 CODES = set(domains_of(ENVIRONMENT).tables["city"].owners["airport"])
@@ -119,11 +119,11 @@ def test_constants_of_the_api_are_not_renamed() -> None:
 
 
 def test_cut_never_parts_a_gap_from_its_follow_up() -> None:
-    partners = recombine.Partners(sides().train, writer()._facts, ENVIRONMENT)  # pyright: ignore
+    partners = recombine.Partners(sides().train, writer()._units, ENVIRONMENT)  # pyright: ignore
     rng = random.Random(0)
     cut = 0
     for seed in sides().train[::7]:
-        shorter = recombine.cut(seed, partners.facts(seed), rng)
+        shorter = recombine.cut(seed, partners.units(seed), rng)
         if shorter is None:
             continue
         cut += 1

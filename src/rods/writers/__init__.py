@@ -90,7 +90,7 @@ def _made(
     factory = writer_factory(name)
     more: dict[str, Any] = {}
     if "options" in inspect.signature(factory).parameters:
-        more["options"] = WriterOptions(settings, cache)
+        more["options"] = WriterOptions(settings, cache, WRITERS.find("graph"))
     writer = factory(pool, environment, **more)
     require("synthesis.writer", name, writer, Writer)
     return cast("Writer", writer)

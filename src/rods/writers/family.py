@@ -1,6 +1,6 @@
 """Another question of the seed's family, at the seed's difficulty. Needs no model.
 
-Owns the provenance of such a variant. The environment makes the question (`QuestionSource`), so
+Owns the draws. The environment makes the question (`QuestionSource`), so
 this writer serves every environment that can, and knows none of them.
 
     writer = FamilyWriter(training_tasks, environment)
@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from rods.abilities import QuestionSource, ability
 from rods.env import Environment
 from rods.errors import ConfigError, TaskError
+from rods.synthesis.planned import descent
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer
-from rods.task import Provenance, Task
+from rods.task import Task
 
 DRAWS = 16
 """Questions that are drawn until one is none of the originals."""
@@ -59,15 +60,7 @@ class FamilyWriter(Writer):
         if made is None:
             detail = f"task {seed.id} is of no family that makes another question"
             return Rejection("write", ErrorClass.NO_PATTERN, detail, self.name)
-        return dataclasses.replace(made, provenance=self._provenance(seed, made))
-
-    def _provenance(self, seed: Task, made: Task) -> Provenance:
-        origin, number = seed.provenance, made.world.get("seed")
-        return Provenance(
-            origin=origin.origin,
-            scenario=origin.scenario,
-            ancestors=(*origin.ancestors, seed.id),
-            recipe=f"{self.name}:{made.category}",
-            seed=number if isinstance(number, int) else 0,
-            scenarios=(origin.scenario,),
-        )
+        number = made.world.get("seed")
+        drawn = number if isinstance(number, int) else 0
+        origin = descent(seed, f"{self.name}:{made.category}", drawn)
+        return dataclasses.replace(made, provenance=origin)

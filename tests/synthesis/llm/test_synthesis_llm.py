@@ -13,8 +13,8 @@ import pytest
 from rods.config import SynthesisSettings
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, WriterError
+from rods.synthesis.base import Base
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.llm import writer as llm
 from rods.synthesis.llm.critique import judge, repairable
 from rods.synthesis.llm.execute import faults as argument_faults
 from rods.synthesis.llm.execute import planned_of
@@ -24,27 +24,18 @@ from rods.synthesis.llm.prompting import prompts_hash, render, shortened
 from rods.synthesis.llm.rewrite import faults, leaked
 from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.pipeline import RequestOutcome, synthesize
+from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn, TurnTexts
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import all_tools
-from rods.synthesis.templates.wording import CallRequest
 from rods.task import Task
 from rods.types import Json, ToolCall, ToolSpec
 from rods.writers import make_writer
-from rods.writers.graph.augment import OpenArgument, PlannedTurn, TurnTexts
-from rods.writers.graph.walk import Base
 from scripted_chat import Chat, Reply
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, named, sides
 
 
-@pytest.fixture(autouse=True)
-def _one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All writers plan on one graph: what it keeps of a seed depends on the seed alone."""
-    monkeypatch.setattr(llm, "GraphWriter", lambda *_, **__: graph_writer())
-
-
 def made(chat: Chat, count: int = 12, **settings: Any) -> list[RequestOutcome]:
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings(**settings))
+    writer = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(**settings), graph_writer())
     seeds = random.Random(1).sample(list(sides().train), count)
     return [synthesize(seed, writer, keeper(), 3, 3) for seed in seeds]
 
@@ -61,6 +52,20 @@ def test_all_stages_make_variants_that_pass_the_gates() -> None:
     assert {"plan", "execute", "rewrite", "coherence", "judge"} <= chat.stages.keys()
     assert all(v.provenance.recipe == f"llm:model@{prompts_hash()}" for v in found)
     assert any("Well, " in turn.user for v in found for turn in v.turns)
+
+
+@pytest.mark.slow
+def test_without_an_offline_writer_plans_are_made_for_the_seeds_own_worlds() -> None:
+    writer = LlmWriter(ENVIRONMENT, Chat(), LlmWriterSettings())
+    seeds = random.Random(1).sample(list(sides().train), 10)
+    pairs = [(seed, synthesize(seed, writer, keeper(), 3, 3).variant) for seed in seeds]
+    made = [(seed, variant) for seed, variant in pairs if variant is not None]
+    assert len(made) >= 4
+    assert all(seed.id in v.provenance.ancestors and seed.world == v.world for seed, v in made)
+    with pytest.raises(ConfigError, match=r"llm\.planner"):
+        LlmWriter(ENVIRONMENT, Chat(), LlmWriterSettings(planner="graph")).propose(
+            seeds[0], random.Random(0)
+        )
 
 
 @functools.cache
@@ -102,7 +107,7 @@ def test_what_failed_is_blocked_and_hinted_in_the_next_attempt() -> None:
         return '{"arguments": {"folder": "nowhere_at_all"}}' if stage == "execute" else text
 
     chat = Chat(twist)
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
+    writer = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(), graph_writer())
     outcome = synthesize(seed, writer, keeper(), 1, 3)
     assert outcome.variant is None
     blamed = [r.tool for r in outcome.rejections if r.tool]
@@ -125,7 +130,7 @@ def test_a_patch_of_the_configuration_reaches_the_next_attempt() -> None:
         return text
 
     chat = Chat(twist)
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
+    writer = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(), graph_writer())
     outcome = synthesize(seed, writer, keeper(), 1, 3)
     states = [text for stage, text in chat.prompts if stage == "plan"]
     patches = [r for r in outcome.rejections if r.patch]
@@ -154,7 +159,7 @@ def test_patches_keep_fields_and_types(patch: dict[str, Json], fits: bool) -> No
 
 
 def base_of(name: str) -> Base:
-    return Base.of(ENVIRONMENT, named(name), domains_of(ENVIRONMENT))
+    return Base.of(ENVIRONMENT, named(name))
 
 
 def test_plans_that_cannot_work_are_refused_before_anything_is_executed() -> None:
@@ -269,7 +274,7 @@ def test_the_judge_can_accept_repair_and_reject() -> None:
 def test_one_refinement_at_most() -> None:
     answers = iter([verdict(natural=False, problem="stiff", fault="message"), verdict()])
     chat = Chat(lambda stage, text: next(answers) if stage == "judge" else text)
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings(planner="graph"))
+    writer = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(planner="graph"), graph_writer())
     variant = on_the_graph()[1][0]
     refined = writer.review(sides().train[0], variant, random.Random(2))
     assert isinstance(refined, Task)
@@ -277,7 +282,7 @@ def test_one_refinement_at_most() -> None:
     assert [t.ground_truth for t in refined.turns] == [t.ground_truth for t in variant.turns]
     assert any("stiff" in text for stage, text in chat.prompts if stage == "rewrite")
     always = Chat(lambda s, t: verdict(natural=False, fault="message") if s == "judge" else t)
-    writer = LlmWriter(sides().train, ENVIRONMENT, always, LlmWriterSettings(planner="graph"))
+    writer = LlmWriter(ENVIRONMENT, always, LlmWriterSettings(planner="graph"), graph_writer())
     turned_down = writer.review(sides().train[0], variant, random.Random(2))
     assert isinstance(turned_down, Rejection)
     assert always.stages["judge"] == 2
@@ -319,13 +324,13 @@ def test_no_answer_of_a_model_breaks_the_pipeline(spoiled: str) -> None:
 
 
 def tried(chat: Chat, seed: Task, number: int, attempts: int) -> RequestOutcome:
-    writer = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
+    writer = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(), graph_writer())
     return synthesize(seed, writer, keeper(), number, attempts)
 
 
 def test_after_a_gate_turned_it_down_the_next_attempt_has_another_world() -> None:
     seed, _ = teachable()
-    writer = LlmWriter(sides().train, ENVIRONMENT, Chat(), LlmWriterSettings())
+    writer = LlmWriter(ENVIRONMENT, Chat(), LlmWriterSettings(), graph_writer())
     turned_down = [Rejection("gate", "novelty")]
     made = [writer.propose(seed, random.Random(number), turned_down) for number in range(4)]
     worlds = [t.provenance.seed if isinstance(t, Task) else t.base for t in made]
@@ -364,7 +369,7 @@ def test_an_unusable_server_is_not_a_rejection_and_a_lost_request_is() -> None:
 
     for fatal in (True, False):
         settings = LlmWriterSettings(planner="graph")
-        writer = LlmWriter(sides().train, ENVIRONMENT, Broken(fatal), settings)
+        writer = LlmWriter(ENVIRONMENT, Broken(fatal), settings, graph_writer())
         if fatal:
             with pytest.raises(WriterError):
                 synthesize(sides().train[0], writer, keeper(), 1, 1)

@@ -10,12 +10,11 @@ from rods.synthesis.llm.critique import judge
 from rods.synthesis.llm.execute import planned_of
 from rods.synthesis.llm.pointing import executed, pointer, pointers
 from rods.synthesis.llm.rewrite import write
+from rods.synthesis.planned import CallRequest, PlannedTurn, Producer
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.templates.phrases import phrases_of
-from rods.synthesis.templates.wording import CallRequest, Producer
 from rods.types import ToolCall, ToolSpec
-from rods.writers.graph.augment import PlannedTurn
+from rods.writers.templates.phrases import phrases_of
 from scripted_chat import Chat
 from synthesis_cases import ENVIRONMENT, named
 
@@ -109,10 +108,10 @@ def test_a_planner_without_a_model_passes_its_own_reference_on() -> None:
     taken = turn(takes, results=[{}])
     offered = wording.references("order_id", chosen)
     assert offered and forms
-    found = pointers([gave, taken], 1, phrases)[0]["order_id"]
+    found = pointers([gave, taken], 1, phrases.references)[0]["order_id"]
     assert list(found.words) == offered
     chat = Recorder("<message>Please place it for ZETA.</message>", "<message>Take it.</message>")
-    write(chat, [gave, taken], "", 1, phrases=phrases)
+    write(chat, [gave, taken], "", 1, references=phrases.references)
     assert f"can be meant ({' / '.join(offered)})" in chat.prompts[-1][1]
 
 

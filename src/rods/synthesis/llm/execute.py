@@ -14,9 +14,11 @@ from typing import cast
 
 from rods.dialects.bounds import value_fault
 from rods.env import Environment, called
+from rods.synthesis.base import Base, Readable
 from rods.synthesis.llm.plan import CallPlan, Chat
 from rods.synthesis.llm.pointing import pointer
 from rods.synthesis.llm.prompting import RESULT_CHARS, render, schema, shortened
+from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import (
@@ -28,11 +30,8 @@ from rods.synthesis.structure.trace import (
     trace,
 )
 from rods.synthesis.structure.typed import mistyped
-from rods.synthesis.templates.wording import CallRequest
 from rods.task import Task, Turn
 from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
-from rods.writers.graph.augment import OpenArgument, PlannedTurn
-from rods.writers.graph.walk import Base, Readable
 
 FILLS = 3
 """Requests until the arguments of one call are valid."""
@@ -55,7 +54,10 @@ def execute(
                 reason = ErrorClass.VM_EXEC_FAILED
                 return Rejection("execute", reason, detail, tool=call.name)
             steps.append(TraceStep(index, call, result, *read_result(result.content)))
-    return _planned(base, plan, steps)
+    # Arguments that only results show are marked: nothing is said yet.
+    calls = [tuple(s.call for s in steps if s.turn == index) for index in range(len(plan.turns))]
+    silent = Task("", "", tuple(Turn("", made) for made in calls), base.task.world)
+    return _turns(silent, steps, sources(silent, steps, base.specs), base.specs, base.owners)
 
 
 def fill(
@@ -118,15 +120,6 @@ def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
         if name not in spec.properties
     ]
     return found + mistyped(spec, arguments)
-
-
-def _planned(base: Base, plan: CallPlan, steps: Sequence[TraceStep]) -> list[PlannedTurn]:
-    """Calls by turn; arguments that only results show are marked."""
-    turns: list[list[ToolCall]] = [[] for _ in plan.turns]
-    for step in steps:
-        turns[step.turn].append(step.call)
-    silent = Task("", "", tuple(Turn("", tuple(calls)) for calls in turns), base.task.world)
-    return _turns(silent, steps, sources(silent, steps, base.specs), base.specs, base.owners)
 
 
 def _turns(

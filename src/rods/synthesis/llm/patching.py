@@ -14,11 +14,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
 
+from rods.synthesis.base import Base
 from rods.synthesis.llm.plan import Chat
 from rods.synthesis.llm.prompting import render, schema, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.types import Json
-from rods.writers.graph.walk import Base
 
 CRITIC = schema(
     {

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from rods.synthesis.base import Base
 from rods.synthesis.llm.prompting import render, schema, shortened, summary
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
-from rods.synthesis.structure.profile import ProfileWeights, aligned
+from rods.synthesis.structure.profile import MAX_DISTANCE, ProfileWeights, aligned
 from rods.types import Json
-from rods.writers.graph.walk import Base
 
 PARSES = 3
 """Requests until a plan can be parsed."""
@@ -82,7 +82,6 @@ def make_plan(
     history: Sequence[Rejection],
     seed: int,
     *,
-    max_distance: float = 0.25,
     narrative: bool = True,
 ) -> CallPlan | Rejection:
     """Ask for a plan until one can be parsed and fits.
@@ -94,7 +93,6 @@ def make_plan(
         history: earlier attempts: their tools are blocked unless a patch fixes them, their details
             are hints.
         seed: of the sampling.
-        max_distance: of its profile from the seed's.
         narrative: whether it tells a story.
     """
     blocked = sorted(blocked_by(history))
@@ -123,7 +121,7 @@ def make_plan(
         plan = parse_plan(answer.data)
         if plan is None:
             continue
-        fault = misfit(plan, base, frozenset(blocked), max_distance)
+        fault = misfit(plan, base, frozenset(blocked))
         if fault is None:
             return plan if narrative else CallPlan("", plan.turns)
         problem = fault
@@ -144,7 +142,7 @@ def parse_plan(data: Json) -> CallPlan | None:
 
 
 def misfit(
-    plan: CallPlan, base: Base, blocked: frozenset[str], max_distance: float
+    plan: CallPlan, base: Base, blocked: frozenset[str], max_distance: float = MAX_DISTANCE
 ) -> Rejection | None:
     """Why a plan cannot be executed or cannot come near the seed; None: it can."""
     names = [name for turn in plan.turns for name in turn]
@@ -195,8 +193,8 @@ def _shape(base: Base) -> list[Mapping[str, object]]:
             continue
         edges: list[str] = []
         for number, _ in enumerate(turn.ground_truth, 1):
-            for (name, _), links in base.knowledge.links.get(step, {}).items():
-                earlier = base.knowledge.steps[links[-1].step].call.name
+            for (name, _), links in base.links.get(step, {}).items():
+                earlier = base.steps[links[-1].step].call.name
                 edges.append(f"call {number} takes a {name} that an earlier {earlier} gave")
             step += 1
         owned = sorted({base.owners.get(c.name, "") for c in turn.ground_truth})

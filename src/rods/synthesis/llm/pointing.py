@@ -8,17 +8,15 @@ pointing at it can mean nothing else. Never words a message: the model does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import NamedTuple, TypeAlias
 
 from rods.synthesis.llm.prompting import POINTED_CHARS, shortened, summary
-from rods.synthesis.structure.sources import normal
+from rods.synthesis.planned import CallRequest, PlannedTurn
+from rods.synthesis.structure.saying import noun
+from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, read_result
-from rods.synthesis.templates.clarity import fields_with, place_of, values_of
-from rods.synthesis.templates.phrases import Phrases
-from rods.synthesis.templates.wording import CallRequest, noun
 from rods.types import ToolCall, ToolResult, Value
-from rods.writers.graph.augment import PlannedTurn
 
 
 class Pointer(NamedTuple):
@@ -98,12 +96,16 @@ def _rival(step: TraceStep, named: Set[str], value: Scalar) -> bool:
     return any(normal(other) != normal(value) for other in (*plain, *shown))
 
 
+References: TypeAlias = Callable[[CallRequest, str], Sequence[str]]
+"""Words that may stand for an argument of a planned call."""
+
+
 def pointers(
-    planned: Sequence[PlannedTurn], index: int, phrases: Phrases | None = None
+    planned: Sequence[PlannedTurn], index: int, references: References | None = None
 ) -> list[dict[str, Pointer]]:
     """For each call of a planned turn: arguments that may be pointed at.
 
-    Where there are templates, the references are those of a planner without a model.
+    `references`: those of a planner without a model, where one planned these calls.
     """
     steps = executed(planned)
     first = sum(len(turn.requests) for turn in planned[:index])
@@ -111,14 +113,14 @@ def pointers(
     return [
         {name: found._replace(call=told[steps[found.step].call.name]) for name, found in mine}
         for mine in (
-            _of_request(steps, first + n, request, phrases)
+            _of_request(steps, first + n, request, references)
             for n, request in enumerate(planned[index].worded)
         )
     ]
 
 
 def _of_request(
-    steps: Sequence[TraceStep], number: int, request: CallRequest, phrases: Phrases | None
+    steps: Sequence[TraceStep], number: int, request: CallRequest, references: References | None
 ) -> Iterator[tuple[str, Pointer]]:
     for name in request.call.arguments:
         if name not in request.shown or name == request.blurred:
@@ -128,14 +130,7 @@ def _of_request(
         if chosen is not None:
             producer = max(n for n, step in enumerate(steps[:number]) if step.call == chosen.call)
             where = known.where if known else f"{chosen.place} {noun(name)}".strip()
-            known = _pointer(steps, producer, where)._replace(words=_words(request, name, phrases))
+            words = tuple(references(request, name)) if references is not None else ()
+            known = _pointer(steps, producer, where)._replace(words=words)
         if known is not None:
             yield name, known
-
-
-def _words(request: CallRequest, name: str, phrases: Phrases | None) -> tuple[str, ...]:
-    """References by the templates: those with one meaning, `just` only of the last call."""
-    wording = phrases.wording(request.call.name) if phrases is not None else None
-    producer = request.producers[name]
-    forms = wording.references(name, producer) if wording is not None else []
-    return tuple(f for f in forms if producer.call is request.last or " just " not in f)

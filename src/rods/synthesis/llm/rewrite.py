@@ -14,15 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.synthesis.llm.plan import Chat
-from rods.synthesis.llm.pointing import Pointer, pointers
+from rods.synthesis.llm.pointing import Pointer, References, pointers
 from rods.synthesis.llm.prompting import render, schema, summary
+from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts
 from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.saying import noun
 from rods.synthesis.structure.sources import numbers_in, numbers_taken
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import Phrases
-from rods.synthesis.templates.wording import CallRequest, noun
 from rods.types import ToolSpec
-from rods.writers.graph.augment import PlannedTurn, TurnTexts
 
 WRITES = 3
 """Requests until a message passes its checks."""
@@ -36,7 +35,7 @@ def write(
     narrative: str,
     seed: int,
     problem: str = "",
-    phrases: Phrases | None = None,
+    references: References | None = None,
 ) -> list[TurnTexts] | Rejection:
     """One message for each planned turn.
 
@@ -46,13 +45,15 @@ def write(
         narrative: the story; empty: none.
         seed: of the sampling.
         problem: what a judge found wrong with an earlier wording.
-        phrases: templates, in whose words a planner without a model refers to results.
+        references: in whose words a planner without a model refers to results.
     """
     texts: list[TurnTexts] = []
     for index, turn in enumerate(planned):
         requests = [
             _row(request, known)
-            for request, known in zip(turn.worded, pointers(planned, index, phrases), strict=True)
+            for request, known in zip(
+                turn.worded, pointers(planned, index, references), strict=True
+            )
         ]
         words = _message(chat, turn, requests, narrative, texts, seed, problem)
         if isinstance(words, Rejection):

@@ -4,7 +4,7 @@ Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis) and wha
 from the ones before: blocked functions, hints, a patched initial configuration. The stages are
 files of their own. Never decides over the deterministic gates.
 
-    writer = LlmWriter(training_tasks, environment, chat, config.synthesis.llm)
+    writer = LlmWriter(environment, chat, config.synthesis.llm, groundwork)
     variant = writer.propose(seed, random.Random(7))
 """
 
@@ -19,22 +19,22 @@ from rods.abilities import state_access
 from rods.config.synthesis import LlmWriterSettings
 from rods.env import Environment
 from rods.errors import TaskError, WriterError
+from rods.synthesis.base import Base, Readable
 from rods.synthesis.chat.client import ChatClient
 from rods.synthesis.chat.settings import ChatUsage
 from rods.synthesis.llm.critique import judge, repairable
 from rods.synthesis.llm.execute import execute, planned_of
+from rods.synthesis.llm.groundwork import Groundwork
 from rods.synthesis.llm.patching import learnt, patched
 from rods.synthesis.llm.plan import UNPARSED, Answer, Chat, make_plan
 from rods.synthesis.llm.prompting import prompts_hash
 from rods.synthesis.llm.rewrite import cohere, write
 from rods.synthesis.llm.world_lock import WorldLock
+from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.writer import Writer, WriterOptions
 from rods.task import Task, Turn
 from rods.types import Json
-from rods.writers.graph.augment import PlannedTurn, TurnTexts, assemble, gap_of, with_gap
-from rods.writers.graph.walk import Base, Readable
-from rods.writers.graph.writer import GraphWriter
 
 
 class LlmWriter(Writer):
@@ -44,16 +44,16 @@ class LlmWriter(Writer):
 
     def __init__(
         self,
-        pool: Sequence[Task],
         environment: Environment,
         chat: Chat,
         settings: LlmWriterSettings,
+        ground: Groundwork | None = None,
     ):
-        """Prepare."""
+        """Prepare; `ground`: renames seeds, and plans where `synthesis.llm.planner` says so."""
         self.worlds = WorldLock()
         """Held while worlds are at work; released while the server is awaited."""
         self.parallel = settings.concurrency
-        self._graph = GraphWriter(pool, environment)
+        self._ground = ground or Groundwork()
         self._environment = environment
         self._server = chat
         self._chat: Chat = _Releasing(chat, self.worlds)
@@ -101,15 +101,16 @@ class LlmWriter(Writer):
         self, seed: Task, rng: random.Random, number: int, history: Sequence[Rejection]
     ) -> Task | Rejection:
         sampling, narrative = rng.getrandbits(31), ""
-        if self._settings.planner == "graph":
-            made = self._graph.plan(seed, rng, history)
+        if self._settings.planner != "model":
+            made = self._ground.plan(seed, rng, history)
         else:
             base = self._base(seed, number, history)
             if isinstance(base, Rejection):
                 return base
             executed = self._plan(base, history, sampling)
             if isinstance(executed, Rejection):
-                return self._learnt(base, executed, sampling)
+                silent = "feedback" in self._settings.without or executed.detail == UNPARSED
+                return executed if silent else learnt(self._chat, base, executed, sampling)
             planned, narrative = executed
             gapped = self._gaps(base, planned, rng)
             made = gapped if isinstance(gapped, Rejection) else (base.task, gapped)
@@ -124,7 +125,7 @@ class LlmWriter(Writer):
 
     def _base(self, seed: Task, number: int, history: Sequence[Rejection]) -> Base | Rejection:
         """The seed with other names and values, and with what earlier attempts patched."""
-        renamed = self._graph.rename(seed, random.Random(number))
+        renamed = self._ground.rename(seed, random.Random(number))
         if isinstance(renamed, Rejection):
             return renamed
         access = state_access(self._environment)
@@ -135,7 +136,7 @@ class LlmWriter(Writer):
                 changed = dataclasses.replace(start, values=values)
                 renamed = access.with_initial_state(renamed, changed)
         try:
-            return Base.of(self._environment, renamed, self._graph.planner.domains)
+            return Base.of(self._environment, renamed)
         except TaskError as error:
             return Rejection("plan", ErrorClass.NO_PATTERN, str(error))
 
@@ -163,20 +164,13 @@ class LlmWriter(Writer):
             world.close()
         return planned if isinstance(planned, Rejection) else (planned, plan.narrative)
 
-    def _learnt(self, base: Base, failure: Rejection, sampling: int) -> Rejection:
-        """What the critic makes of a failure, where it is asked."""
-        if "feedback" in self._settings.without or failure.detail == UNPARSED:
-            return failure
-        return learnt(self._chat, base, failure, sampling)
-
     def _gaps(
         self, base: Base, planned: Sequence[PlannedTurn], rng: random.Random
     ) -> list[PlannedTurn] | Rejection:
         result: list[PlannedTurn] = []
         units = [unit for unit in base.units if base.task.turns[unit.last].ground_truth]
         for unit, turn in zip(units, planned, strict=True):
-            gap = gap_of(base.task, unit.first, unit.last)
-            made = with_gap(gap, turn, result, self._graph.planner.may_blur, rng)
+            made = with_gap(base.task, unit, turn, result, self._ground.may_blur, rng)
             if isinstance(made, Rejection):
                 return made
             result.append(made)
@@ -185,8 +179,8 @@ class LlmWriter(Writer):
     def _word(
         self, planned: Sequence[PlannedTurn], narrative: str, sampling: int, problem: str = ""
     ) -> list[TurnTexts] | Rejection:
-        phrases = self._graph.planner.phrases
-        texts = write(self._chat, planned, narrative, sampling, problem, phrases)
+        references = self._ground.references
+        texts = write(self._chat, planned, narrative, sampling, problem, references)
         if isinstance(texts, Rejection) or "coherence" in self._settings.without:
             return texts
         return cohere(self._chat, planned, texts, narrative, sampling) or texts
@@ -216,9 +210,7 @@ class LlmWriter(Writer):
 
 
 def make_llm_writer(
-    pool: Sequence[Task],
-    environment: Environment,
-    options: WriterOptions,
+    pool: Sequence[Task], environment: Environment, options: WriterOptions
 ) -> LlmWriter:
     """The writer that a configuration means; the server is asked for the first time by `propose`.
 
@@ -227,7 +219,8 @@ def make_llm_writer(
     """
     chosen = options.settings.llm
     chat = ChatClient(chosen, options.cache)
-    return LlmWriter(pool, environment, chat, chosen)
+    ground = options.groundwork(pool, environment) if options.groundwork is not None else None
+    return LlmWriter(environment, chat, chosen, ground)
 
 
 class _Releasing:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import datetime
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rods.errors import SynthesisError
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
-from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.writers.resample.assign import Materials
+from rods.writers.templates.vocabulary import Vocabulary
 
 EPOCH = datetime.date(2026, 1, 1)
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -153,9 +153,6 @@ def with_ending_of(source: str, target: str) -> str:
 
 def word_of(texts: Mapping[str, Sequence[Scalar]], rng: random.Random) -> str | None:
     """A word that stands in one of these texts; None where they have none."""
-    found = sorted({word for values in texts.values() for word in _words(values)})
+    said = " ".join(str(value) for values in texts.values() for value in values)
+    found = sorted(set(_WORD.findall(said)))
     return rng.choice(found) if found else None
-
-
-def _words(values: Iterable[Scalar]) -> Iterable[str]:
-    return (word for value in values for word in _WORD.findall(str(value)))

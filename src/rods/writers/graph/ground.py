@@ -13,10 +13,10 @@ import random
 from collections.abc import Mapping
 from typing import Any, cast
 
-from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
 from rods.types import ToolCall, ToolSpec, Value, json_choices, json_type
+from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.fresh import Texts, draws, with_ending_of, word_of
 from rods.writers.graph.live import PERSONAL, Live, typed
 from rods.writers.graph.matter import SAME, Matter

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves
@@ -19,6 +20,8 @@ from rods.writers.resample.entities import kind_map
 
 PERSONAL = frozenset({"user", "ident"})
 """Kinds that say who somebody is: an account of one class means nothing to another one."""
+
+Kinds: TypeAlias = dict[str, dict[str, list[Scalar]]]
 
 
 @dataclass
@@ -29,15 +32,10 @@ class Live:
     """Public state of each class."""
     steps: Sequence[TraceStep] = ()
     """Calls that were executed, with their results."""
-    kinds: dict[str, dict[str, list[Scalar]]] = field(
-        default_factory=dict[str, dict[str, list[Scalar]]]
-    )
+    kinds: Kinds = field(default_factory=dict[str, "dict[str, list[Scalar]]"])
     """Values that exist, by kind and by the field that holds them; filled by `look`."""
-    owned: dict[str, dict[str, dict[str, list[Scalar]]]] = field(
-        default_factory=dict[str, dict[str, dict[str, list[Scalar]]]]
-    )
+    owned: dict[str, Kinds] = field(default_factory=dict[str, "Kinds"])
     """The same for each class alone: what exists in one says nothing of another."""
-
     inferred: bool = False
     """Kinds are guesses: of values of a kind, those whose field fits the argument's name."""
     places: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
@@ -48,7 +46,7 @@ class Live:
         self.inferred = domains.inferred
         self.places = domains.fields
         for owner, node in self.configuration.items():
-            for name, value in _fields(_as_configured(node)).items():
+            for name, value in _as_configured(node).items():
                 self._read(owner, name, value, domains)
 
     def _read(self, owner: str, name: str, node: Json, domains: Domains) -> None:
@@ -137,19 +135,13 @@ class Live:
         ]
 
 
-def _fields(node: Json) -> Mapping[str, Json]:
-    return node if isinstance(node, dict) else {}
-
-
-def _as_configured(node: Json) -> Json:
+def _as_configured(node: Json) -> Mapping[str, Json]:
     """A class's state with named folders as its configuration writes them: name to contents."""
-    if not isinstance(node, dict):
-        return node
     return {
         field: {str(value["name"]): value}
         if isinstance(value, dict) and {"type", "name", "contents"} <= value.keys()
         else value
-        for field, value in node.items()
+        for field, value in (node.items() if isinstance(node, dict) else ())
     }
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
 from rods.types import ToolSpec, Value, json_type
+from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.live import PERSONAL, Live, typed
 
 OPTIONAL = 0.35

@@ -12,37 +12,25 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard, cast
+from typing import cast
 
-from rods.abilities import initial_state
-from rods.env import Environment, World, called
+from rods.env import Environment, called
+from rods.synthesis.base import Base, Readable, Unit
+from rods.synthesis.planned import CallRequest, PlannedTurn, Producer, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.sources import Argument, Source, normal, sources
-from rods.synthesis.structure.trace import (
-    Scalar,
-    TraceStep,
-    all_tools,
-    leaves,
-    owners,
-    read_result,
-    reports_failure,
-    trace,
-)
-from rods.synthesis.templates.clarity import clear_producer
-from rods.synthesis.templates.phrases import Phrases
-from rods.synthesis.templates.wording import CallRequest, Producer
-from rods.task import Task, Turn
-from rods.types import Json, ToolCall, ToolSpec, Value
-from rods.writers.graph.augment import PlannedTurn, gap_of, with_gap
+from rods.synthesis.structure.sources import normal
+from rods.synthesis.structure.trace import TraceStep, leaves, read_result, reports_failure
+from rods.task import Turn
+from rods.types import ToolCall, Value
+from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.live import Live
 from rods.writers.graph.matter import PASSING
-from rods.writers.resample import recombine
-from rods.writers.resample.analysis import Knowledge, analyse
 from rods.writers.resample.assign import Materials
 from rods.writers.resample.rebind import find_leaf, put_leaf, typed_like
+from rods.writers.templates.clarity import clear_producer
+from rods.writers.templates.phrases import Phrases
 
 TRIES = 16
 """Calls that are tried for one place of the plan."""
@@ -60,14 +48,6 @@ LONG_NUMBER = 8
 """Letters of a number that is pointed at or not used at all."""
 LONGEST = 200
 """Letters of a value that nobody would type."""
-
-
-class Readable(World, Protocol):
-    """A world whose state can be looked up as plain values."""
-
-    def public_state(self) -> Mapping[str, Json]:
-        """Public state of each class."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -96,41 +76,6 @@ class Planner:
         amount = kind in self.domains.numbers and kind != "id"  # a unit stands behind the number
         worded = not amount or self.phrases.knows(tool)
         return worded and self.phrases.can_blur(tool, name)
-
-
-@dataclass(frozen=True)
-class Base:
-    """A renamed seed, analysed: the structure that a walk fills."""
-
-    task: Task
-    units: Sequence[recombine.Unit]
-    knowledge: Knowledge
-    linked: frozenset[int]
-    """Steps that give a value to another step or take one."""
-    owners: Mapping[str, str]
-    specs: Mapping[str, ToolSpec]
-    start: Mapping[str, Json]
-    """What its world begins with, by owner."""
-
-    @classmethod
-    def of(cls, environment: Environment, task: Task, domains: Domains) -> Base:
-        """Play and analyse a task; raises `TaskError` where its world cannot be made."""
-        steps = trace(environment, task).steps
-        specs = all_tools(environment, task)
-        arguments = sources(task, steps, specs)
-        owned = owners(environment, task)
-        start = initial_state(environment, task).values
-        units = recombine.facts(task, arguments, owned).units
-        knowledge = analyse(task, steps, arguments, domains, start)
-        return cls(task, units, knowledge, _linked(arguments), owned, specs, start)
-
-
-def _linked(arguments: Sequence[Argument]) -> frozenset[int]:
-    found: set[int] = set()
-    for argument in arguments:
-        if argument.source is Source.RESULT and argument.feeder is not None:
-            found |= {argument.step, argument.feeder}
-    return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -182,7 +127,7 @@ class Walk:
             self._world.close()
         return turns
 
-    def _unit(self, unit: recombine.Unit, turns: Sequence[PlannedTurn]) -> PlannedTurn | Rejection:
+    def _unit(self, unit: Unit, turns: Sequence[PlannedTurn]) -> PlannedTurn | Rejection:
         seeded = self._base.task.turns[unit.last]
         if not seeded.ground_truth or unit.last - unit.first > 1:
             return Rejection("plan", ErrorClass.NO_PATTERN, "gaps that nothing follows up on")
@@ -201,8 +146,7 @@ class Walk:
         requests = tuple(self._request(number) for number in range(before, len(self._made)))
         results = tuple(m.step.result.content for m in fresh)
         turn = PlannedTurn(requests, self._owner(fresh[0].call), results)
-        gap = gap_of(self._base.task, unit.first, unit.last)
-        return with_gap(gap, turn, turns, self._planner.may_blur, self._rng)
+        return with_gap(self._base.task, unit, turn, turns, self._planner.may_blur, self._rng)
 
     def _owner(self, call: ToolCall) -> str:
         return self._base.owners.get(call.name, "")
@@ -221,26 +165,24 @@ class Walk:
 
     def _strays(self, call: ToolCall) -> bool:
         """Whether a call of the seed is about something else than what took its fellows' place."""
+        kinds = self._planner.domains
+        told = [n for n in call.arguments if kinds.parameter(call.name, n) not in PASSING]
         for made in reversed(self._made):
             mine = made.call.arguments
-            shared = [n for n in call.arguments if n in mine and self._matters(call.name, n)]
+            shared = [name for name in told if name in mine]
             if made.call.name != call.name and len(shared) > 1:
                 return any(mine[name] != call.arguments[name] for name in shared)
         live = Live({}, [made.step for made in self._made])
-        kinds = self._planner.domains
         return any(
             kinds.parameter(call.name, name) == "ident" and value in live.taken(name)
             for name, value in call.arguments.items()
             if isinstance(value, str)
         )
 
-    def _matters(self, tool: str, name: str) -> bool:
-        return self._planner.domains.parameter(tool, name) not in PASSING
-
     def _bound(self, step: int, call: ToolCall) -> ToolCall | None:
         """The seed's call with the values that its producers show now; None if one is gone."""
         arguments: dict[str, Value] = dict(call.arguments)
-        for (name, path), links in self._base.knowledge.links.get(step, {}).items():
+        for (name, path), links in self._base.links.get(step, {}).items():
             alive = [k for k in links if self._made[k.step].kept and not k.token]
             values = [find_leaf(self._made[k.step].step.parsed, k.path) for k in alive]
             present = [value for value in values if value is not None]
@@ -281,7 +223,9 @@ class Walk:
         last = self._made[number - 1].call if number else None
         before = self._made[:number]
         known = {normal(leaf.value) for m in before for leaf in (*m.step.leaves, *leaves(m.call))}
-        used = {n for n, v in made.call.arguments.items() if _scalar(v) and normal(v) in known}
+        given = made.call.arguments.items()
+        plain = ((n, v) for n, v in given if not isinstance(v, list | dict | ToolCall))
+        used = {n for n, v in plain if normal(v) in known}
         return CallRequest(
             made.call,
             spec,
@@ -320,10 +264,6 @@ class Walk:
         if told and self._world.snapshot() == before:
             return None
         return _Made(call, step, kept, producers)
-
-
-def _scalar(value: Value) -> TypeGuard[Scalar]:
-    return not isinstance(value, list | dict | ToolCall)
 
 
 def _long(value: Value) -> bool:

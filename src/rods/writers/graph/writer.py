@@ -15,20 +15,22 @@ from collections.abc import Mapping, Sequence
 
 from rods.env import Environment
 from rods.errors import TaskError
+from rods.synthesis.base import Base
 from rods.synthesis.gates.case import Gate
-from rods.synthesis.gates.worded import templates_say_all
+from rods.synthesis.llm.groundwork import Groundwork
+from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts, assemble
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.api_graph import ApiGraph
-from rods.synthesis.structure.inference import domains_for
-from rods.synthesis.structure.profile import Profile, distance, profile
+from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
 from rods.synthesis.structure.sources import sources
 from rods.synthesis.structure.trace import all_tools, owners, trace
-from rods.synthesis.templates.phrases import phrases_of
 from rods.synthesis.writer import Writer
 from rods.task import Task
-from rods.writers.graph.augment import PlannedTurn, TurnTexts, assemble
-from rods.writers.graph.walk import Base, Planner, Walk
+from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.walk import Planner, Walk
+from rods.writers.inference import domains_for
 from rods.writers.resample.writer import ResampleWriter
+from rods.writers.templates.language import templates_say_all
+from rods.writers.templates.phrases import phrases_of
 
 DRAFTS = 6
 """Walks over the graph before a proposal is given up."""
@@ -45,25 +47,17 @@ def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
     return graph
 
 
-class GraphWriter(Writer):
+class GraphWriter(Writer, Groundwork):
     """Proposes variants with new calls, from a pool of tasks that are all of the training side."""
 
     name = "graph"
 
-    def __init__(
-        self,
-        pool: Sequence[Task],
-        environment: Environment,
-        *,
-        max_distance: float = 0.25,
-        roam: bool = False,
-    ):
+    def __init__(self, pool: Sequence[Task], environment: Environment, *, roam: bool = False):
         """Prepare the pool.
 
         Args:
             pool: Tasks that may give words, texts, edges of the graph: originals of training.
             environment: Opens their worlds; they can be read (`walk.Readable`).
-            max_distance: Largest profile distance of a draft to its seed.
             roam: Drafts need not be near their seed (`walk.Planner.roam`).
         """
         originals = tuple(task for task in pool if task.is_original)
@@ -77,7 +71,6 @@ class GraphWriter(Writer):
             self._renamer.materials,
             roam,
         )
-        self._max_distance = max_distance
         self._profiles: dict[str, Profile] = {}
 
     def propose(
@@ -113,7 +106,7 @@ class GraphWriter(Writer):
         if isinstance(renamed, Rejection):
             return renamed
         try:
-            base = Base.of(self._environment, renamed, self.planner.domains)
+            base = Base.of(self._environment, renamed)
         except TaskError as error:
             return Rejection("plan", ErrorClass.NO_PATTERN, str(error))
         blocked = frozenset(failure.tool for failure in history if failure.tool)
@@ -125,6 +118,14 @@ class GraphWriter(Writer):
             elif self.planner.roam or self._near(seed, renamed, planned):
                 return renamed, planned
         return problem
+
+    def may_blur(self, tool: str, name: str) -> bool:
+        """Whether a message still reads well when it leaves this argument open."""
+        return self.planner.may_blur(tool, name)
+
+    def references(self, request: CallRequest, name: str) -> Sequence[str]:
+        """Words that may stand for an argument whose value a result showed."""
+        return self.planner.phrases.references(request, name)
 
     def word(self, planned: Sequence[PlannedTurn], rng: random.Random) -> list[TurnTexts]:
         """Messages from templates."""
@@ -146,4 +147,4 @@ class GraphWriter(Writer):
         texts = self.word(planned, random.Random(0))
         draft = dataclasses.replace(renamed, turns=assemble(planned, texts))
         theirs = profile(self._environment, draft)
-        return distance(self._profiles[seed.id], theirs) <= self._max_distance
+        return distance(self._profiles[seed.id], theirs) <= MAX_DISTANCE

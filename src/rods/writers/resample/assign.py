@@ -14,12 +14,12 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from rods.synthesis.templates.vocabulary import Vocabulary, in_case, phrases
 from rods.writers.resample.entities import RUNS
 from rods.writers.resample.numbers import assign_numbers
 from rods.writers.resample.sketch import New, Sketch
 from rods.writers.resample.tables import Together, assign_listed
 from rods.writers.resample.usage import says
+from rods.writers.templates.vocabulary import Vocabulary, in_case, phrases
 
 KEEP_WORD = 0.04
 """Chance that a word stays as it is."""
@@ -85,7 +85,7 @@ def assign(
             if rng.random() < SWAP_OPENER:
                 values[index] = rng.choice(phrases()[key])
         elif kind.startswith("free:"):
-            values[index] = _free(state, key)
+            values[index] = materials.vocabulary.reworded(key, rng, REWORD_FREE)
     _assign_dates(state, values)
     assign_listed(sketch, values, limits.pinned, limits.pairs, rng)
     assign_numbers(sketch, values, limits.frozen, limits.landmarks, limits.keep_counters, rng)
@@ -252,11 +252,6 @@ _COMPOUNDS = {
     "mention": _sign,
     "expiry": _expiry,
 }
-
-
-def _free(state: _State, key: str) -> str:
-    """The same text with some of its words exchanged for others of their kind."""
-    return state.materials.vocabulary.reworded(key, state.rng, REWORD_FREE)
 
 
 def _assign_dates(state: _State, values: list[New]) -> None:

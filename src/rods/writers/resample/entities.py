@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from rods.synthesis.structure.ablation import flattened
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.trace import Scalar
-from rods.synthesis.templates.vocabulary import word_lists
+from rods.synthesis.structure.words import word_lists
 from rods.task import LONG_CONTEXT, Task
 from rods.types import Json, ToolCall, Value
 from rods.writers.resample.usage import is_name, says
@@ -120,19 +121,17 @@ class _Collector:
         self._protected: set[str] = set()
 
     def run(self) -> Entities:
-        for turn in self._task.turns:
-            for call in turn.ground_truth:
-                asked = WORD.findall(call.name.lower())  # "the mean" is asked for: no name
-                self._protected.update(w for w in asked if says(w, self.found.prose))
-                call_map(call, self._domains, self._protect)
+        for call in flattened(self._task):
+            asked = WORD.findall(call.name.lower())  # "the mean" is asked for: no name
+            self._protected.update(w for w in asked if says(w, self.found.prose))
+            call_map(call, self._domains, self._protect)
         for owner, node in self._start.items():
             kind_map(node, owner, owner, self._domains, self._configured, self._key)
         self._in_config = {text.lower() for text in self.found.compounds} | {
             text.lower() for text in self.found.configured
         }
-        for turn in self._task.turns:
-            for call in turn.ground_truth:
-                call_map(call, self._domains, self._argument)
+        for call in flattened(self._task):
+            call_map(call, self._domains, self._argument)
         self._shared_words()
         return self.found
 
@@ -304,10 +303,9 @@ def written(task: Task, domains: Domains) -> dict[str, str]:
             found.setdefault(cast("str", value), name)
         return value
 
-    for turn in task.turns:
-        for call in turn.ground_truth:
-            for name, argument in call.arguments.items():
-                argument_map(argument, call.name, name, domains, note)
+    for call in flattened(task):
+        for name, argument in call.arguments.items():
+            argument_map(argument, call.name, name, domains, note)
     return found
 
 

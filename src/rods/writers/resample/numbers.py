@@ -23,6 +23,8 @@ _MEASURED = re.compile(rf"({NUMBER.pattern}) ([A-Za-z]{{3,}}s)\b")
 KEEP = 0.06
 """Chance that a number stays as it is."""
 
+SUPERLATIVES = ("highest", "lowest", "top priority", "critical")
+
 
 def assign_numbers(
     sketch: Sketch,
@@ -38,7 +40,8 @@ def assign_numbers(
     bound = frozen | _reckoned(sketch)
     for index, (kind, key) in enumerate(sketch.slots):
         if kind == "counter" and not keep_counters:
-            values[index] = _counter(float(key), rng)
+            old = float(key)
+            values[index] = old + rng.randint(1, 40_000 if old >= 1000 else 880)
         elif kind == "number" and movable(sketch, float(key), bound):
             kinds = sorted(sketch.found.numbers[float(key)])
             if rng.random() > KEEP or sketch.domains.numbers[kinds[0]].ordered:
@@ -73,16 +76,8 @@ def movable(sketch: Sketch, value: float, frozen: Set[float]) -> bool:
         return True
     kinds = sketch.found.numbers[value]
     small = all(sketch.domains.numbers[kind].small for kind in kinds)
-    return said == 1 and small and not _superlative(sketch)
-
-
-def _superlative(sketch: Sketch) -> bool:
     prose = sketch.found.prose.lower()
-    return any(word in prose for word in ("highest", "lowest", "top priority", "critical"))
-
-
-def _counter(value: float, rng: random.Random) -> float:
-    return value + (rng.randint(1, 40_000) if value >= 1000 else rng.randint(1, 880))
+    return said == 1 and small and not any(word in prose for word in SUPERLATIVES)
 
 
 def _group(

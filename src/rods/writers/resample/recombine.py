@@ -3,7 +3,7 @@
 Owns which turns can be taken out of a task and put into another without breaking what they depend
 on. An empty-ground-truth turn never leaves the turn that follows up on it. Never renames.
 
-    partners = Partners(pool, facts_of, state_access(environment))
+    partners = Partners(pool, units_of, state_access(environment))
     found = partners.recombine(seed, rng)                   # Recombination, or None
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from rods.abilities import InitialState, StateAccess
-from rods.synthesis.structure.sources import Argument, Source
+from rods.synthesis.base import Unit
 from rods.task import Task, Turn
 
 MAX_TURNS = 8
@@ -28,24 +28,6 @@ EXTEND_SHARE = 0.15
 """How often a recombination adds a class of another task instead of exchanging one."""
 
 
-class Unit(NamedTuple):
-    """Turns that belong together: deliberate gaps and the turn that resolves them."""
-
-    first: int
-    last: int
-    """Inclusive."""
-    classes: frozenset[str]
-    """Classes whose functions are called in it."""
-    needs: frozenset[int]
-    """Earlier turns that its arguments come from."""
-
-
-class PairFacts(NamedTuple):
-    """What of a task depends on what."""
-
-    units: tuple[Unit, ...]
-
-
 class Recombination(NamedTuple):
     """A task put together from a seed and another one."""
 
@@ -54,36 +36,13 @@ class Recombination(NamedTuple):
     donors: tuple[Task, ...]
 
 
-def facts(task: Task, arguments: Sequence[Argument], owners: Mapping[str, str]) -> PairFacts:
-    """Group the turns of a task into units and find what they need."""
-    step_turns = [index for index, turn in enumerate(task.turns) for _ in turn.ground_truth]
-    needs: dict[int, set[int]] = {}
-    for argument in arguments:
-        if argument.feeder is not None:
-            needs.setdefault(argument.turn, set()).add(step_turns[argument.feeder])
-        elif argument.source is Source.EARLIER_TURN:
-            needs.setdefault(argument.turn, set()).update(range(argument.turn))
-    units: list[Unit] = []
-    first = 0
-    for index, turn in enumerate(task.turns):
-        if not turn.ground_truth and index + 1 < len(task.turns):
-            continue
-        inner = range(first, index + 1)
-        classes = {owners.get(c.name, "") for i in inner for c in task.turns[i].ground_truth}
-        needed = {n for i in inner for n in needs.get(i, ())} - set(inner)
-        units.append(Unit(first, index, frozenset(classes), frozenset(needed)))
-        first = index + 1
-    return PairFacts(tuple(units))
-
-
-def cut(task: Task, known: PairFacts, rng: random.Random) -> Task | None:
+def cut(task: Task, units: Sequence[Unit], rng: random.Random) -> Task | None:
     """Leave out turns at the end, or at the start where nothing depends on them.
 
     Returns:
         A shorter task of at least one turn that keeps its deliberate gap, or None.
     """
     options: list[list[Unit]] = []
-    units = known.units
     for count in range(max(1, len(units) - 2), len(units)):
         options.append(list(units[:count]))
     for start in range(1, min(3, len(units))):
@@ -109,7 +68,7 @@ class Partners:
     def __init__(
         self,
         pool: Sequence[Task],
-        facts_of: Callable[[Task], PairFacts],
+        units_of: Callable[[Task], Sequence[Unit]],
         access: StateAccess,
         places: Collection[str] = (),
     ):
@@ -117,21 +76,21 @@ class Partners:
 
         Args:
             pool: tasks of the training side.
-            facts_of: analyses one.
+            units_of: analyses one.
             access: to the start of their worlds.
             places: names of the environment's tables: a turn that says one goes on with a story.
         """
-        self._facts_of, self._access = facts_of, access
+        self._units_of, self._access = units_of, access
         self._pool = pool
         self._places = tuple(places)
-        self._known: dict[str, PairFacts] = {}
+        self._known: dict[str, Sequence[Unit]] = {}
         self._donors: dict[tuple[str, str], list[Task]] | None = None
 
-    def facts(self, task: Task) -> PairFacts:
-        """Facts of a task, computed once."""
+    def units(self, task: Task) -> Sequence[Unit]:
+        """Units of a task, computed once."""
         known = self._known.get(task.id)
         if known is None:
-            known = self._known[task.id] = self._facts_of(task)
+            known = self._known[task.id] = self._units_of(task)
         return known
 
     def recombine(self, seed: Task, rng: random.Random) -> Recombination | None:
@@ -140,13 +99,13 @@ class Partners:
         Returns:
             None where the seed has no turns that stand by themselves, or no partner fits.
         """
-        own = _separable(seed, self.facts(seed))
+        own = _separable(seed, self.units(seed))
         if rng.random() < EXTEND_SHARE:
             return self._extend(seed, rng)
         if not own:
             return None
         old = rng.choice(sorted(own))
-        rest = {c for unit in self.facts(seed).units for c in unit.classes} - {old}
+        rest = {c for unit in self.units(seed) for c in unit.classes} - {old}
         if not rest:
             return None
         others = sorted(self._classes(seed) - rest)
@@ -154,8 +113,8 @@ class Partners:
         donor = self._donor(seed, wanted, rng)
         if donor is None or wanted in self._owners(seed) - {old}:
             return None
-        given = _separable(donor, self.facts(donor))[wanted]
-        units = self.facts(seed).units
+        given = _separable(donor, self.units(donor))[wanted]
+        units = self.units(seed)
         at = next(i for i, unit in enumerate(units) if old in unit.classes)
         parts = [(seed, unit) for unit in units if old not in unit.classes]
         parts[at:at] = [(donor, unit) for unit in given]
@@ -173,8 +132,8 @@ class Partners:
         donor = self._donor(seed, wanted, rng)
         if donor is None:
             return None
-        given = _separable(donor, self.facts(donor))[wanted]
-        units = self.facts(seed).units
+        given = _separable(donor, self.units(donor))[wanted]
+        units = self.units(seed)
         if not self._fits(given[:1], donor, self._owners(seed)):
             return None
         parts = [(seed, unit) for unit in units] + [(donor, unit) for unit in given[:1]]
@@ -212,18 +171,18 @@ class Partners:
         if self._donors is None:
             self._donors = {}
             for task in self._pool:
-                for name in _separable(task, self.facts(task)):
+                for name in _separable(task, self.units(task)):
                     self._donors.setdefault((task.category, name), []).append(task)
         return self._donors
 
 
-def _separable(task: Task, known: PairFacts) -> dict[str, list[Unit]]:
+def _separable(task: Task, units: Sequence[Unit]) -> dict[str, list[Unit]]:
     """Classes whose units call nothing else, need only each other, and feed nothing else."""
     result: dict[str, list[Unit]] = {}
-    for name in sorted({c for unit in known.units for c in unit.classes if c}):
-        mine = [unit for unit in known.units if name in unit.classes]
+    for name in sorted({c for unit in units for c in unit.classes if c}):
+        mine = [unit for unit in units if name in unit.classes]
         turns = {t for unit in mine for t in range(unit.first, unit.last + 1)}
-        others = [unit for unit in known.units if name not in unit.classes]
+        others = [unit for unit in units if name not in unit.classes]
         pure = all(unit.classes <= {name} and unit.needs <= turns for unit in mine)
         if pure and not any(unit.needs & turns for unit in others):
             result[name] = mine

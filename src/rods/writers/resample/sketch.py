@@ -23,10 +23,10 @@ from rods.synthesis.structure.ablation import flattened
 from rods.synthesis.structure.domains import Domains
 from rods.synthesis.structure.sources import NUMBER, numbers_taken
 from rods.synthesis.structure.trace import Scalar
-from rods.synthesis.templates.vocabulary import in_case, phrases
 from rods.task import Task, Turn
 from rods.types import Json
 from rods.writers.resample import entities
+from rods.writers.templates.vocabulary import in_case, phrases
 
 WORDY = frozenset({"word", "person", "local"})
 _TOKEN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2,}(?![A-Za-z0-9])|" + NUMBER.pattern)
@@ -97,7 +97,7 @@ class Sketch:
         self._compound, self._lookup = self._compound_pattern()
         self._free = self._free_bodies()
         self._prose = [self._prose_template(turn.user) for turn in task.turns]
-        self._visit_values()
+        self.render(())  # makes every slot before values are chosen
 
     def slot(self, kind: str, key: str) -> int:
         """Index of a slot, made on first use."""
@@ -257,13 +257,9 @@ class Sketch:
             return _cut(value, self._spans(value, local=False))
         return (value,)
 
-    def _visit_values(self) -> None:
-        """Make every slot before values are chosen."""
-        self.render([], dry=True)
-
-    def render(self, values: Sequence[New], *, dry: bool = False) -> Task:
-        """The task with these values in its slots; provenance is kept as it is."""
-        new = _Renderer(self, values, dry=dry)
+    def render(self, values: Sequence[New]) -> Task:
+        """The task with these values in its slots (none: the old ones), and its old provenance."""
+        new = _Renderer(self, values)
         turns = tuple(
             Turn(
                 new.text(template),
@@ -281,10 +277,8 @@ class Sketch:
 
 
 class _Renderer:
-    def __init__(self, sketch: Sketch, values: Sequence[New], *, dry: bool):
-        self._sketch = sketch
-        self._values = values
-        self._dry = dry
+    def __init__(self, sketch: Sketch, values: Sequence[New]):
+        self._sketch, self._values = sketch, values
 
     def leaf(self, kind: str, value: Scalar) -> Scalar:
         if isinstance(value, bool) or value is None or not kind:
@@ -297,7 +291,7 @@ class _Renderer:
             index = self._sketch.slot("number", repr(float(value)))
         else:
             return value
-        new = None if self._dry else self._values[index]
+        new = self._values[index] if self._values else None
         if new is None:
             return value
         number = cast("float", new)
@@ -318,7 +312,7 @@ class _Renderer:
         return "".join(parts)
 
     def _ref(self, ref: SlotRef) -> str:
-        new = None if self._dry else self._values[ref.slot]
+        new = self._values[ref.slot] if self._values else None
         if new is None:
             return ref.model
         kind, key = self._sketch.slots[ref.slot]

@@ -19,32 +19,34 @@ from typing import NamedTuple, cast
 
 from rods.abilities import InitialState, StateAccess, state_access
 from rods.env import Environment
+from rods.synthesis.base import Unit, units_of
 from rods.synthesis.gates.case import Gate
 from rods.synthesis.gates.worded import retells
+from rods.synthesis.planned import descent
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.inference import domains_for
-from rods.synthesis.structure.profile import Profile, distance, profile
+from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
-from rods.synthesis.templates.vocabulary import Vocabulary
 from rods.synthesis.writer import Writer
-from rods.task import LONG_CONTEXT, Provenance, Task, Turn
+from rods.task import LONG_CONTEXT, Task, Turn
 from rods.types import Json
+from rods.writers.inference import domains_for
 from rods.writers.resample import recombine
 from rods.writers.resample.analysis import Knowledge, analyse
 from rods.writers.resample.assign import Materials, assign
 from rods.writers.resample.entities import written
 from rods.writers.resample.rebind import rebind
 from rods.writers.resample.sketch import Sketch
+from rods.writers.templates.vocabulary import Vocabulary
 
 CACHED = 2048
 """Analysed plans (a seed, or a recombination) that are kept."""
 
 PLANS = 3
 """Recombinations that are looked at before the seed itself is renamed."""
-REDRAWS = 2
-"""Fresh draws of values after one that does not execute like its plan."""
+DRAWS = 3
+"""Draws of values until one executes like its plan."""
 COURTESY = 0.12
 """How often a greeting or a closing is added to a turn."""
 SAME_COURTESY = 0.6
@@ -96,7 +98,6 @@ class ResampleWriter(Writer):
         *,
         recombine_share: float = 0.35,
         cut_share: float = 0.2,
-        max_distance: float = 0.25,
     ):
         """Prepare the pool.
 
@@ -105,19 +106,17 @@ class ResampleWriter(Writer):
             environment: Opens their worlds.
             recombine_share: How often turns of another task are taken in.
             cut_share: How often turns are left out.
-            max_distance: Largest profile distance of a recombination to its seed.
         """
         self._pool = tuple(task for task in pool if task.is_original)
         self._environment = environment
         self._access = state_access(environment)
         self._domains: Domains = domains_for(environment, self._pool)
         self._shares = (recombine_share, cut_share)
-        self._max_distance = max_distance
         self.materials = Materials(
             Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
         )
         self._partners = recombine.Partners(
-            self._pool, self._facts, self._access, _listed(self._domains)
+            self._pool, self._units, self._access, _listed(self._domains)
         )
         self._prepared: dict[str, AnalysedTask | Rejection] = {}
 
@@ -130,17 +129,14 @@ class ResampleWriter(Writer):
         recipe = "resample:rename" + (f"+{plan.recipe}" if plan.recipe else "")
         if isinstance(prepared, Rejection):
             return dataclasses.replace(prepared, recipe=recipe)
-        number = rng.getrandbits(31)
-        draft = self._draft(prepared, random.Random(number))
-        for _ in range(REDRAWS):
-            if not isinstance(draft, Rejection):
-                break
+        draft: Task | Rejection = Rejection("write", ErrorClass.NO_PATTERN)
+        for _ in range(DRAWS):
             number = rng.getrandbits(31)
             draft = self._draft(prepared, random.Random(number))
-        if isinstance(draft, Rejection):
-            return dataclasses.replace(draft, recipe=recipe)
-        provenance = self._provenance(seed, plan, recipe, number)
-        return dataclasses.replace(draft, provenance=provenance)
+            if not isinstance(draft, Rejection):
+                provenance = descent(seed, recipe, number, plan.donors)
+                return dataclasses.replace(draft, provenance=provenance)
+        return dataclasses.replace(draft, recipe=recipe)
 
     def gates(self, variant: Task) -> Mapping[str, Gate]:
         """Every message is a human turn's, word for word, with other values."""
@@ -157,7 +153,7 @@ class ResampleWriter(Writer):
                 if found is not None:
                     plan = ResamplePlan(found.task, found.recipe, found.donors)
             elif draw < recombined + cut:
-                shorter = recombine.cut(seed, self._partners.facts(seed), rng)
+                shorter = recombine.cut(seed, self._partners.units(seed), rng)
                 if shorter is not None:
                     plan = ResamplePlan(shorter, "cut")
             if plan is not None and self._near(seed, plan.task):
@@ -168,12 +164,12 @@ class ResampleWriter(Writer):
         ours, theirs = self._prepare(seed), self._prepare(task)
         if isinstance(ours, Rejection) or isinstance(theirs, Rejection):
             return False
-        return distance(ours.profile, theirs.profile) <= self._max_distance
+        return distance(ours.profile, theirs.profile) <= MAX_DISTANCE
 
-    def _facts(self, task: Task) -> recombine.PairFacts:
+    def _units(self, task: Task) -> Sequence[Unit]:
         """Which classes and which earlier turns each turn of a task depends on."""
         steps = trace(self._environment, task).steps
-        return recombine.facts(
+        return units_of(
             task,
             sources(task, steps, all_tools(self._environment, task)),
             owners(self._environment, task),
@@ -237,21 +233,6 @@ class ResampleWriter(Writer):
             if name in start.owners:
                 fresh[name] = cast("Json", {**defaults, **node})
         return self._access.with_initial_state(task, InitialState(start.owners, fresh))
-
-    def _provenance(self, seed: Task, plan: ResamplePlan, recipe: str, number: int) -> Provenance:
-        origin = seed.provenance
-        names: list[str] = [origin.scenario, *origin.scenarios]
-        for donor in plan.donors:
-            names += [donor.provenance.scenario, *donor.provenance.scenarios]
-        ancestors = (*origin.ancestors, seed.id, *(donor.id for donor in plan.donors))
-        return Provenance(
-            origin=origin.origin,
-            scenario=origin.scenario,
-            ancestors=tuple(dict.fromkeys(ancestors)),
-            recipe=recipe,
-            seed=number,
-            scenarios=tuple(dict.fromkeys(name for name in names if name)),
-        )
 
     def _donor_texts(self) -> Mapping[str, Sequence[str]]:
         texts: dict[str, set[str]] = {}

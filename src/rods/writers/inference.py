@@ -21,36 +21,11 @@ from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.types import Json, ToolSpec, json_type
 
-_TAILS = (
-    "_ids",
-    "_id",
-    "_codes",
-    "_code",
-    "_number",
-    "_key",
-    "_ref",
-    "Ids",
-    "Id",
-    "Code",
-    "Number",
-)
+_tails = "_ids _id _codes _code _number _key _ref Ids Id Code Number"
+_TAILS = tuple(_tails.split())
 _PERSON = re.compile(r"[A-Z][a-z]+(?:[ -][A-Z][a-z]+){1,2}")
-_PEOPLE = frozenset(
-    [
-        "name",
-        "author",
-        "owner",
-        "customer",
-        "patient",
-        "contact",
-        "holder",
-        "guest",
-        "person",
-        "user",
-        "driver",
-        "teacher",
-    ]
-)
+_people = "name author owner customer patient contact holder guest person user driver teacher"
+_PEOPLE = frozenset(_people.split())
 """Last words of fields that may hold people's names."""
 _DIGIT = re.compile(r"\d")
 
@@ -78,9 +53,7 @@ def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
 
 
 def infer(
-    tools: Mapping[str, ToolSpec],
-    keys: Mapping[str, set[str]],
-    values: Mapping[str, set[str]],
+    tools: Mapping[str, ToolSpec], keys: Mapping[str, set[str]], values: Mapping[str, set[str]]
 ) -> Domains:
     """Kinds of parameters and fields; keys and texts of initial states are given by field."""
     parameters: dict[str, str] = {}

@@ -11,15 +11,41 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rods.synthesis.base import Unit
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.templates.wording import CallRequest
-from rods.task import Task, Turn
+from rods.task import Provenance, Task, Turn
+from rods.types import ToolCall, ToolSpec
 
-FUNCTION, VALUE = "function", "value"
+
+class Producer(NamedTuple):
+    """An earlier call that a message may point back to."""
+
+    call: ToolCall
+    place: str = ""
+    """Where the value stands in a list that it showed (`first`); empty: it showed one value."""
+    only: bool = True
+    """Whether nothing else was called of its kind: else only words that point back fit."""
+
+
+class CallRequest(NamedTuple):
+    """One call that a message asks for."""
+
+    call: ToolCall
+    spec: ToolSpec
+    shown: frozenset[str] = frozenset()
+    """Arguments whose values results show and no text says: they may be referred to."""
+    blurred: str = ""
+    """An argument that the message leaves open on purpose."""
+    producers: Mapping[str, Producer] = {}
+    """The calls whose results show them, where they are known."""
+    used: frozenset[str] = frozenset()
+    """Arguments whose values were said or shown before: nobody introduces them again."""
+    last: ToolCall | None = None
+    """The call right before this one: only its results were `just` seen."""
 
 
 class OpenArgument(NamedTuple):
@@ -63,29 +89,34 @@ class TurnTexts(NamedTuple):
     """The follow-up that gives the open value."""
 
 
-def gap_of(task: Task, first: int, last: int) -> str:
-    """Which gap the unit of turns `first` to `last` has: none (empty), `function` or `value`.
-
-    A function is missing where the turn withholds tools.
-    """
-    if first == last:
-        return ""
-    return FUNCTION if task.turns[first].withheld else VALUE
+def descent(seed: Task, recipe: str, number: int, donors: Sequence[Task] = ()) -> Provenance:
+    """Where a variant of a seed comes from; `donors` gave turns, `number` is of its chance."""
+    origin = seed.provenance
+    sides = (origin, *(donor.provenance for donor in donors))
+    scenarios = dict.fromkeys(n for p in sides for n in (p.scenario, *p.scenarios) if n)
+    ancestors = dict.fromkeys((*origin.ancestors, seed.id, *(donor.id for donor in donors)))
+    return Provenance(
+        origin.origin, origin.scenario, tuple(ancestors), recipe, number, tuple(scenarios)
+    )
 
 
 def with_gap(
-    gap: str,
+    task: Task,
+    unit: Unit,
     turn: PlannedTurn,
     earlier: Sequence[PlannedTurn],
     may_blur: Callable[[str, str], bool],
     rng: random.Random,
 ) -> PlannedTurn | Rejection:
-    """The turn with the gap that its seed has (`gap_of`), or why it cannot have it."""
-    if gap == FUNCTION:
+    """The turn with the gap that a unit of a task has, or why it cannot have it.
+
+    A function is missing where the unit's first turn withholds tools, else a value.
+    """
+    if unit.first == unit.last:
+        return turn
+    if task.turns[unit.first].withheld:
         return missing_function(turn, earlier, rng)
-    if gap == VALUE:
-        return missing_value(turn, earlier, may_blur, rng)
-    return turn
+    return missing_value(turn, earlier, may_blur, rng)
 
 
 def missing_function(

@@ -1,6 +1,6 @@
 """How one call is said: clauses with slots, and every text that may fill a slot.
 
-Owns `CallRequest`, `Wording` and the ways in which a value is said, meant or left open. The frames
+Owns `Wording` and the ways in which a value is said, meant or left open. The frames
 around clauses and the files of templates are `phrases.py`'s. Never chooses or executes a call.
 
     ways(wording, "loan_id", 12345)                         # ["loan 12345", "my loan 12345"]
@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from rods.types import ToolCall, ToolSpec, Value, json_type
+from rods.synthesis.planned import Producer
+from rods.synthesis.structure.saying import SLOT, literal, noun, order_of, thing
+from rods.types import ToolSpec, Value, json_type
 
-SLOT = re.compile(r"\{(\w+)\}")
 FOUND = ("the {} you just found", "the {} that came back", "the {} from that result")
 """What stands for a value where nobody wrote references for its tool."""
 POINTING = ("that ", "those ", "the same ", "its ")
@@ -23,34 +24,6 @@ POINTING = ("that ", "those ", "the same ", "its ")
 _LEADS = "using|paid with|paying with|charged to|with|at|of|on|in|from|to|for|under"
 _BEFORE = rf"(?:,? (?:and )?(?:{_LEADS}) )"
 """What goes with an argument that is dropped."""
-_ID = re.compile(r" (?:ids?|codes?|numbers?|keys?|ref)$")
-
-
-class Producer(NamedTuple):
-    """An earlier call that a message may point back to."""
-
-    call: ToolCall
-    place: str = ""
-    """Where the value stands in a list that it showed (`first`); empty: it showed one value."""
-    only: bool = True
-    """Whether nothing else was called of its kind: else only words that point back fit."""
-
-
-class CallRequest(NamedTuple):
-    """One call that a message asks for."""
-
-    call: ToolCall
-    spec: ToolSpec
-    shown: frozenset[str] = frozenset()
-    """Arguments whose values results show and no text says: they may be referred to."""
-    blurred: str = ""
-    """An argument that the message leaves open on purpose."""
-    producers: Mapping[str, Producer] = {}
-    """The calls whose results show them, where they are known."""
-    used: frozenset[str] = frozenset()
-    """Arguments whose values were said or shown before: nobody introduces them again."""
-    last: ToolCall | None = None
-    """The call right before this one: only its results were `just` seen."""
 
 
 @dataclass(frozen=True)
@@ -169,32 +142,6 @@ def _named(form: str, value: Value, words: Mapping[str, str]) -> str:
     return form.replace("{}", literal(value, words))
 
 
-def literal(value: Value, words: Mapping[str, str]) -> str:
-    """A value as people say it."""
-    if isinstance(value, list):
-        items = [literal(item, words) for item in value] or ["nothing"]
-        return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
-    if isinstance(value, dict):
-        return literal(
-            [f"{noun(key)} {literal(item, words)}" for key, item in value.items()], words
-        )
-    text = str(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        text = str(int(value))
-    return words.get(str(value), text)
-
-
-def noun(parameter: str) -> str:
-    """A parameter's name as words: `loan_id` and `loanId` become `loan id`."""
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", parameter).replace("_", " ")
-    return parted.strip().lower()
-
-
-def thing(parameter: str) -> str:
-    """What a parameter stands for: `book` for `book_id`, else its name as words."""
-    return _ID.sub("", noun(parameter))
-
-
 def from_description(spec: ToolSpec, referred: Set[str] = frozenset()) -> Wording:
     """Templates made of a tool's own description, for tools that nobody wrote any for.
 
@@ -202,7 +149,7 @@ def from_description(spec: ToolSpec, referred: Set[str] = frozenset()) -> Wordin
     `lend book {book_id} to member {member_id}`. What is not named there follows at the end. What
     stands for a value that is `referred` to is a phrase of its own.
     """
-    base = _order(spec)
+    base = order_of(spec)
     properties, required = spec.properties, spec.required
     rest: list[str] = []
     for name in required:
@@ -215,20 +162,6 @@ def from_description(spec: ToolSpec, referred: Set[str] = frozenset()) -> Wordin
     optional = {n: _appended(n, s) for n, s in properties.items() if n not in required}
     nouns = {name: thing(name) for name in properties}
     return Wording(say, optional, nouns=nouns, described=True)
-
-
-def verb_of(spec: ToolSpec) -> str:
-    """The word with which `from_description` begins: `lend`."""
-    return _order(spec).partition(" ")[0]
-
-
-def _order(spec: ToolSpec) -> str:
-    """The first sentence of a tool's description as one would order it."""
-    text = re.sub(r".*?Tool description:\s*", "", spec.description, flags=re.S).strip()
-    sentence = re.split(r"(?<=[.!?])\s|\n|[:;] ", text or noun(spec.name))[0].rstrip(".!?")
-    words = sentence.split() or [noun(spec.name)]
-    words[0] = _imperative(words[0].lower())
-    return SLOT.sub("", " ".join(words))
 
 
 def _appended(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
@@ -260,14 +193,3 @@ def _placed(base: str, name: str, referred: bool, schema: Mapping[str, Any]) -> 
 def _article(found: str, what: str) -> str:
     """`an amount` as it was written; `the amount` where there was no article."""
     return found if found.lower() != what else f"a {what}"
-
-
-def _imperative(verb: str) -> str:
-    """`returns` and `fetches` as one would order them."""
-    if verb.endswith("ies") and len(verb) > 4:
-        return verb[:-3] + "y"
-    if re.search(r"(ch|sh|ss|x|zz)es$", verb):
-        return verb[:-2]
-    if verb.endswith("s") and not verb.endswith("ss"):
-        return verb[:-1]
-    return verb

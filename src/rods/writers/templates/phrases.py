@@ -15,23 +15,17 @@ import random
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from rods.abilities import knowledge_of
 from rods.env import Environment
 from rods.errors import SynthesisError
-from rods.synthesis.templates.wording import (
-    SLOT,
-    CallRequest,
-    Producer,
-    Wording,
-    from_description,
-    literal,
-    noun,
-    thing,
-)
+from rods.synthesis.planned import CallRequest, Producer
+from rods.synthesis.structure.saying import SLOT, literal, noun, thing
 from rods.types import ToolCall
+from rods.writers.templates.wording import Wording, from_description
 
 OPENER = 0.35
 """How often the first turn begins by setting the scene."""
@@ -48,44 +42,22 @@ LONG = 60
 DEFAULT = "default"
 """Section of a file for all tools of its class."""
 
-_FIRST = (
-    "Please {}.",
-    "{}.",
-    "Could you {}?",
-    "Can you {}?",
-    "I'd like you to {}.",
-    "I need you to {}.",
-    "{}, please.",
-    "Would you {}?",
-)
-_NEXT = (
-    "Then {}.",
-    "After that, {}.",
-    "Also, {}.",
-    "Next, {}.",
-    "{}, too.",
-    "Once that is done, {}.",
-    "And {}.",
-    "Please {} as well.",
-)
-_LAST = ("Finally, {}.", "At the end, {}.", "Lastly, {}.")
-_ANSWERS = (
-    "The {0} is {1}.",
-    "It is {1}.",
-    "Take {1} as the {0}.",
-    "Use {1} for the {0}.",
-)
-_REMARKS = (
-    "Good.",
-    "Thanks.",
-    "Okay.",
-    "All right.",
-    "Very good.",
-    "That helps.",
-    "One more thing.",
-    "I have another request.",
-    "There is something else.",
-)
+
+class Frames(NamedTuple):
+    """The sentences of `frames.toml`."""
+
+    first: tuple[str, ...]
+    next: tuple[str, ...]
+    last: tuple[str, ...]
+    answers: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+@functools.cache
+def frame_lists() -> Frames:
+    """What stands around clauses."""
+    text = files("rods").joinpath("writers", "templates", "frames.toml").read_text(encoding="utf-8")
+    return Frames(**{name: tuple(texts) for name, texts in tomllib.loads(text).items()})
 
 
 class Phrases:
@@ -131,6 +103,12 @@ class Phrases:
             return thing(argument) != noun(argument)
         return bool(wording.references(argument, producer))
 
+    def references(self, request: CallRequest, name: str) -> list[str]:
+        """What may stand for an argument that a result showed; `just` only of the last call's."""
+        wording, producer = self.wordings.get(request.call.name), request.producers[name]
+        forms = wording.references(name, producer) if wording is not None else []
+        return [f for f in forms if producer.call is request.last or " just " not in f]
+
     def names_its_producer(self, call: ToolCall, argument: str, producer: ToolCall) -> bool:
         """Whether every reference repeats what that call asked for, so that it fits no other."""
         wording = self.wordings.get(call.name)
@@ -154,20 +132,21 @@ class Phrases:
             owner: class whose scene may be set first.
         """
         parts: list[str] = []
+        around = frame_lists()
         if first:
             parts.append(self.opener(owner, rng))
         elif rng.random() < LINK:
-            parts.append(rng.choice(_REMARKS))
-        unused = list(_NEXT)
+            parts.append(rng.choice(around.remarks))
+        unused = list(around.next)
         for index, request in enumerate(requests):
-            frames = list(_FIRST) if index == 0 else unused
+            frames = list(around.first) if index == 0 else unused
             if len(requests) > 1 and index == len(requests) - 1 and rng.random() < 0.5:
-                frames = list(_LAST)
+                frames = list(around.last)
             clause = self.clause(request, rng)
             frame = rng.choice([f for f in frames if _fits(f, clause)] or frames)
             if frame in unused:
                 unused.remove(frame)
-            unused = unused or list(_NEXT)
+            unused = unused or list(around.next)
             parts.append(_framed(frame, clause))
         return " ".join(part for part in parts if part)
 
@@ -194,7 +173,10 @@ class Phrases:
     @property
     def scenes(self) -> tuple[str, ...]:
         """Sentences that ask for nothing: openers and remarks."""
-        return (*(text for texts in self._openers.values() for text in texts), *_REMARKS)
+        return (
+            *(text for texts in self._openers.values() for text in texts),
+            *frame_lists().remarks,
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -211,16 +193,19 @@ class Phrases:
         what = thing(name) if wording is None else wording.noun(name)
         text = literal(call.arguments.get(name), {})
         quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
-        return [_closed(form.format(what, quoted)) for form in _ANSWERS]
+        return [_closed(form.format(what, quoted)) for form in frame_lists().answers]
 
 
 NO_PHRASES = Phrases({}, {})
 """Of an environment that brings none."""
 
 
+@functools.cache
 def frame_words() -> frozenset[str]:
     """The words that stand around the clauses of a message."""
-    return frozenset(re.findall(r"[a-z']+", " ".join((*_FIRST, *_NEXT, *_LAST)).lower()))
+    around = frame_lists()
+    words = " ".join((*around.first, *around.next, *around.last)).lower()
+    return frozenset(re.findall(r"[a-z']+", words))
 
 
 def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from rods.synthesis.structure.sources import Argument, Source, normal
 from rods.synthesis.structure.trace import Leaf, TraceStep, field_of
@@ -25,6 +26,9 @@ FOLLOW = 20.0
 STRAY = 0.1
 """What a tool counts that never came next in the training tasks."""
 
+Place: TypeAlias = tuple[str, str]
+"""A tool, and its parameter or a field of its result."""
+
 
 @dataclass
 class ApiGraph:
@@ -34,13 +38,9 @@ class ApiGraph:
     starts: Counter[str] = field(default_factory=Counter[str])
     """Tools that were called first of their class."""
     follows: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    exemplars: dict[tuple[str, str], list[Value]] = field(
-        default_factory=dict[tuple[str, str], list[Value]]
-    )
+    exemplars: dict[Place, list[Value]] = field(default_factory=dict[Place, "list[Value]"])
     """Values given to (tool, parameter)."""
-    feeds: dict[tuple[str, str], Counter[tuple[str, str]]] = field(
-        default_factory=dict[tuple[str, str], Counter[tuple[str, str]]]
-    )
+    feeds: dict[Place, Counter[Place]] = field(default_factory=dict[Place, Counter[Place]])
     """Which results (tool, field) gave values to (tool, parameter)."""
 
     @classmethod

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
+from rods.synthesis.planned import Producer
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.sources import normal
+from rods.synthesis.structure.sources import normal, place_of
 from rods.synthesis.structure.trace import Scalar, TraceStep
-from rods.synthesis.templates.clarity import clear_producer, place_of
-from rods.synthesis.templates.phrases import Phrases, frame_words
-from rods.synthesis.templates.wording import Producer, Wording, from_description, ways
 from rods.types import ToolCall, ToolSpec, Value
+from rods.writers.templates.clarity import clear_producer
+from rods.writers.templates.phrases import Phrases, frame_words
+from rods.writers.templates.wording import Wording, from_description, ways
 
 _WORD = re.compile(r"[a-z']+")
 _SLOT = re.compile(r"\{(\w+)\}")
-_FRAME = frame_words()
 OPEN = "[^\\x01]{1,300}?"
 """Any value."""
 END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
@@ -134,7 +134,7 @@ def _fillings(
 
 def foreign(text: str) -> set[str]:
     """Words that no frame around a clause has."""
-    return set(_WORD.findall(text.lower())) - _FRAME
+    return set(_WORD.findall(text.lower())) - frame_words()
 
 
 def _values(steps: Sequence[TraceStep], number: int, wording: Wording) -> dict[str, str]:
@@ -205,7 +205,9 @@ def _clause(
     if open_too:
         says |= {wording.without(say, name) for say in says for name in wording.drop}
     for say in sorted(says, key=lambda text: (-len(text), text)):
-        if not _may_stand(say, lower) or not _slots(say) <= filled.keys():
+        if not all(piece.strip() in lower for piece in pieces(say)):  # a quick look first
+            continue
+        if not _slots(say) <= filled.keys():
             continue
         whole = pattern(say, filled)
         for name, forms in wording.optional.items():
@@ -215,11 +217,6 @@ def _clause(
         if found is not None:
             return found
     return None
-
-
-def _may_stand(say: str, lower: str) -> bool:
-    """Whether the fixed texts of a clause stand in a message: a quick look before a slow one."""
-    return all(piece.strip() in lower for piece in pieces(say))
 
 
 def _one_of(texts: Iterable[str]) -> str:

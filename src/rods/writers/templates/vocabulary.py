@@ -13,12 +13,10 @@ import functools
 import random
 import re
 import string
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from importlib.resources import files
 
+from rods.synthesis.structure.words import alike_words, word_lists
 from rods.task import Task
 
 _ONSETS = ("b", "br", "c", "ch", "d", "dr", "f", "g", "gr", "h", "j", "k", "l", "m", "n", "p", "pl")
@@ -30,34 +28,6 @@ _NOUN = re.compile(
     r"(?=[.,;!?]| (?:of|in|on|for|with|to|from|and|is|at)\b)"
 )
 _CODAS = ("", "", "n", "r", "l", "s", "t", "m", "nd", "rk", "st", "x", "sh", "ck")
-
-
-@dataclass(frozen=True)
-class WordLists:
-    """The lists of `words.toml`."""
-
-    first_names: tuple[str, ...]
-    surnames: tuple[str, ...]
-    nouns: tuple[str, ...]
-    extensions: tuple[str, ...]
-    greetings: tuple[str, ...]
-    connectors: tuple[str, ...]
-    closings: tuple[str, ...]
-    openers: tuple[tuple[str, ...], ...]
-    alike: tuple[tuple[str, ...], ...]
-    """Words that make sense in each other's place."""
-
-
-@functools.cache
-def word_lists() -> WordLists:
-    """The vocabulary that is shipped with the writer."""
-    text = (
-        files("rods").joinpath("synthesis", "templates", "words.toml").read_text(encoding="utf-8")
-    )
-    data = tomllib.loads(text)
-    openers, alike = (tuple(map(tuple[str, ...], data.pop(k))) for k in ("openers", "alike"))
-    plain = {key: tuple(words) for key, words in data.items()}
-    return WordLists(**plain, openers=openers, alike=alike)
 
 
 class Vocabulary:
@@ -174,27 +144,6 @@ def in_case(word: str, model: str) -> str:
     if model[:1].isupper():
         return word[:1].upper() + word[1:]
     return word
-
-
-@functools.cache
-def alike_words() -> Mapping[str, tuple[str, ...]]:
-    """Each word to those of its group that take the same article, in the same number."""
-    groups = [*word_lists().alike, *(_plurals(group) for group in word_lists().alike)]
-    return {w: tuple(o for o in g if o != w and _vowel(o) == _vowel(w)) for g in groups for w in g}
-
-
-def _plurals(group: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_plural(word) for word in group if not word.endswith("s"))
-
-
-def _plural(word: str) -> str:
-    if word.endswith("y") and word[-2] not in "aeiou":
-        return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("ch", "sh", "x")) else "s")
-
-
-def _vowel(word: str) -> bool:
-    return word[0] in "aeiou"
 
 
 @functools.cache

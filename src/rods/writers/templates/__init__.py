@@ -2,5 +2,5 @@
 
 Owns the phrases around calls and the words that fill them. Never chooses a call.
 
-    from rods.synthesis.templates.phrases import phrases_of
+    from rods.writers.templates.phrases import phrases_of
 """

@@ -13,15 +13,14 @@ import pytest
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.llm import writer as llm
 from rods.synthesis.llm.execute import planned_of
 from rods.synthesis.llm.patching import MEANINGS
 from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.pipeline import synthesize
+from rods.synthesis.planned import missing_function
 from rods.synthesis.rejection import ErrorClass, Rejection, blocked_by
 from rods.task import Task, Turn
 from rods.types import ToolCall
-from rods.writers.graph.augment import missing_function
 from scripted_chat import Chat
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, sides, writer
 
@@ -33,11 +32,6 @@ PATCH = {
     "value": BALANCE,
     "hint": "the account was too small",
 }
-
-
-@pytest.fixture(autouse=True)
-def _one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llm, "GraphWriter", lambda *_, **__: graph_writer())
 
 
 def trader() -> Task:
@@ -87,7 +81,7 @@ BREAKS: dict[ErrorClass, Twist] = {
 def failing(reason: ErrorClass, critic: str) -> tuple[Chat, list[Rejection]]:
     """Two attempts that fail for this reason, with what the critic answers."""
     chat = Chat(lambda stage, text: critic if stage == "critic" else BREAKS[reason](stage, text))
-    made = LlmWriter(sides().train, ENVIRONMENT, chat, LlmWriterSettings())
+    made = LlmWriter(ENVIRONMENT, chat, LlmWriterSettings(), graph_writer())
     for number in range(20):
         outcome = synthesize(trader(), made, keeper(), number, 2)
         if [r.reason for r in outcome.rejections] == [reason, reason]:
@@ -139,7 +133,7 @@ def test_a_patch_frees_a_tool_until_it_fails_again() -> None:
 
 def proposed(twist: Twist, **settings: Any) -> list[Rejection]:
     """Rejections of some single attempts."""
-    made = LlmWriter(sides().train, ENVIRONMENT, Chat(twist), LlmWriterSettings(**settings))
+    made = LlmWriter(ENVIRONMENT, Chat(twist), LlmWriterSettings(**settings), graph_writer())
     seeds = random.Random(3).sample(list(sides().train), 5)
     return [r for s in seeds for r in synthesize(s, made, keeper(), 3, 1).rejections]
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rods.synthesis.planned import Producer
 from rods.synthesis.structure.domains import Domains
-from rods.synthesis.structure.sources import normal
+from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of
-from rods.synthesis.templates.phrases import Phrases
-from rods.synthesis.templates.wording import Producer
 from rods.types import ToolCall
+from rods.writers.templates.phrases import Phrases
 
-PLACES = ("first", "second", "third")
 LOOSE = frozenset({"", "id", "ident", "body"})
 """Kinds of which two values may be about quite different things."""
 
@@ -68,31 +67,6 @@ def clear_producer(
         rivals = any(_rival(s, stood, value, kind, domains) for s in steps[number + 1 :])
         return producer if recent and (alone or producer.place) and not rivals else None
     return None
-
-
-def place_of(step: TraceStep, value: Scalar) -> str:
-    """Where a value stands in a list of a result, in words; empty where it has no such place."""
-    key = normal(value)
-    lists: dict[tuple[str | int, ...], list[str]] = {}
-    for leaf in step.leaves:
-        if leaf.path and isinstance(leaf.path[-1], int):
-            lists.setdefault(leaf.path[:-1], []).append(normal(leaf.value))
-    for values in lists.values():
-        if values.count(key) == 1:
-            at = values.index(key)
-            return "last" if at and at == len(values) - 1 else dict(enumerate(PLACES)).get(at, "")
-    return ""
-
-
-def fields_with(step: TraceStep, value: Scalar) -> set[str]:
-    """The fields of a step's result that show a value."""
-    key = normal(value)
-    return {field_of(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
-
-
-def values_of(step: TraceStep, field: str) -> set[str]:
-    """All values that a field of a step's result shows."""
-    return {normal(leaf.value) for leaf in step.leaves if field_of(leaf.path) == field}
 
 
 def _rival(step: TraceStep, named: set[str], value: Scalar, kind: str, domains: Domains) -> bool:
