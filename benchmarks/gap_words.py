@@ -22,10 +22,10 @@ from shared import Options
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
-from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
-from rods.synthesis.writers import make_writer
 from rods.task import MISS_PARAM, Task
+from rods.writers import make_writer
+from rods.writers.pipeline import keeper_of
 
 VAGUE = re.compile(
     r"\b(?:certain|in mind|specific|particular|some|somebody|someone|something|somewhere|one of"
@@ -130,7 +130,7 @@ def variants(name: str, count: int, seed: int, wheel: str) -> list[Task]:
     sides = split(load_tasks(wheel))
     environment = BfclEnvironment(wheel)
     writer = make_writer(name, sides.train, environment, 0.0)
-    keeper = Gatekeeper(environment, sides.train, sides.held_out)
+    keeper = keeper_of(environment, sides.train, sides.held_out)
     seeds = [task for task in sides.train if task.category == MISS_PARAM]
     rng = random.Random(seed)
     found: list[Task] = []

@@ -32,14 +32,15 @@ from miswordings import MISWORDED, misword
 from rods.config.synthesis import LlmWriterSettings
 from rods.synthesis.gates.case import Facts
 from rods.synthesis.gates.keeper import GATES, TEXTUAL, Gatekeeper
+from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.pipeline import synthesize
+from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.templates.phrases import phrases_of
-from rods.synthesis.templates.wording import CallRequest
 from rods.synthesis.writer import Writer
-from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.llm.writer import LlmWriter
 from rods.task import Task
+from rods.writers.graph.writer import GraphWriter
+from rods.writers.pipeline import keeper_of
+from rods.writers.templates.phrases import phrases_of
 from scripted_chat import Chat
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, promised, sides, writer
 
@@ -186,7 +187,7 @@ FOLDS = 5
 def strangers() -> tuple[Gatekeeper, ...]:
     """Gatekeepers that each know nothing of a fifth of the scenarios."""
     return tuple(
-        Gatekeeper(ENVIRONMENT, [t for t in sides().train if _fold(t) != fold])
+        keeper_of(ENVIRONMENT, [t for t in sides().train if _fold(t) != fold])
         for fold in range(FOLDS)
     )
 
@@ -216,7 +217,7 @@ def unbroken(name: str, count: int, seed: int) -> list[mutants.Subject]:
     maker: Writer = {
         "resample": writer,
         "graph": graph_writer,
-        "llm": lambda: LlmWriter(sides().train, ENVIRONMENT, Chat(), settings),
+        "llm": lambda: LlmWriter(ENVIRONMENT, Chat(), settings, graph_writer()),
     }[name]()
     others = [gate for gate in GATES if gate not in ON_WORDS]
     while len(made) < count:

@@ -20,10 +20,10 @@ from rods.config.synthesis import LlmWriterSettings
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
-from rods.synthesis.gates.keeper import Gatekeeper
+from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writer import WriterOptions
-from rods.synthesis.writers.llm.writer import make_llm_writer
+from rods.writers.pipeline import keeper_of
 from scripted_author import ScriptedAuthor
 
 LIMIT = 600.0
@@ -38,7 +38,7 @@ def main() -> None:
     options = parser.parse_args()
     sides, environment = split(load_tasks()), BfclEnvironment()
     author = ScriptedAuthor(sides.train, environment)
-    keeper = Gatekeeper(environment, sides.train, sides.held_out)
+    keeper = keeper_of(environment, sides.train, sides.held_out)
     seeds = random.Random(2).sample(list(sides.train), options.seeds)
     heads = f"{'accepted':>9}{'tried':>7}{'requests':>9}{'retries':>8}{'seconds':>9}"
     print(f"{'mode':16}{heads}  top reasons")

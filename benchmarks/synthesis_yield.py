@@ -19,12 +19,13 @@ from shared import Options
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
 from rods.split import split
-from rods.synthesis.gates.keeper import GATES, Gatekeeper
+from rods.synthesis.gates.keeper import GATES
 from rods.synthesis.gates.overlap import Corpus, prints
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.writers import make_writer
 from rods.task import Task
+from rods.writers import make_writer
+from rods.writers.pipeline import keeper_of
 
 
 def main() -> None:
@@ -44,7 +45,7 @@ def main() -> None:
     sides = split(load_tasks(args.wheel))
     environment = BfclEnvironment(args.wheel)
     writer = make_writer(args.writer, sides.train, environment, args.resample_share)
-    keeper = Gatekeeper(environment, sides.train, sides.held_out)
+    keeper = keeper_of(environment, sides.train, sides.held_out)
     rng = random.Random(args.seed)
     for number in range(args.warm):
         synthesize(rng.choice(sides.train), writer, keeper, -number, args.attempts)

@@ -29,9 +29,9 @@ from rods.integrations.formats.seeds import choose_seeds
 from rods.store import RunDirectory
 from rods.synthesis.chat.client import USELESS
 from rods.synthesis.collect import Collection
+from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import WriterOptions
-from rods.synthesis.writers.llm.writer import make_llm_writer
 from rods.task import Task, read_tasks, write_tasks
 from rods.trajectory_codec import write_parquet
 from rods.types import ToolCall
@@ -461,7 +461,7 @@ SERVER = ("--writer-url", "http://localhost:1/v1")
         (["--writer", "graph"], 0.0, 20.0),
         (["--synthesis.writer", "graph"], 0.0, 20.0),
         (["--writer", "llm", *SERVER], 0.0, 0.0),
-        (["--writer", "rods.synthesis.writers.graph.writer:GraphWriter"], 0.0, 0.0),
+        (["--writer", "rods.writers.graph.writer:GraphWriter"], 0.0, 0.0),
         (["--writer", "graph", "--synthesis.resample.share", "0.5"], 0.5, 20.0),
         (["--writer", "llm", *SERVER, "--synthesis.drain-seconds=7"], 0.0, 7.0),
         (["--profile", "full"], 0.0, 0.0),

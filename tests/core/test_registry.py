@@ -20,9 +20,9 @@ from rods.errors import ConfigError
 from rods.rewards import REWARDS, get_reward, rewards_of
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import WriterOptions
-from rods.synthesis.writers import WRITERS, make_writer
 from rods.trajectory import Group
 from rods.types import ToolCall
+from rods.writers import WRITERS, make_writer
 from rollout_cases import TEMPLATE, play
 from worlds import NotesEnvironment, notes_task
 

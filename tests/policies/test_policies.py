@@ -23,9 +23,9 @@ from rods.policies.ground_truth import results_of
 from rods.rollout.template import ChatTemplate
 from rods.split import split
 from rods.synthesis.structure.oracle import steps
-from rods.synthesis.writers.graph.writer import GraphWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolResult
+from rods.writers.graph.writer import GraphWriter
 
 TEXTS = [
     "Move 'final_report.pdf' to the temp directory, then list 12 files.",

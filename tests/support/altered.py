@@ -17,9 +17,9 @@ from typing import NamedTuple
 from mutants import Break, Subject, fails_anew, replaced
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.trace import Path, Scalar, leaves
-from rods.synthesis.writers.resample.rebind import put_leaf
 from rods.task import Task
 from rods.types import ToolCall
+from rods.writers.resample.rebind import put_leaf
 from synthesis_cases import ENVIRONMENT, with_calls, with_turn
 
 ALTERED: dict[str, Break] = {}

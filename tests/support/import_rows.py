@@ -13,7 +13,7 @@ ROWS: list[set[str]] = [
     {"rewards", "sandbox", "engines"},
     {"recipes"},
     {"trainers", "evaluation"},
-    {"envs", "suites", "integrations", "report", "policies"},
+    {"envs", "suites", "integrations", "report", "policies", "writers"},
     {"assemble"},
     {"cli"},
     {""},

@@ -22,10 +22,10 @@ from rods.synthesis.gates.case import Facts
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.sources import Argument, Source, normal
 from rods.synthesis.structure.trace import Scalar, leaves, trace
-from rods.synthesis.writers.resample.rebind import put_leaf
-from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
+from rods.writers.resample.rebind import put_leaf
+from rods.writers.resample.writer import ResampleWriter
 from synthesis_cases import ENVIRONMENT, sides, with_calls, with_turn
 
 

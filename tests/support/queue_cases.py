@@ -5,9 +5,12 @@ from __future__ import annotations
 from rods.envs import ENVIRONMENTS
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
+from rods.writers.pipeline import PIPELINE
 from synthesis_cases import sides
 
-SETTINGS = WorkerSettings(sides().train[:48], sides().held_out[:48], ENVIRONMENTS.address("bfcl"))
+SETTINGS = WorkerSettings(
+    sides().train[:48], sides().held_out[:48], ENVIRONMENTS.address("bfcl"), PIPELINE
+)
 SEEDS = sides().train[:6]
 
 

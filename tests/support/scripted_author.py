@@ -20,18 +20,18 @@ from typing import Any
 
 from rods.env import Environment
 from rods.infra.pycall import PyCall, parse_python_calls
-from rods.synthesis.structure.api_graph import ApiGraph
+from rods.synthesis.llm.prompting import summary
+from rods.synthesis.planned import CallRequest
 from rods.synthesis.structure.domains import Domains, domains_of
+from rods.synthesis.structure.saying import noun as noun_of
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result
-from rods.synthesis.templates.phrases import phrases_of
-from rods.synthesis.templates.wording import CallRequest
-from rods.synthesis.templates.wording import noun as noun_of
-from rods.synthesis.writers.graph.ground import Grounder
-from rods.synthesis.writers.graph.live import Live
-from rods.synthesis.writers.llm.prompting import summary
-from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
+from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.ground import Grounder
+from rods.writers.graph.live import Live
+from rods.writers.resample.writer import ResampleWriter
+from rods.writers.templates.phrases import phrases_of
 
 KEEP = 0.75
 """How often a function of the example is planned again."""

@@ -15,10 +15,11 @@ from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Writer
-from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall
+from rods.writers.graph.writer import GraphWriter
+from rods.writers.pipeline import keeper_of
+from rods.writers.resample.writer import ResampleWriter
 
 ENVIRONMENT = BfclEnvironment()
 
@@ -40,7 +41,7 @@ def graph_writer() -> GraphWriter:
 
 @functools.cache
 def keeper() -> Gatekeeper:
-    return Gatekeeper(ENVIRONMENT, sides().train, sides().held_out)
+    return keeper_of(ENVIRONMENT, sides().train, sides().held_out)
 
 
 def named(origin: str) -> Task:

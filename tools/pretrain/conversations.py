@@ -20,10 +20,10 @@ from rods.policies.ground_truth import rehearse, results_of
 from rods.rollout.template import ChatTemplate
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.trace import trace
-from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.resample.writer import ResampleWriter
 from rods.task import Task
 from rods.types import StopReason, ToolResult
+from rods.writers.graph.writer import GraphWriter
+from rods.writers.resample.writer import ResampleWriter
 
 DIALECT = "compact"
 RESAMPLED = 0.2

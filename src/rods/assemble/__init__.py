@@ -48,6 +48,7 @@ from rods.task import Task
 from rods.trainers.loading import load_model, load_tokenizer
 from rods.trainers.local import LocalTrainer
 from rods.types import Json
+from rods.writers.pipeline import PIPELINE
 
 
 def train(
@@ -191,7 +192,7 @@ def worker_of(config: RunConfig, sides: Splits, folder: Path) -> Generator[Synth
     worker = SynthesisWorker(
         folder / "synthesis.sqlite",
         WorkerSettings.of(
-            config, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
+            config, PIPELINE, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
         ),
     )
     try:

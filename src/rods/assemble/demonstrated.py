@@ -17,8 +17,8 @@ from rods.dialects import structured
 from rods.envs.opening import environment_of
 from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
 from rods.rollout.template import ChatTemplate
-from rods.synthesis.pipeline import Pipeline
 from rods.trainers.loading import load_stops, load_tokenizer
+from rods.writers.pipeline import make_pipeline
 
 
 def demonstrations_of(
@@ -42,7 +42,7 @@ def demonstrations_of(
     sides = sides_of(config, environment)
     alone = {"resample": ResampleSettings()}
     made = {
-        name: Pipeline.of(
+        name: make_pipeline(
             config.synthesis.model_copy(update={"writer": name, **alone}),
             in_process(environment),
             sides.train,

@@ -27,6 +27,7 @@ from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings, ids
 from rods.task import Task
 from rods.types import Json
+from rods.writers.pipeline import PIPELINE
 
 
 def evaluate(
@@ -82,7 +83,7 @@ def synthesize(
     if not free:
         raise TaskError(f"all {len(chosen)} seed tasks are of held-out scenarios.")
     settings = WorkerSettings.of(
-        config, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
+        config, PIPELINE, ENVIRONMENTS.address(config.env.name), sides.train, sides.held_out
     )
     with TemporaryDirectory() as folder:
         queue = Path(folder) / "synthesis.sqlite"

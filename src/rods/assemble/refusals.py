@@ -28,10 +28,10 @@ from rods.rewards.filters import filter_of
 from rods.rewards.single_step import SingleStepReward, wanted_of
 from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
-from rods.synthesis.writers import OF_CALLS, WRITERS, writer_factory
 from rods.task import Task
 from rods.trainers.adapters import adapters_at
 from rods.trainers.loading import BUNDLED
+from rods.writers import OF_CALLS, WRITERS, writer_factory
 
 
 def require_named(config: RunConfig) -> None:

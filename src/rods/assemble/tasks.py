@@ -18,8 +18,8 @@ from rods.envs.originals import parted_tasks, tasks_of_files
 from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
-from rods.synthesis.pipeline import Pipeline
 from rods.task import Task
+from rods.writers.pipeline import make_pipeline
 
 EVALUATION_SEED = 0
 """Chooses the held-out tasks; the same for every run, so that runs can be compared."""
@@ -90,7 +90,7 @@ def held_out_tasks(config: RunConfig, environment: Any, sides: Splits) -> list[T
         writer="resample" if config.synthesis.writer == "resample" else "graph",
         resample=ResampleSettings(share=EVALUATION_SHARE),
     )
-    pipeline = Pipeline.of(made_with, in_process(environment), sides.held_out, sides.train)
+    pipeline = make_pipeline(made_with, in_process(environment), sides.held_out, sides.train)
     seeds = stratified(sides.held_out, settings.variants, EVALUATION_SEED + 1)
     variants: list[Task] = []
     for number in range(4 * settings.variants):

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemaining
 from rods.config import SynthesisSettings, keys
 from rods.errors import ConfigError
 from rods.infra.dotted import nearest
-from rods.synthesis.writers import LOCAL, resampled
+from rods.writers import LOCAL, resampled
 
 HELP_NAMES = ["-h", "--help"]
 HELP = {"help_option_names": HELP_NAMES}

@@ -71,8 +71,8 @@ def inspect(
     """Show variants and ask every gate again; exit 1 if one of them fails."""
     from rods.envs import make_environment
     from rods.envs.originals import brings_tasks, original_tasks, parted_tasks, require_own
-    from rods.synthesis.gates.keeper import Gatekeeper
     from rods.task import read_tasks
+    from rods.writers.pipeline import keeper_of
 
     config = load_config(recipe, profile, overrides(context.args))
     if file is None and not structure:
@@ -97,7 +97,7 @@ def inspect(
     else:
         sides = parted_tasks(config.env, config.evaluation.files)
         training, held_out = list(sides.train), list(sides.held_out)
-    keeper = Gatekeeper(environment, training, held_out)
+    keeper = keeper_of(environment, training, held_out)
     known = {t.id: t for t in (*training, *given, *variants)}
     findings = list(judged(variants, known, keeper, chosen.id if chosen else ""))
     if as_json:

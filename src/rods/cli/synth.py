@@ -271,9 +271,10 @@ def _make(
     from rods.synthesis.collect import Collection
     from rods.synthesis.worker.client import SynthesisWorker
     from rods.synthesis.worker.settings import WorkerSettings, ids
+    from rods.writers.pipeline import PIPELINE
 
     address = ENVIRONMENTS.address(config.env.name)
-    settings = WorkerSettings.of(config, address, sources.training, sources.held_out)
+    settings = WorkerSettings.of(config, PIPELINE, address, sources.training, sources.held_out)
     settings = replace(settings, rng_seed=seed)
     keep = (folder / QUEUE).exists()
     try:

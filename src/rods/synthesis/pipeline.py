@@ -2,11 +2,11 @@
 
     worker/     the generator takes the next outcome of a seed from the queue
     pipeline    attempts, at most K_max: what failed is told to the next one
-    writers/    plan, execute, rewrite, augment: which calls, made in a fresh world, told by users,
-                with gaps and long context (structure/ says what a task is made of, templates/ words
-                it without a model, chat/ asks one)
+    llm/        plan, execute, rewrite, augment: which calls, made in a fresh world, told by users,
+                with gaps and long context (structure/ says what a task is made of, planned.py puts
+                gaps in, chat/ asks a model; rods.writers has writers without one)
     gates/      what is deterministic, cheapest first
-    writers/    critique, by a writer that has a model
+    llm/        critique, by a writer that has a model
     worker/     the outcome is recorded in the queue: a variant, or why there is none
 
 From the queue the curriculum (training) or dataset/ (`rods synth`) takes it. Owns the attempts: a
@@ -23,16 +23,13 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from rods.config import SynthesisSettings
 from rods.env import Environment
 from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.gates.overlap import Prints
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Reviewer, Writer
-from rods.synthesis.writers import make_writer
 from rods.task import Task
 from rods.types import Json
 
@@ -108,26 +105,11 @@ class Pipeline:
     """Environment, writer and gates in one place, for threads: one at a time works in worlds."""
 
     def __init__(self, environment: Environment, writer: Writer, keeper: Gatekeeper, attempts: int):
-        """`attempts`: as in `synthesize`."""
+        """`attempts`: as in `synthesize`. `close` closes the environment, too."""
         self._environment, self._writer, self._keeper = environment, writer, keeper
         self._attempts = attempts
         self.parallel = writer.parallel
         """Outcomes that may be under way at once."""
-
-    @classmethod
-    def of(
-        cls,
-        settings: SynthesisSettings,
-        environment: Environment,
-        training: Sequence[Task],
-        held_out: Sequence[Task],
-        cache: Path | None = None,
-    ) -> Pipeline:
-        """What the settings mean; `close` closes the environment too."""
-        share = settings.resample.share
-        writer = make_writer(settings.writer, training, environment, share, settings, cache)
-        keeper = Gatekeeper(environment, training, held_out)
-        return cls(environment, writer, keeper, settings.attempts)
 
     def make(self, seed: Task, rng_seed: int, seen: Sequence[Prints] = ()) -> RequestOutcome:
         """One outcome; raises `WriterError` where the writer cannot be used."""
@@ -142,6 +124,16 @@ class Pipeline:
         """End what the writer and the environment keep open, such as a sandbox."""
         self._writer.close()
         self._environment.close()
+
+
+def total_usage(*parts: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """What was asked of a server, by stage, added up."""
+    total: dict[str, dict[str, float]] = {}
+    for stage, row in (item for part in parts for item in part.items()):
+        sums = total.setdefault(stage, {})
+        for figure, amount in row.items():
+            sums[figure] = sums.get(figure, 0) + amount
+    return total
 
 
 @dataclass

@@ -8,13 +8,15 @@ A writer never decides whether its proposal is good; the gates do.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rods.config import SynthesisSettings
+from rods.env import Environment
 from rods.synthesis.gates.case import Gate
+from rods.synthesis.llm.groundwork import Groundwork
 from rods.synthesis.rejection import Rejection
 from rods.task import Task
 
@@ -72,3 +74,5 @@ class WriterOptions(NamedTuple):
     settings: SynthesisSettings
     cache: Path | None
     """File for a server's answers, so that none is asked for twice."""
+    groundwork: Callable[[Sequence[Task], Environment], Groundwork] | None = None
+    """Makes what a writer with a model takes over from one without."""

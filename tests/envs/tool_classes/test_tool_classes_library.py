@@ -20,20 +20,20 @@ from rods.envs.originals import original_tasks, parted_tasks
 from rods.envs.tool_classes.world import ToolClasses
 from rods.errors import ConfigError
 from rods.evaluation.check import check_tasks
-from rods.synthesis.gates.keeper import Gatekeeper
 from rods.synthesis.pipeline import synthesize
-from rods.synthesis.structure.api_graph import ApiGraph
 from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.inference import domains_for, holder_of
-from rods.synthesis.templates.phrases import phrases_of
-from rods.synthesis.templates.vocabulary import Vocabulary
-from rods.synthesis.writers import make_writer
-from rods.synthesis.writers.graph.ground import Grounder
-from rods.synthesis.writers.graph.live import Live
-from rods.synthesis.writers.graph.writer import GraphWriter
-from rods.synthesis.writers.resample.assign import Materials
 from rods.task import Task, read_tasks
 from rods.types import ToolSpec
+from rods.writers import make_writer
+from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.ground import Grounder
+from rods.writers.graph.live import Live
+from rods.writers.graph.writer import GraphWriter
+from rods.writers.inference import domains_for, holder_of
+from rods.writers.pipeline import keeper_of
+from rods.writers.resample.assign import Materials
+from rods.writers.templates.phrases import phrases_of
+from rods.writers.templates.vocabulary import Vocabulary
 from verbs import rods
 
 NAME = "examples.library_loans.service:library"
@@ -84,7 +84,7 @@ def test_few_words_for_many_calls_make_no_message_a_rework(
     library: Environment, seeds: list[Task]
 ) -> None:
     """Reserving a book for a member and lending it share most words; that is no contradiction."""
-    writer, keeper = make_writer("graph", seeds, library), Gatekeeper(library, seeds)
+    writer, keeper = make_writer("graph", seeds, library), keeper_of(library, seeds)
     turned_down = [
         f"{seed.provenance.origin} {number}: {rejection.reason}"
         for number in range(6)
@@ -100,7 +100,7 @@ def test_few_words_for_many_calls_make_no_message_a_rework(
 def test_eight_seeds_yield_variants_without_a_model(
     name: str, library: Environment, seeds: list[Task]
 ) -> None:
-    writer, keeper = make_writer(name, seeds, library), Gatekeeper(library, seeds)
+    writer, keeper = make_writer(name, seeds, library), keeper_of(library, seeds)
     made = [
         synthesize(seed, writer, keeper, number, attempts=3).variant
         for number in range(2)

@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from rods.synthesis.gates.asked import calls_are_asked_for
 from rods.synthesis.gates.case import Facts
+from rods.synthesis.gates.request import calls_are_asked_for
 from rods.synthesis.gates.text import nothing_contradicts, nothing_leaks, units_agree
+from rods.synthesis.planned import CallRequest
 from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
-from rods.synthesis.templates.phrases import phrases_of
-from rods.synthesis.templates.wording import CallRequest
 from rods.task import Task, Turn
 from rods.types import ToolCall
+from rods.writers.templates.phrases import phrases_of
 from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,

@@ -17,9 +17,10 @@ from rods.synthesis.gates.overlap import Corpus
 from rods.synthesis.gates.scope import nothing_more_is_meant
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.gates.worded import retells
-from rods.synthesis.writers.mixed import MixedWriter
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
+from rods.writers.mixed import MixedWriter
+from rods.writers.pipeline import keeper_of
 from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,
@@ -103,7 +104,7 @@ def test_a_writer_brings_its_own_promise() -> None:
 @functools.cache
 def strangers(folds: int = 5) -> tuple[Gatekeeper, ...]:
     return tuple(
-        Gatekeeper(ENVIRONMENT, [t for t in sides().train if fold(t, folds) != number])
+        keeper_of(ENVIRONMENT, [t for t in sides().train if fold(t, folds) != number])
         for number in range(folds)
     )
 

@@ -18,6 +18,7 @@ import pytest
 from rods.errors import SynthesisError, TaskError, WriterError
 from rods.synthesis.collect import LIMIT, SUSPENSIONS, Collection
 from rods.synthesis.gates.keeper import GateVerdict
+from rods.synthesis.llm.world_lock import WorldLock
 from rods.synthesis.pipeline import Pipeline, RequestOutcome
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.worker import patience
@@ -25,7 +26,6 @@ from rods.synthesis.worker.generator import Generator
 from rods.synthesis.worker.patience import FAILURES, LONGEST, PAUSE, Patience
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import Writer
-from rods.synthesis.writers.llm.world_lock import WorldLock
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
 from worker_cases import Stepped

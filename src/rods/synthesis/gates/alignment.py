@@ -37,7 +37,7 @@ from rods.synthesis.structure.dates import only_dates
 from rods.synthesis.structure.domains import domains_of
 from rods.synthesis.structure.sources import Source, normal
 from rods.synthesis.structure.trace import Leaf, Scalar, TraceStep, leaves
-from rods.synthesis.templates.vocabulary import alike_words
+from rods.synthesis.structure.words import alike_words
 
 if TYPE_CHECKING:
     from rods.synthesis.gates.case import Facts

@@ -7,13 +7,12 @@ Owns `Facts`, `Case` and the registry of gates. Never decides anything itself.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from rods.env import Environment
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints, prints
@@ -21,11 +20,9 @@ from rods.synthesis.gates.usage import NO_USAGE, TextCounts, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
+from rods.synthesis.structure.saying import literal
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import Trace, TraceStep, all_tools, leaves, trace
-from rods.synthesis.templates.phrases import Phrases, phrases_of
-from rods.synthesis.templates.reading import ReadBack, read
-from rods.synthesis.templates.wording import literal
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
 
@@ -35,12 +32,45 @@ _WORDS = re.compile(r"[a-z']+")
 _CAPITALS = re.compile(r"(?<!\w)[A-Z]{3,5}(?!\w)")
 
 
+class Reading(Protocol):
+    """What reading a message back came to."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the message says all of its calls and nothing else."""
+        ...
+
+
+class Language:
+    """What is known of messages that templates word; this one knows no templates.
+
+    Whoever makes the gatekeeper hands over one that does (`rods.writers.templates.language`), so
+    that no gate knows a writer.
+    """
+
+    clauses: Mapping[str, Sequence[str]] = {}
+    """How people ask for tools, with a `{slot}` for each value, by tool."""
+    verbs: frozenset[str] = frozenset()
+    """Words with which people begin an order in this environment."""
+    text: str = ""
+    """Every clause, and all else that templates say."""
+
+    def read(self, facts: Facts, steps: Sequence[int], text: str) -> Reading | None:
+        """What templates explain of a message that may ask for these steps; None: nothing."""
+        return None
+
+    def misread(self, case: Case, index: int) -> str | None:
+        """What is wrong with a message that is made of templates; None for other wording."""
+        return None
+
+
 class Facts:
     """What gates know of one task, computed on first use."""
 
-    def __init__(self, environment: Environment, task: Task):
+    def __init__(self, environment: Environment, task: Task, language: Language | None = None):
         self.environment = environment
         self.task = task
+        self.language = language or Language()
 
     @cached_property
     def trace(self) -> Trace:
@@ -110,7 +140,7 @@ class Facts:
         texts += _spoken(self.calls)
         texts += _names_of(texts, domains_of(self.environment))
         texts.append(json.dumps(dict(self.task.world), ensure_ascii=False))
-        return KnownTexts(texts, _acronyms(phrases_of(self.environment), self.specs))
+        return KnownTexts(texts, _acronyms(self.language, self.specs))
 
     def asked(self, turn: int) -> tuple[ToolCall, ...]:
         """The calls that a message asks for: its turn's, or those that follow a deliberate gap."""
@@ -158,22 +188,17 @@ def _names_of(texts: Iterable[str], domains: Domains) -> list[str]:
     return [name for table in codes for name, code in table.items() if code in words]
 
 
-@functools.lru_cache(maxsize=64)
-def _templates(phrases: Phrases) -> str:
-    return "\n".join(phrases.texts)
+_ACRONYMS: dict[int, tuple[Mapping[str, ToolSpec], str, frozenset[str]]] = {}
 
 
-_ACRONYMS: dict[int, tuple[Mapping[str, ToolSpec], frozenset[str]]] = {}
-
-
-def _acronyms(phrases: Phrases, specs: Mapping[str, ToolSpec]) -> frozenset[str]:
+def _acronyms(language: Language, specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     """Words in capitals that tools and templates speak of (GPS): they are not values."""
     known = _ACRONYMS.get(id(specs))
-    if known is None or known[0] is not specs:
-        texts = [spec.description for spec in specs.values()] + [_templates(phrases)]
+    if known is None or known[0] is not specs or known[1] is not language.text:
+        texts = [*(spec.description for spec in specs.values()), language.text]
         words = frozenset(word.lower() for word in _CAPITALS.findall("\n".join(texts)))
-        known = _ACRONYMS[id(specs)] = (specs, words)
-    return known[1]
+        known = _ACRONYMS[id(specs)] = (specs, language.text, words)
+    return known[2]
 
 
 class SourceTurn(NamedTuple):
@@ -224,18 +249,21 @@ class Case:
         return [c.name for c in self.seed.calls] == [c.name for c in self.variant.calls]
 
     @cached_property
-    def readings(self) -> tuple[ReadBack | None, ...]:
+    def readings(self) -> tuple[Reading | None, ...]:
         """What is read back of each message by the templates; None where it asks for nothing."""
         facts = self.variant
-        phrases = phrases_of(facts.environment)
-        found: list[ReadBack | None] = []
+        found: list[Reading | None] = []
         for index, turn in enumerate(facts.task.turns):
             place = facts.answer(index)
             steps = [n for n, step in enumerate(facts.steps) if step.turn == place]
             silent = not steps or not turn.user.strip() or facts.answers(index)
-            text = turn.user
-            found.append(None if silent else read(phrases, facts.specs, facts.steps, steps, text))
+            found.append(None if silent else facts.language.read(facts, steps, turn.user))
         return tuple(found)
+
+    def templated(self, index: int) -> bool:
+        """Whether templates explain a message to its last word."""
+        reading = self.readings[index]
+        return reading is not None and reading.complete
 
     @cached_property
     def source_turns(self) -> tuple[SourceTurn | None, ...]:
@@ -248,8 +276,7 @@ class Case:
         found: list[SourceTurn | None] = []
         for index, turn in enumerate(self.variant.task.turns):
             asked = index - 1 if self.variant.answers(index) else index
-            reading = self.readings[asked]
-            if reading is not None and reading.complete:
+            if self.templated(asked):
                 found.append(None)
             elif turn.user.strip():
                 found.append(self._source_turn(index) or self._next(index, found))

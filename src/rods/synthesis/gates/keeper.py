@@ -13,13 +13,12 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rods.env import Environment
 from rods.synthesis.gates import (
     ablation,
-    asked,
     contrast,
     order,
     request,
@@ -28,16 +27,13 @@ from rods.synthesis.gates import (
     text,
     worded,
 )
-from rods.synthesis.gates.case import Case, Facts, Gate
+from rods.synthesis.gates.case import Case, Facts, Gate, Language
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
 from rods.synthesis.gates.question import QUESTION_GATES, is_question
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.structure.profile import distance
-from rods.synthesis.templates.phrases import phrases_of
+from rods.synthesis.structure.profile import MAX_DISTANCE, distance
 from rods.task import Task
-
-__all__ = ["GATES", "Case", "Facts", "GateVerdict", "Gatekeeper"]
 
 GATES: Mapping[str, Gate] = {
     "ancestry": structure.names_its_ancestors,
@@ -53,7 +49,7 @@ GATES: Mapping[str, Gate] = {
     "held_out_overlap": structure.no_held_out_overlap,
     "execution": structure.nothing_fails,
     "request": request.wants_something,
-    "asked": asked.calls_are_asked_for,
+    "asked": request.calls_are_asked_for,
     "outcome": structure.outcomes_are_alike,
     "replay": structure.replays,
     "provenance": structure.arguments_can_be_found,
@@ -90,7 +86,9 @@ class Gatekeeper:
     training: Sequence[Task]
     """Originals of the training side."""
     held_out: Sequence[Task] = ()
-    max_distance: float = 0.25
+    max_distance: float = MAX_DISTANCE
+    language: Language = field(default_factory=Language)
+    """Of templates, to read their messages back (`rods.writers.pipeline.keeper_of`)."""
 
     def __post_init__(self) -> None:
         self._corpus = Corpus(self.training, self.held_out)
@@ -100,9 +98,8 @@ class Gatekeeper:
 
     @functools.cached_property
     def usage(self) -> TextCounts:
-        """How the training tasks and the environment's templates speak of the tools."""
-        wordings = phrases_of(self.environment).wordings
-        return TextCounts(self.training, {name: w.clauses for name, w in wordings.items()})
+        """How the training tasks and templates speak of the tools."""
+        return TextCounts(self.training, self.language.clauses)
 
     def facts(self, task: Task) -> Facts:
         """Facts of a seed or donor, kept."""
@@ -110,7 +107,7 @@ class Gatekeeper:
         if known is None:
             if len(self._facts) >= 4096:
                 self._facts.clear()
-            known = self._facts[task.id] = Facts(self.environment, task)
+            known = self._facts[task.id] = Facts(self.environment, task, self.language)
         return known
 
     def case(self, seed: Task, variant: Task, seen: Sequence[Prints] = ()) -> Case:
@@ -118,7 +115,7 @@ class Gatekeeper:
         producers = [self._by_id[i] for i in variant.provenance.ancestors if i in self._by_id]
         return Case(
             seed=self.facts(seed),
-            variant=Facts(self.environment, variant),
+            variant=Facts(self.environment, variant, self.language),
             ancestors=[self.facts(t) for t in dict.fromkeys([seed, *producers])],
             corpus=self._corpus,
             max_distance=self.max_distance,

@@ -1,23 +1,24 @@
-"""The gate on requests: a message wants something, and does not say that it is not to be done.
+"""Gates on requests: a message wants something, not that it be left undone, and wants its calls.
 
 Owns what can be told of free wording without a model: whether any sentence asks, orders or wishes,
-and whether the wish is that nothing be done. What is asked for is another gate's, or the judge's.
+and whether the wish is that nothing be done. What is asked for is known where a message reworks a
+human turn or is made of templates, whose language reads it back. Other wording is the judge's.
 
     wants_something(case)                                   # None, or what is wrong
+    calls_are_asked_for(case)
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from rods.synthesis.gates.case import Case
+from rods.synthesis.gates.case import Case, SourceTurn
+from rods.synthesis.structure.saying import verb_of
 from rods.synthesis.structure.trace import leaves
-from rods.synthesis.templates.phrases import phrases_of
-from rods.synthesis.templates.wording import verb_of
-from rods.types import ToolSpec
+from rods.types import ToolCall, ToolSpec
 
 _PLAIN = str.maketrans({"\u2019": "'", "\u2013": "-", "\u2014": "-"})
 """Apostrophes and dashes as keyboards write them."""
@@ -80,8 +81,7 @@ def wants_something(case: Case) -> str | None:
 
     Tolerated where the human turn that is reworked does it too.
     """
-    phrases = phrases_of(case.variant.environment)
-    verbs = _verbs() | phrases.verbs | _tool_verbs(case.variant.specs)
+    verbs = _verbs() | case.variant.language.verbs | _tool_verbs(case.variant.specs)
     for index, turn in enumerate(case.variant.task.turns):
         if not turn.user.strip():
             continue
@@ -133,3 +133,26 @@ def _tool_verbs(specs: Mapping[str, ToolSpec]) -> frozenset[str]:
     """The first words of the tools' names and descriptions: a loan is closed by `closeLoan`."""
     named = {re.split(r"_|(?<=[a-z])(?=[A-Z])", name)[0].lower() for name in specs}
     return frozenset(named | {verb_of(spec) for spec in specs.values()})
+
+
+def calls_are_asked_for(case: Case) -> str | None:
+    """A turn calls what its message asks for: no call more, none less, in this order.
+
+    A reworked message asks for what its model asks for. A message made of templates is read back.
+    """
+    for index, turn in enumerate(case.variant.task.turns):
+        source_turn = case.source_turns[index]
+        problem = case.variant.language.misread(case, index)
+        if problem is None and source_turn is not None:
+            problem = _unlike(source_turn, turn.ground_truth)
+        if problem is not None:
+            return f"turn {index}: {problem}"
+    return None
+
+
+def _unlike(source_turn: SourceTurn, calls: Sequence[ToolCall]) -> str | None:
+    mine, theirs = [c.name for c in calls], [c.name for c in source_turn.turn.ground_truth]
+    if mine == theirs:
+        return None
+    origin = source_turn.facts.task.provenance.origin
+    return f"calls {mine}; turn {source_turn.place} of {origin}, which it reworks, calls {theirs}"

@@ -31,25 +31,8 @@ _NARROWER = re.compile(
 _SENTENCE = re.compile(r"[^.!?]+")
 SHORT = 12
 """Words of a sentence that only adds to what was asked before, if it names no value."""
-_NUMBERS = {
-    word: number
-    for number, word in enumerate(
-        [
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-        ],
-        start=2,
-    )
-} | {"dozen": 12}
+_NUMBER_WORDS = "two three four five six seven eight nine ten eleven twelve"
+_NUMBERS = {w: n for n, w in enumerate(_NUMBER_WORDS.split(), start=2)} | {"dozen": 12}
 _NUMBER = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b", re.I)
 
 
@@ -69,7 +52,7 @@ def nothing_more_is_meant(case: Case) -> str | None:
         for number, sentence in enumerate(_SENTENCE.findall(text)):
             found = _WIDER.search(sentence) or _NARROWER.search(sentence)
             loose = number > 0 and VALUE not in sentence and len(sentence.split()) <= SHORT
-            several = not loose and (_repeats(calls) or _lists(calls))
+            several = not loose and (len({c.name for c in calls}) < len(calls) or _lists(calls))
             if found is not None and not several and found[0].lower() not in model:
                 return f"turn {index}: {found[0]!r}, but the calls name all that is meant"
         for found in _NUMBER.finditer(text):
@@ -78,10 +61,6 @@ def nothing_more_is_meant(case: Case) -> str | None:
             if not known and not _counts(calls, _NUMBERS[word]):
                 return f"turn {index}: the message says {found[0]!r}, its calls have no such number"
     return None
-
-
-def _repeats(calls: Sequence[ToolCall]) -> bool:
-    return len({call.name for call in calls}) < len(calls)
 
 
 def _lists(calls: Sequence[ToolCall]) -> bool:

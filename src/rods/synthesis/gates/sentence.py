@@ -15,25 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rods.synthesis.gates.masks import MASK
 from rods.synthesis.structure.trace import Scalar
-from rods.synthesis.templates.vocabulary import word_lists
+from rods.synthesis.structure.words import word_lists
 
 LONGER = 2
 """Words by which what stands in the place of other words may be longer: a name of two words."""
-NEUTRAL = {
-    "please",
-    "well",
-    "oh",
-    "so",
-    "now",
-    "then",
-    "also",
-    "and",
-    "okay",
-    "ok",
-    "just",
-    "a",
-    "an",
-}
+_neutral = "please well oh so now then also and okay ok just a an"
+NEUTRAL = frozenset(_neutral.split())
 """Words that may be missing or added."""
 PHRASES = 0xF000
 """First of the private characters that stand for phrases that mean the same."""

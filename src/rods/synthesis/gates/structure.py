@@ -205,12 +205,8 @@ def profile_is_near(case: Case) -> str | None:
 DOCUMENTED = 1
 """How far one may look for an argument that no ancestor has: into visible documentation."""
 _REACH = {
-    Source.TURN: 0,
-    Source.EARLIER_TURN: 0,
-    Source.RESULT: 0,
-    Source.DOCUMENTATION: DOCUMENTED,
-    Source.CONFIGURATION: 2,
-    Source.DERIVED: 3,
+    **dict.fromkeys((Source.TURN, Source.EARLIER_TURN, Source.RESULT), 0),
+    **{Source.DOCUMENTATION: DOCUMENTED, Source.CONFIGURATION: 2, Source.DERIVED: 3},
 }
 
 

@@ -8,8 +8,11 @@ tolerated: a human wrote it. Never judges whether a message reads well.
 
 from __future__ import annotations
 
+import functools
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import NamedTuple
 
 from rods.synthesis.gates.case import Case, Facts, SourceTurn
@@ -163,28 +166,18 @@ class _Unit(NamedTuple):
     name: str
 
 
-_UNITS: Mapping[str, _Unit] = {
-    form: _Unit(family, name)
-    for family, names in {
-        "volume": {"gallon": "gallon gallons gal", "liter": "liter liters litre litres"},
-        "distance": {
-            "mile": "mile miles",
-            "kilometer": "kilometer kilometers kilometre kilometres km",
-            "meter": "meter meters metre metres",
-            "foot": "foot feet",
-        },
-        "money": {
-            "dollar": "dollar dollars usd",
-            "euro": "euro euros eur",
-            "pound": "gbp",
-            "yen": "yen jpy",
-        },
-        "pressure": {"psi": "psi", "bar": "bar bars", "kilopascal": "kpa"},
-        "temperature": {"celsius": "celsius", "fahrenheit": "fahrenheit"},
-    }.items()
-    for name, forms in names.items()
-    for form in forms.split()
-}
+@functools.cache
+def _units() -> Mapping[str, _Unit]:
+    """The units of `units.toml`, by each of their forms."""
+    listed = files("rods").joinpath("synthesis", "gates", "units.toml").read_text(encoding="utf-8")
+    return {
+        form: _Unit(family, name)
+        for family, names in tomllib.loads(listed).items()
+        for name, forms in names.items()
+        for form in forms.split()
+    }
+
+
 _MEASURE = re.compile(
     r"(?<![\w.])(\d[\d,]*(?:\.\d+)?)[ -]?(?:(?:us|degrees?|°) ?)?([a-z]+)\b", re.I
 )
@@ -215,7 +208,7 @@ def _unit_problem(facts: Facts, index: int) -> str | None:
 
 
 def _measures(text: str) -> list[tuple[float, _Unit]]:
-    found = [(m[1], _UNITS.get(m[2].lower())) for m in _MEASURE.finditer(text)]
+    found = [(m[1], _units().get(m[2].lower())) for m in _MEASURE.finditer(text)]
     found += [(m[2], _SIGNS[m[1]]) for m in _PRICE.finditer(text)]
     return [(float(n.replace(",", "")), unit) for n, unit in found if unit is not None]
 
@@ -237,4 +230,5 @@ def _units_of(spec: ToolSpec, name: str) -> frozenset[_Unit]:
     """Units that a parameter's name and description speak of."""
     parted = re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name)
     text = f"{parted} {spec.properties.get(name, {}).get('description', '')}".lower()
-    return frozenset(_UNITS[word] for word in re.findall(r"[a-z]+", text) if word in _UNITS)
+    known = _units()
+    return frozenset(known[word] for word in re.findall(r"[a-z]+", text) if word in known)

@@ -1,8 +1,8 @@
-"""Gates on whose words a message has: an ancestor's, with other values, or those of templates.
+"""Gates on messages that have an ancestor's words, with other values.
 
 Owns what a message promises that is nearly an ancestor's: all else is the same (`worded`, for every
-writer). A writer that retells alone, or fills templates alone, promises it of each message, and
-brings that as a gate of its own. Never reads what a message means, never asks who wrote it.
+writer). A writer that retells alone promises it of each message, and brings `retells` as a gate of
+its own. Never reads what a message means, never asks who wrote it.
 
     nearly_retold(case)                                     # None, or what is wrong
 """
@@ -11,9 +11,6 @@ from __future__ import annotations
 
 from rods.synthesis.gates.alignment import AlignedPairs, Retelling
 from rods.synthesis.gates.case import Case, Facts, Retold, SourceTurn
-from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.templates.phrases import Phrases, phrases_of
-from rods.synthesis.templates.reading import Strict, foreign, read
 
 CANDIDATES = 3
 """Human turns that are looked at for one message: those that share the most words."""
@@ -29,7 +26,7 @@ def nearly_retold(case: Case) -> str | None:
     Where all messages are, each has its own values where its model has them.
     """
     said = [i for i, turn in enumerate(case.variant.task.turns) if turn.user.strip()]
-    own = [i for i in said if not _templated(case, i) and _resembles(case, i)]
+    own = [i for i in said if not case.templated(i) and _resembles(case, i)]
     found = _retold(case) if own else {}
     whole = all(i in own and found[i].near for i in said)
     for index in own:
@@ -44,12 +41,6 @@ def _resembles(case: Case, index: int) -> bool:
     """Whether some ancestor's turn with the same calls has many of the words."""
     models = _models(case, index)[:1]
     return any(_share(case, index, source_turn) >= ALIKE for source_turn in models)
-
-
-def _templated(case: Case, index: int) -> bool:
-    """Whether templates explain a message: there are few ways to ask for a book."""
-    reading = case.readings[index]
-    return reading is not None and reading.complete
 
 
 def retells(case: Case) -> str | None:
@@ -102,40 +93,3 @@ def _shape(facts: Facts, index: int) -> object:
     turn = facts.task.turns[index]
     names = [call.name for call in facts.asked(index)]
     return names, bool(turn.ground_truth), bool(turn.user.strip())
-
-
-def templates_say_all(case: Case) -> str | None:
-    """Templates explain every message to its last word."""
-    facts = case.variant
-    phrases, domains = phrases_of(facts.environment), domains_of(facts.environment)
-    for index, turn in enumerate(facts.task.turns):
-        if not turn.user.strip():
-            continue
-        if facts.answers(index):
-            if turn.user not in _answers(phrases, facts, index):
-                return f"turn {index}: no template gives a value in these words"
-            continue
-        place = facts.answer(index)
-        steps = [n for n, step in enumerate(facts.steps) if step.turn == place]
-        opens = place != index and not turn.withheld
-        strict = Strict(domains, opens)
-        reading = read(phrases, facts.specs, facts.steps, steps, turn.user, strict)
-        if reading.unsaid:
-            unsaid = ", ".join(str(facts.steps[number].call) for number in reading.unsaid)
-            return f"turn {index}: no template says {unsaid}"
-        places = [reading.begins[number] for number in steps]
-        if places != sorted(places):
-            return f"turn {index}: the message asks for its calls in another order"
-        if not reading.complete:
-            return f"turn {index}: no template says {' '.join(sorted(foreign(reading.rest)))}"
-    return None
-
-
-def _answers(phrases: Phrases, facts: Facts, index: int) -> set[str]:
-    """Everything that gives one value of this turn's calls."""
-    return {
-        text
-        for call in facts.task.turns[index].ground_truth
-        for name in call.arguments
-        for text in phrases.answers(call, name)
-    }

@@ -19,28 +19,13 @@ _INDEX = {name[:3].lower(): number for number, name in enumerate(_MONTHS, 1)}
 _MONTH = r"(?P<month>" + "|".join(f"{m}|{m[:3]}" for m in _MONTHS) + r")\.?"
 _DAY = r"(?P<day>\d{1,2})(?P<suffix>st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
-_PATTERNS = (
-    re.compile(
-        r"(?<![\w-])" + _YEAR + r"(?P<sep>[-/])(?P<mm>\d{1,2})(?P=sep)(?P<dd>\d{1,2})(?![\w-])"
-    ),
-    re.compile(
-        r"(?<![\w/])(?P<mm>\d{1,2})(?P<sep>/)(?P<dd>\d{1,2})(?P=sep)" + _YEAR + r"(?![\w/])"
-    ),
-    re.compile(
-        r"(?<!\w)"
-        + _MONTH
-        + r" (?:the )?"
-        + _DAY
-        + r"(?:(?P<gap>,? (?:of )?)"
-        + _YEAR
-        + r")?(?!\w)",
-        re.I,
-    ),
-    re.compile(
-        r"(?<!\w)" + _DAY + r" (?P<of>of )?" + _MONTH + r"(?:(?P<gap>,? )" + _YEAR + r")?(?!\w)",
-        re.I,
-    ),
+_FORMS = (
+    rf"(?<![\w-]){_YEAR}(?P<sep>[-/])(?P<mm>\d{{1,2}})(?P=sep)(?P<dd>\d{{1,2}})(?![\w-])",
+    rf"(?<![\w/])(?P<mm>\d{{1,2}})(?P<sep>/)(?P<dd>\d{{1,2}})(?P=sep){_YEAR}(?![\w/])",
+    rf"(?<!\w){_MONTH} (?:the )?{_DAY}(?:(?P<gap>,? (?:of )?){_YEAR})?(?!\w)",
+    rf"(?<!\w){_DAY} (?P<of>of )?{_MONTH}(?:(?P<gap>,? ){_YEAR})?(?!\w)",
 )
+_PATTERNS = tuple(re.compile(form, re.I) for form in _FORMS)
 
 
 def only_dates(words: Iterable[str]) -> bool:

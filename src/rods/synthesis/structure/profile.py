@@ -23,6 +23,9 @@ from rods.synthesis.structure.sources import Argument, Source, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
 from rods.task import Task
 
+MAX_DISTANCE = 0.25
+"""From which distance on a variant is of another structure than its seed."""
+
 
 class MessageEdge(NamedTuple):
     """An earlier user message feeds a call."""

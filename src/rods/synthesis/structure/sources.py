@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, cast
 
-from rods.synthesis.structure.trace import Path, Scalar, TraceStep, leaves
+from rods.synthesis.structure.trace import Path, Scalar, TraceStep, field_of, leaves
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec
 
@@ -176,6 +176,34 @@ class Shown:
         return None
 
 
+PLACES = ("first", "second", "third")
+
+
+def place_of(step: TraceStep, value: Scalar) -> str:
+    """Where a value stands in a list of a result, in words; empty where it has no such place."""
+    key = normal(value)
+    lists: dict[tuple[str | int, ...], list[str]] = {}
+    for leaf in step.leaves:
+        if leaf.path and isinstance(leaf.path[-1], int):
+            lists.setdefault(leaf.path[:-1], []).append(normal(leaf.value))
+    for values in lists.values():
+        if values.count(key) == 1:
+            at = values.index(key)
+            return "last" if at and at == len(values) - 1 else dict(enumerate(PLACES)).get(at, "")
+    return ""
+
+
+def fields_with(step: TraceStep, value: Scalar) -> set[str]:
+    """The fields of a step's result that show a value."""
+    key = normal(value)
+    return {field_of(leaf.path) for leaf in step.leaves if normal(leaf.value) == key}
+
+
+def values_of(step: TraceStep, field: str) -> set[str]:
+    """All values that a field of a step's result shows."""
+    return {normal(leaf.value) for leaf in step.leaves if field_of(leaf.path) == field}
+
+
 def _keys(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in cast("dict[str, object]", value).items():
@@ -238,19 +266,9 @@ def sources(
             for leaf in leaves(value):
                 where = _source(leaf.value, shown, documented, configured, turn)
                 held = normal(leaf.value) in configured
+                place = (step.turn, number, name, leaf.path, leaf.value)
                 found.append(
-                    Argument(
-                        step.turn,
-                        number,
-                        name,
-                        leaf.path,
-                        leaf.value,
-                        where.source,
-                        where.feeder,
-                        held,
-                        where.said,
-                        where.inside,
-                    )
+                    Argument(*place, where.source, where.feeder, held, where.said, where.inside)
                 )
         shown.read(number, step)
     return tuple(found)

@@ -17,11 +17,10 @@ from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from rods.env import load_environment
 from rods.errors import WriterError
 from rods.infra.cluster import ActorLost, Cluster
 from rods.synthesis.gates.overlap import Prints
-from rods.synthesis.pipeline import Pipeline, RequestOutcome
+from rods.synthesis.pipeline import RequestOutcome, total_usage
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 
@@ -47,9 +46,7 @@ class WriterActor:
 
     def __init__(self, settings: WorkerSettings) -> None:
         """Build environment, writer and gates; answers of a chat server are not kept there."""
-        environment = load_environment(settings.environment, settings.arguments)
-        sides = settings.training, settings.held_out
-        self._pipeline = Pipeline.of(settings.synthesis, environment, *sides)
+        self._pipeline = settings.make_pipeline()
 
     def parallel(self) -> int:
         """Outcomes that it can have under way."""
@@ -127,13 +124,7 @@ class ActorPipeline:
 
     def usage(self) -> Usage:
         """What the writers have asked of a server, by stage, lost actors included."""
-        total: dict[str, dict[str, float]] = {}
-        for place in self._all:
-            for stage, row in place.usage.items():
-                sums = total.setdefault(stage, {})
-                for figure, amount in row.items():
-                    sums[figure] = sums.get(figure, 0) + amount
-        return total
+        return total_usage(*(place.usage for place in self._all))
 
     def close(self) -> None:
         """End all actors."""

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 from rods.errors import WriterError
 from rods.synthesis.gates.overlap import Prints, prints
-from rods.synthesis.pipeline import RequestOutcome
+from rods.synthesis.pipeline import RequestOutcome, total_usage
 from rods.synthesis.worker.patience import Patience
 from rods.synthesis.worker.queue import Order, SqliteQueue
 from rods.task import Task
@@ -60,11 +60,7 @@ class Generator:
     """Keeps as many outcomes under way as the writer can have."""
 
     def __init__(
-        self,
-        queue: SqliteQueue,
-        pipeline: VariantProducer,
-        rng_seed: int,
-        max_waiting: int = 2000,
+        self, queue: SqliteQueue, pipeline: VariantProducer, rng_seed: int, max_waiting: int = 2000
     ):
         """`max_waiting`: it pauses while so many accepted variants wait to be taken."""
         self._queue, self._pipeline = queue, pipeline
@@ -130,12 +126,7 @@ class Generator:
 
     def _usage(self) -> Mapping[str, Mapping[str, float]]:
         """What the writer asked of a server, by stage, earlier processes included."""
-        total = {stage: dict(row) for stage, row in self._spent.items()}
-        for stage, row in self._pipeline.usage().items():
-            sums = total.setdefault(stage, {})
-            for figure, amount in row.items():
-                sums[figure] = sums.get(figure, 0) + amount
-        return total
+        return total_usage(self._spent, self._pipeline.usage())
 
     def _suspend(self, reason: str, fatal: bool = False) -> None:
         now = time.monotonic()

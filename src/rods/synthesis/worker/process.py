@@ -14,10 +14,8 @@ from collections.abc import Generator as Yields
 from contextlib import contextmanager
 from pathlib import Path
 
-from rods.env import load_environment
 from rods.errors import RodsError, StoreError
 from rods.infra.files import locked, released
-from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.actors import ActorPipeline
 from rods.synthesis.worker.generator import IDLE, Generator, VariantProducer
 from rods.synthesis.worker.queue import SqliteQueue
@@ -71,9 +69,7 @@ def _producer(settings: WorkerSettings, answers: Path) -> VariantProducer:
     """What makes variants: this process, or actors elsewhere."""
     if settings.ray.writers:
         return ActorPipeline(settings)
-    environment = load_environment(settings.environment, settings.arguments)
-    sides = settings.training, settings.held_out
-    return Pipeline.of(settings.synthesis, environment, *sides, answers)
+    return settings.make_pipeline(answers)
 
 
 def main() -> None:

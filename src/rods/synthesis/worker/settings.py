@@ -3,7 +3,7 @@
 Owns the settings and the files beside the queue that hold the tasks of both sides. Never starts
 anything.
 
-    settings = WorkerSettings.of(config, address, training, held_out)
+    settings = WorkerSettings.of(config, PIPELINE, address, training, held_out)
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -19,8 +19,11 @@ from typing import Any, cast
 from rods.config import RunConfig, SynthesisSettings
 from rods.config.base import Settings
 from rods.config.ray import RaySettings
+from rods.env import load_environment
 from rods.infra.dotted import flat
 from rods.infra.files import disk
+from rods.registry import load
+from rods.synthesis.pipeline import Pipeline
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.task import Task, read_tasks, write_tasks
 from rods.types import Json
@@ -44,6 +47,8 @@ class WorkerSettings:
     """Tasks that no variant may overlap."""
     environment: str = ""
     """`module:attribute` of an environment, or of what makes one."""
+    pipeline: str = ""
+    """`module:attribute` of what makes a `Pipeline` of settings, environment and tasks."""
     arguments: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """What the environment's factory is called with, by name."""
     synthesis: SynthesisSettings = field(default_factory=SynthesisSettings)
@@ -60,14 +65,16 @@ class WorkerSettings:
     def of(
         cls,
         config: RunConfig,
+        pipeline: str,
         environment: str,
         training: Sequence[Task],
         held_out: Sequence[Task],
     ) -> WorkerSettings:
-        """The settings that a run's configuration means; `environment`: its `module:attribute`."""
+        """What a run's configuration means; `pipeline` and `environment` by `module:attribute`."""
         return cls(
             training=training,
             held_out=held_out,
+            pipeline=pipeline,
             environment=environment,
             arguments=cast("Mapping[str, Json]", config.env.arguments),
             synthesis=config.synthesis,
@@ -84,6 +91,16 @@ class WorkerSettings:
             **{f"synthesis.{key}": value for key, value in plain.items()},
             **{side: ids(getattr(self, side)) for side in SIDES},
         }
+
+    def make_pipeline(self, cache: Path | None = None) -> Pipeline:
+        """What makes the variants, in this process; `cache`: file of a chat server's answers.
+
+        Raises:
+            ConfigError: environment, pipeline or writer cannot be made.
+        """
+        environment = load_environment(self.environment, self.arguments)
+        make: Callable[..., Pipeline] = load("synthesis.writer", self.pipeline)
+        return make(self.synthesis, environment, self.training, self.held_out, cache)
 
     def write(self, queue: SqliteQueue, path: Path) -> None:
         """Leave everything beside the queue, where the process finds it."""

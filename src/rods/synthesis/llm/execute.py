@@ -1,0 +1,182 @@
+"""Stage 2, execute: arguments from the live world, checked, and real calls, turn by turn.
+
+Owns the request for arguments, their check against the documentation, and the execution. What a
+failure teaches is the critic's business (`patching.py`). Never words a message.
+
+    turns = execute(chat, base, world, plan, seed=7)        # or a Rejection
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from rods.dialects.bounds import value_fault
+from rods.env import Environment, called
+from rods.synthesis.base import Base, Readable
+from rods.synthesis.llm.plan import CallPlan, Chat
+from rods.synthesis.llm.pointing import pointer
+from rods.synthesis.llm.prompting import RESULT_CHARS, render, schema, shortened
+from rods.synthesis.planned import CallRequest, OpenArgument, PlannedTurn
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.sources import Argument, Source, sources
+from rods.synthesis.structure.trace import (
+    TraceStep,
+    all_tools,
+    owners,
+    read_result,
+    reports_failure,
+    trace,
+)
+from rods.synthesis.structure.typed import mistyped
+from rods.task import Task, Turn
+from rods.types import Json, ToolCall, ToolResult, ToolSpec, Value
+
+FILLS = 3
+"""Requests until the arguments of one call are valid."""
+ARGUMENTS = schema({"arguments": {"type": "object"}})
+
+
+def execute(
+    chat: Chat, base: Base, world: Readable, plan: CallPlan, seed: int
+) -> list[PlannedTurn] | Rejection:
+    """Fill in and execute every call of a plan, in a fresh world that offers everything."""
+    steps: list[TraceStep] = []
+    for index, functions in enumerate(plan.turns):
+        for name in functions:
+            made = fill(chat, base.specs[name], world, plan.narrative, steps, seed)
+            if isinstance(made, Rejection):
+                return made
+            call, result = made
+            if reports_failure(call, result):
+                detail = f"{call} failed: {result.content[:200]}"
+                reason = ErrorClass.VM_EXEC_FAILED
+                return Rejection("execute", reason, detail, tool=call.name)
+            steps.append(TraceStep(index, call, result, *read_result(result.content)))
+    # Arguments that only results show are marked: nothing is said yet.
+    calls = [tuple(s.call for s in steps if s.turn == index) for index in range(len(plan.turns))]
+    silent = Task("", "", tuple(Turn("", made) for made in calls), base.task.world)
+    return _turns(silent, steps, sources(silent, steps, base.specs), base.specs, base.owners)
+
+
+def fill(
+    chat: Chat,
+    spec: ToolSpec,
+    world: Readable,
+    narrative: str,
+    steps: Sequence[TraceStep],
+    seed: int,
+) -> tuple[ToolCall, ToolResult] | Rejection:
+    """One executed call; the writer is told what was wrong with its arguments, then tries again.
+
+    Returns:
+        The call and its result (it reports failure after the last try), or a rejection where no
+        arguments were valid.
+    """
+    problems: list[str] = []
+    last: tuple[ToolCall, ToolResult] | None = None
+    for number in range(FILLS):
+        messages = render(
+            "execute",
+            name=spec.name,
+            description=spec.description,
+            parameters=shortened(spec.parameters),
+            narrative=narrative,
+            steps=[
+                {"call": str(s.call), "result": shortened(s.result.content, RESULT_CHARS)}
+                for s in steps
+            ],
+            state=shortened(world.public_state()),
+            problems=problems,
+        )
+        answer = chat.ask("execute", messages, seed=seed + number, schema=ARGUMENTS)
+        data = answer.data
+        inner = data.get("arguments", data) if isinstance(data, dict) else None
+        if not isinstance(inner, dict):
+            problems = ["it was no JSON object with arguments"]
+            continue
+        problems = faults(spec, cast("Mapping[str, Json]", inner))
+        if not problems:
+            call = ToolCall(spec.name, cast("Mapping[str, Value]", inner))
+            last = (call, called(world, call))
+            if not reports_failure(*last):
+                return last
+            problems = [f"{call} failed: {shortened(last[1].content, RESULT_CHARS)}"]
+    if last is not None:
+        return last
+    detail = f"{spec.name}: {problems[0]}"
+    return Rejection("execute", ErrorClass.PARAM_GEN_FAILED, detail, tool=spec.name)
+
+
+def faults(spec: ToolSpec, arguments: Mapping[str, Json]) -> list[str]:
+    """What is wrong with arguments by their documentation: names, types, options, forms."""
+    if fault := value_fault(arguments):
+        return [fault]
+    found = [f"{name} is missing" for name in spec.required if name not in arguments]
+    found += [
+        f"there is no parameter {name}; known: {', '.join(spec.properties)}"
+        for name in arguments
+        if name not in spec.properties
+    ]
+    return found + mistyped(spec, arguments)
+
+
+def _turns(
+    task: Task,
+    steps: Sequence[TraceStep],
+    arguments: Sequence[Argument],
+    specs: Mapping[str, ToolSpec],
+    owned: Mapping[str, str],
+) -> list[PlannedTurn]:
+    """The turns of a task that have calls.
+
+    `shown` are arguments that only results show, where pointing at one can mean nothing else: the
+    others must be said.
+    """
+    shown: dict[int, set[str]] = {}
+    for argument in arguments:
+        told = argument.source is Source.RESULT and not argument.path
+        if told and pointer(steps, argument.step, argument.name) is not None:
+            shown.setdefault(argument.step, set()).add(argument.name)
+    planned: list[PlannedTurn] = []
+    for index in range(len(task.turns)):
+        mine = [(number, step) for number, step in enumerate(steps) if step.turn == index]
+        if not mine:
+            continue
+        requests = tuple(
+            CallRequest(step.call, specs[step.call.name], frozenset(shown.get(number, ())))
+            for number, step in mine
+        )
+        results = tuple(step.result.content for _, step in mine)
+        planned.append(PlannedTurn(requests, owned.get(requests[0].call.name, ""), results))
+    return planned
+
+
+def planned_of(environment: Environment, variant: Task) -> list[PlannedTurn]:
+    """The planned turns that a variant was made of, gaps included, to be worded again."""
+    steps = trace(environment, variant).steps
+    specs = all_tools(environment, variant)
+    arguments = sources(variant, steps, specs)
+    planned = iter(_turns(variant, steps, arguments, specs, owners(environment, variant)))
+    result: list[PlannedTurn] = []
+    for index, turn in enumerate(variant.turns):
+        if not turn.ground_truth:
+            continue
+        made = next(planned)
+        gap = variant.turns[index - 1] if index else turn
+        if index and not gap.ground_truth:
+            made = _reopened(made, gap, turn)
+        result.append(made)
+    return result
+
+
+def _reopened(planned: PlannedTurn, gap: Turn, turn: Turn) -> PlannedTurn:
+    if gap.withheld:
+        return dataclasses.replace(planned, withheld=gap.withheld[0])
+    for index, request in enumerate(planned.requests):
+        for name, value in request.call.arguments.items():
+            text = str(value).lower()
+            if text in turn.user.lower() and text not in gap.user.lower():
+                return dataclasses.replace(planned, left_open=OpenArgument(index, name))
+    return planned

@@ -1,0 +1,242 @@
+"""The writer with a language model: plan, execute, rewrite, augment; a judge behind the gates.
+
+Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis) and what an attempt learns
+from the ones before: blocked functions, hints, a patched initial configuration. The stages are
+files of their own. Never decides over the deterministic gates.
+
+    writer = LlmWriter(environment, chat, config.synthesis.llm, groundwork)
+    variant = writer.propose(seed, random.Random(7))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from rods.abilities import state_access
+from rods.config.synthesis import LlmWriterSettings
+from rods.env import Environment
+from rods.errors import TaskError, WriterError
+from rods.synthesis.base import Base, Readable
+from rods.synthesis.chat.client import ChatClient
+from rods.synthesis.chat.settings import ChatUsage
+from rods.synthesis.llm.critique import judge, repairable
+from rods.synthesis.llm.execute import execute, planned_of
+from rods.synthesis.llm.groundwork import Groundwork
+from rods.synthesis.llm.patching import learnt, patched
+from rods.synthesis.llm.plan import UNPARSED, Answer, Chat, make_plan
+from rods.synthesis.llm.prompting import prompts_hash
+from rods.synthesis.llm.rewrite import cohere, write
+from rods.synthesis.llm.world_lock import WorldLock
+from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, with_gap
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.writer import Writer, WriterOptions
+from rods.task import Task, Turn
+from rods.types import Json
+
+
+class LlmWriter(Writer):
+    """Proposes variants whose plans and messages a chat server writes."""
+
+    name = "llm"
+
+    def __init__(
+        self,
+        environment: Environment,
+        chat: Chat,
+        settings: LlmWriterSettings,
+        ground: Groundwork | None = None,
+    ):
+        """Prepare; `ground`: renames seeds, and plans where `synthesis.llm.planner` says so."""
+        self.worlds = WorldLock()
+        """Held while worlds are at work; released while the server is awaited."""
+        self.parallel = settings.concurrency
+        self._ground = ground or Groundwork()
+        self._environment = environment
+        self._server = chat
+        self._chat: Chat = _Releasing(chat, self.worlds)
+        self._settings = settings
+
+    def usage(self) -> Mapping[str, ChatUsage]:
+        """What the server was asked so far, by stage."""
+        return self._server.usage() if isinstance(self._server, ChatClient) else {}
+
+    def close(self) -> None:
+        """End the connection to the server."""
+        if isinstance(self._server, ChatClient):
+            self._server.close()
+
+    @property
+    def _recipe(self) -> str:
+        return f"llm:{self._settings.planner}@{prompts_hash()}"
+
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
+        """One variant of `seed`, ready for the gates.
+
+        Raises:
+            WriterError: the server cannot be used at all (`fatal`), or not now (`down`).
+        """
+        history = () if "feedback" in self._settings.without else history
+        # The world of the attempt before, which a patch fits; no gate knows one.
+        number = (history[-1].base if history else 0) or rng.getrandbits(31)
+        return self._signed(lambda: self._propose(seed, rng, number, history), number)
+
+    def _signed(self, stage: Callable[[], Task | Rejection], number: int = 0) -> Task | Rejection:
+        """What came of it; a rejection bears recipe and world."""
+        try:
+            made = stage()
+        except WriterError as error:
+            if error.suspends:
+                raise
+            made = Rejection("writer", ErrorClass.PIPELINE_EXCEPTION, str(error)[:300])
+        if isinstance(made, Rejection):
+            return dataclasses.replace(made, recipe=self._recipe, base=number)
+        return made
+
+    def _propose(
+        self, seed: Task, rng: random.Random, number: int, history: Sequence[Rejection]
+    ) -> Task | Rejection:
+        sampling, narrative = rng.getrandbits(31), ""
+        if self._settings.planner != "model":
+            made = self._ground.plan(seed, rng, history)
+        else:
+            base = self._base(seed, number, history)
+            if isinstance(base, Rejection):
+                return base
+            executed = self._plan(base, history, sampling)
+            if isinstance(executed, Rejection):
+                silent = "feedback" in self._settings.without or executed.detail == UNPARSED
+                return executed if silent else learnt(self._chat, base, executed, sampling)
+            planned, narrative = executed
+            gapped = self._gaps(base, planned, rng)
+            made = gapped if isinstance(gapped, Rejection) else (base.task, gapped)
+        if isinstance(made, Rejection):
+            return made
+        task, planned = made
+        texts = self._word(planned, narrative, sampling)
+        if isinstance(texts, Rejection):
+            return texts
+        origin = dataclasses.replace(task.provenance, recipe=self._recipe, seed=number)
+        return dataclasses.replace(task, turns=assemble(planned, texts), provenance=origin)
+
+    def _base(self, seed: Task, number: int, history: Sequence[Rejection]) -> Base | Rejection:
+        """The seed with other names and values, and with what earlier attempts patched."""
+        renamed = self._ground.rename(seed, random.Random(number))
+        if isinstance(renamed, Rejection):
+            return renamed
+        access = state_access(self._environment)
+        for failure in history:
+            start = access.initial_state(renamed)
+            values = patched(start.values, failure.patch) if failure.base == number else None
+            if values is not None:
+                changed = dataclasses.replace(start, values=values)
+                renamed = access.with_initial_state(renamed, changed)
+        try:
+            return Base.of(self._environment, renamed)
+        except TaskError as error:
+            return Rejection("plan", ErrorClass.NO_PATTERN, str(error))
+
+    def _plan(
+        self, base: Base, history: Sequence[Rejection], sampling: int
+    ) -> tuple[list[PlannedTurn], str] | Rejection:
+        """Functions of each turn, executed in a fresh world, and the story around them."""
+        stage = dataclasses.replace(base.task, turns=(Turn(""),))
+        world = cast("Readable", self._environment.open(stage))
+        try:
+            world.begin_turn(0)
+            state = world.public_state()
+            plan = make_plan(
+                self._chat,
+                base,
+                state,
+                history,
+                sampling,
+                narrative="narrative" not in self._settings.without,
+            )
+            if isinstance(plan, Rejection):
+                return plan
+            planned = execute(self._chat, base, world, plan, sampling)
+        finally:
+            world.close()
+        return planned if isinstance(planned, Rejection) else (planned, plan.narrative)
+
+    def _gaps(
+        self, base: Base, planned: Sequence[PlannedTurn], rng: random.Random
+    ) -> list[PlannedTurn] | Rejection:
+        result: list[PlannedTurn] = []
+        units = [unit for unit in base.units if base.task.turns[unit.last].ground_truth]
+        for unit, turn in zip(units, planned, strict=True):
+            made = with_gap(base.task, unit, turn, result, self._ground.may_blur, rng)
+            if isinstance(made, Rejection):
+                return made
+            result.append(made)
+        return result
+
+    def _word(
+        self, planned: Sequence[PlannedTurn], narrative: str, sampling: int, problem: str = ""
+    ) -> list[TurnTexts] | Rejection:
+        references = self._ground.references
+        texts = write(self._chat, planned, narrative, sampling, problem, references)
+        if isinstance(texts, Rejection) or "coherence" in self._settings.without:
+            return texts
+        return cohere(self._chat, planned, texts, narrative, sampling) or texts
+
+    def review(self, seed: Task, variant: Task, rng: random.Random) -> Task | Rejection:
+        """Judge what passed the gates; refine its words at most once."""
+        sampling = rng.getrandbits(31)
+        return self._signed(lambda: self._review(variant, sampling))
+
+    def _review(self, variant: Task, sampling: int) -> Task | Rejection:
+        verdict = judge(self._chat, self._environment, variant, sampling)
+        if isinstance(verdict, Rejection):
+            return verdict
+        if verdict.accepted:
+            return variant
+        if not repairable(verdict):
+            return verdict.rejection()
+        planned = planned_of(self._environment, variant)
+        texts = write(self._chat, planned, "", sampling + 1, verdict.problem)
+        if isinstance(texts, Rejection):
+            return texts
+        refined = dataclasses.replace(variant, turns=assemble(planned, texts))
+        again = judge(self._chat, self._environment, refined, sampling + 2, verdict.problem)
+        if isinstance(again, Rejection):
+            return again
+        return refined if again.accepted else again.rejection()
+
+
+def make_llm_writer(
+    pool: Sequence[Task], environment: Environment, options: WriterOptions
+) -> LlmWriter:
+    """The writer that a configuration means; the server is asked for the first time by `propose`.
+
+    Raises:
+        ConfigError: no server is named.
+    """
+    chosen = options.settings.llm
+    chat = ChatClient(chosen, options.cache)
+    ground = options.groundwork(pool, environment) if options.groundwork is not None else None
+    return LlmWriter(environment, chat, chosen, ground)
+
+
+class _Releasing:
+    """A chat that releases the world lock while it waits."""
+
+    def __init__(self, chat: Chat, worlds: WorldLock):
+        self._chat, self._worlds = chat, worlds
+
+    def ask(
+        self,
+        stage: str,
+        messages: Sequence[Mapping[str, str]],
+        *,
+        seed: int = 0,
+        schema: Mapping[str, Json] | None = None,
+    ) -> Answer:
+        """As the chat asks."""
+        with self._worlds.released():
+            return self._chat.ask(stage, messages, seed=seed, schema=schema)

@@ -1,0 +1,178 @@
+"""Planned turns become a task's turns: deliberate gaps are put in as the benchmark builds them.
+
+Owns `PlannedTurn` (executed calls and what is to be said) and the two augmentations that add turns:
+a missing function (withheld, asked for, given back by a blank turn) and a missing value (left open,
+then given). Long context needs none: the world pads results itself. Never words a message.
+
+    turns = assemble(planned, [TurnTexts("Please list the files.")])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rods.synthesis.base import Unit
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.task import Provenance, Task, Turn
+from rods.types import ToolCall, ToolSpec
+
+
+class Producer(NamedTuple):
+    """An earlier call that a message may point back to."""
+
+    call: ToolCall
+    place: str = ""
+    """Where the value stands in a list that it showed (`first`); empty: it showed one value."""
+    only: bool = True
+    """Whether nothing else was called of its kind: else only words that point back fit."""
+
+
+class CallRequest(NamedTuple):
+    """One call that a message asks for."""
+
+    call: ToolCall
+    spec: ToolSpec
+    shown: frozenset[str] = frozenset()
+    """Arguments whose values results show and no text says: they may be referred to."""
+    blurred: str = ""
+    """An argument that the message leaves open on purpose."""
+    producers: Mapping[str, Producer] = {}
+    """The calls whose results show them, where they are known."""
+    used: frozenset[str] = frozenset()
+    """Arguments whose values were said or shown before: nobody introduces them again."""
+    last: ToolCall | None = None
+    """The call right before this one: only its results were `just` seen."""
+
+
+class OpenArgument(NamedTuple):
+    """An argument that the user leaves open at first."""
+
+    request: int
+    """Index of the call in its turn."""
+    name: str
+
+
+@dataclass(frozen=True)
+class PlannedTurn:
+    """The calls of one turn, executed, and what its message must say."""
+
+    requests: tuple[CallRequest, ...]
+    owner: str
+    """Class of the first call."""
+    results: tuple[str, ...] = ()
+    """What the calls returned."""
+    withheld: str = ""
+    """A function that is missing at first."""
+    left_open: OpenArgument | None = None
+    """A value that is missing at first."""
+
+    @property
+    def worded(self) -> tuple[CallRequest, ...]:
+        """The calls as the first message asks for them: the open value is blurred."""
+        if self.left_open is None:
+            return self.requests
+        index, name = self.left_open
+        return tuple(
+            a._replace(blurred=name) if i == index else a for i, a in enumerate(self.requests)
+        )
+
+
+class TurnTexts(NamedTuple):
+    """What the user says in one planned turn."""
+
+    text: str
+    answer: str = ""
+    """The follow-up that gives the open value."""
+
+
+def descent(seed: Task, recipe: str, number: int, donors: Sequence[Task] = ()) -> Provenance:
+    """Where a variant of a seed comes from; `donors` gave turns, `number` is of its chance."""
+    origin = seed.provenance
+    sides = (origin, *(donor.provenance for donor in donors))
+    scenarios = dict.fromkeys(n for p in sides for n in (p.scenario, *p.scenarios) if n)
+    ancestors = dict.fromkeys((*origin.ancestors, seed.id, *(donor.id for donor in donors)))
+    return Provenance(
+        origin.origin, origin.scenario, tuple(ancestors), recipe, number, tuple(scenarios)
+    )
+
+
+def with_gap(
+    task: Task,
+    unit: Unit,
+    turn: PlannedTurn,
+    earlier: Sequence[PlannedTurn],
+    may_blur: Callable[[str, str], bool],
+    rng: random.Random,
+) -> PlannedTurn | Rejection:
+    """The turn with the gap that a unit of a task has, or why it cannot have it.
+
+    A function is missing where the unit's first turn withholds tools, else a value.
+    """
+    if unit.first == unit.last:
+        return turn
+    if task.turns[unit.first].withheld:
+        return missing_function(turn, earlier, rng)
+    return missing_value(turn, earlier, may_blur, rng)
+
+
+def missing_function(
+    turn: PlannedTurn, earlier: Sequence[PlannedTurn], rng: random.Random
+) -> PlannedTurn | Rejection:
+    """Withhold a function of this turn that was not called before."""
+    before = {request.call.name for other in earlier for request in other.requests}
+    free = [request.call.name for request in turn.requests if request.call.name not in before]
+    if not free:
+        detail = "every function of the turn was called before"
+        return Rejection("augment", ErrorClass.DUPLICATE_FUNC, detail)
+    return dataclasses.replace(turn, withheld=rng.choice(free))
+
+
+def missing_value(
+    turn: PlannedTurn,
+    earlier: Sequence[PlannedTurn],
+    may_blur: Callable[[str, str], bool],
+    rng: random.Random,
+) -> PlannedTurn | Rejection:
+    """Leave one required value open that nothing before it tells, in this turn or earlier.
+
+    `may_blur` says of a tool and its argument whether words can leave it open.
+    """
+    texts = [str(request.call) for other in earlier for request in other.requests]
+    known = "\n".join([*texts, *(text for other in earlier for text in other.results)]).lower()
+    calls = [str(request.call) for request in turn.requests]
+    places = [
+        OpenArgument(index, name)
+        for index, request in enumerate(turn.requests)
+        for name, value in request.call.arguments.items()
+        if name in request.spec.required
+        and name not in request.shown
+        and may_blur(request.call.name, name)
+        and isinstance(value, str | int | float)
+        and not isinstance(value, bool)
+        and str(value).lower() not in known
+        and not any(str(value).lower() in text.lower() for text in turn.results[:index])
+        and sum(str(value) in call for call in calls) == 1
+    ]
+    if not places:
+        return Rejection("augment", ErrorClass.QUERY_GEN_FAILED, "no value can be left open")
+    return dataclasses.replace(turn, left_open=rng.choice(places))
+
+
+def assemble(planned: Sequence[PlannedTurn], texts: Sequence[TurnTexts]) -> tuple[Turn, ...]:
+    """The turns of a task."""
+    turns: list[Turn] = []
+    for turn, words in zip(planned, texts, strict=True):
+        calls = tuple(request.call for request in turn.requests)
+        if turn.withheld:
+            withheld = (turn.withheld,)
+            turns = [dataclasses.replace(t, withheld=withheld) for t in turns]
+            turns += [Turn(words.text, (), withheld), Turn("", calls)]
+        elif turn.left_open is not None:
+            turns += [Turn(words.text, ()), Turn(words.answer, calls)]
+        else:
+            turns.append(Turn(words.text, calls))
+    return tuple(turns)

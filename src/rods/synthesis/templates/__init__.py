@@ -1,6 +1,0 @@
-"""Messages without a model: how a call is said, and how what was said is read back.
-
-Owns the phrases around calls and the words that fill them. Never chooses a call.
-
-    from rods.synthesis.templates.phrases import phrases_of
-"""

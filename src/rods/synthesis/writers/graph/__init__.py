@@ -1,4 +1,0 @@
-"""The writer `graph`: new calls by a walk over the API graph, worded by templates.
-
-from rods.synthesis.writers.graph.writer import GraphWriter
-"""

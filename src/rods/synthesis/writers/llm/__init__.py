@@ -1,4 +1,0 @@
-"""The writer `llm`: a language model plans, fills in, words and judges; one file a stage.
-
-from rods.synthesis.writers.llm.writer import LlmWriter
-"""

@@ -1,0 +1,96 @@
+"""Writers by name: what proposes variants of a seed.
+
+Owns their short names and which of them go together. `resample/`, `graph/` and `family.py` (for
+questions) need no model, `llm/` asks a chat server.
+
+    writer = make_writer("resample", training_tasks, environment)
+    proposal = writer.propose(seed, random.Random(7))
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from rods.abilities import QuestionSource, ability
+from rods.config import SynthesisSettings
+from rods.env import Environment
+from rods.registry import Registry, require, takes
+from rods.synthesis.writer import Writer, WriterOptions
+from rods.task import Task
+from rods.writers.mixed import MixedWriter
+
+WRITERS = Registry(
+    "synthesis.writer",
+    "writer",
+    {
+        "resample": "rods.writers.resample.writer:ResampleWriter",
+        "graph": "rods.writers.graph.writer:GraphWriter",
+        "family": "rods.writers.family:FamilyWriter",
+        "llm": "rods.synthesis.llm.writer:make_llm_writer",
+    },
+)
+OF_CALLS = ("resample", "graph")
+"""They vary calls; questions have none, there `family` takes their place."""
+LOCAL = ("resample", "graph", "family")
+"""They ask nobody: waiting for them is short, and makes a run one that can be repeated."""
+
+
+def resampled(settings: SynthesisSettings) -> float:
+    """Share of the proposals that the resample writer makes beside the one that is named."""
+    return settings.resample.share if settings.writer not in ("resample", "family") else 0.0
+
+
+def make_writer(
+    name: str,
+    pool: Sequence[Task],
+    environment: Environment,
+    resample_share: float = 0.0,
+    options: SynthesisSettings | None = None,
+    cache: Path | None = None,
+) -> Writer:
+    """A writer by its short name or `module:attribute`.
+
+    Args:
+        name: `resample`, `graph`, `family`, `llm`, or where to import a factory from.
+        pool: Tasks that may give words, texts and turns: originals of the training side.
+        environment: Opens their worlds.
+        resample_share: Share of the proposals that the resample writer makes beside it, in [0, 1].
+        options: All settings of synthesis, for `llm`.
+        cache: File of a chat server's answers, for `llm`.
+
+    Raises:
+        ConfigError: there is no such writer, or `llm` has no server.
+    """
+    options = options or SynthesisSettings()
+    if name in OF_CALLS and ability(environment, QuestionSource):
+        return _made("family", pool, environment, options, cache)
+    writer = _made(name, pool, environment, options, cache)
+    if resample_share == 0 or name in ("resample", "family"):
+        return writer
+    other = _made("resample", pool, environment, options, cache)
+    return MixedWriter(writer, other, resample_share)
+
+
+def writer_factory(name: str) -> Any:
+    """What makes a writer of a pool and an environment; raises `ConfigError`."""
+    found = WRITERS.find(name)
+    return takes("synthesis.writer", name, found, "a pool", "an environment", options=None)
+
+
+def _made(
+    name: str,
+    pool: Sequence[Task],
+    environment: Environment,
+    settings: SynthesisSettings,
+    cache: Path | None,
+) -> Writer:
+    factory = writer_factory(name)
+    more: dict[str, Any] = {}
+    if "options" in inspect.signature(factory).parameters:
+        more["options"] = WriterOptions(settings, cache, WRITERS.find("graph"))
+    writer = factory(pool, environment, **more)
+    require("synthesis.writer", name, writer, Writer)
+    return cast("Writer", writer)

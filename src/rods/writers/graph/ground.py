@@ -1,0 +1,216 @@
+"""Arguments from the live world: what exists there, what results showed, what may be new.
+
+Owns the choice of argument values by kind (`domains.toml`), enumeration or earlier use. Never
+executes a call: the caller finds out whether the world accepts it.
+
+    grounder = Grounder(domains, specs, graph, materials)
+    call = grounder.fill("lend", live, rng)                 # None: nothing fits a required argument
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, cast
+
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.trace import Scalar
+from rods.types import ToolCall, ToolSpec, Value, json_choices, json_type
+from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.fresh import Texts, draws, with_ending_of, word_of
+from rods.writers.graph.live import PERSONAL, Live, typed
+from rods.writers.graph.matter import SAME, Matter
+from rods.writers.resample.assign import Materials
+
+FRESH_NAME = 0.35
+"""How often a name is new although names exist."""
+FROM_RESULT = 0.7
+"""How often a value that results show is preferred."""
+ENROLS = frozenset(
+    {"add", "create", "register", "enrol", "enroll", "new", "sign", "join", "invite"}
+)
+"""First words of tools that bring in somebody who is not there yet."""
+JITTER = 0.7
+"""How often a number without a kind differs from those that training tasks give."""
+FROM_STATE = 0.7
+"""How often a text without a kind is taken from the state's field of that name."""
+PLURAL = 2.0
+"""Smallest number of what is counted: nobody buys 0 boxes, or `1 boxes`."""
+MOSTLY = 0.7
+"""How often a number of a kind that is mostly whole is whole."""
+FROM_TEXT = 0.8
+"""How often a search is for a word that stands in what exists."""
+
+
+class Grounder:
+    """Fills in arguments."""
+
+    def __init__(
+        self,
+        domains: Domains,
+        specs: Mapping[str, ToolSpec],
+        graph: ApiGraph,
+        materials: Materials,
+        owners: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare; `owners`: the class of each tool, where the world has several."""
+        self._domains = domains
+        self._specs = specs
+        self._owners = owners or {}
+        self._exemplars = graph.exemplars
+        self._matter = Matter(domains, specs, graph, self._owners)
+        self._draws = draws(domains, materials)
+        self._texts = Texts(domains, materials)
+
+    def fill(self, tool: str, live: Live, rng: random.Random) -> ToolCall | None:
+        """A call with an argument for every required parameter and some of the others."""
+        properties, required = self._specs[tool].properties, self._specs[tool].required
+        arguments = self._matter.carried(tool, live, rng)
+        arguments |= self._own(tool, live)
+        arguments |= self._matter.together(tool, arguments, live, rng)
+        for name, schema in properties.items():
+            if name in arguments or (
+                name not in required and rng.random() > self._matter.share(tool, name)
+            ):
+                continue
+            value = self._value(tool, name, schema, live, rng)
+            if value is not None:
+                arguments[name] = value
+            elif name in required:
+                return None
+        texts = [v for v in arguments.values() if isinstance(v, str)]
+        if len(set(texts)) < len(texts):
+            return None
+        self._match_endings(arguments, live)
+        ordered = {name: arguments[name] for name in properties if name in arguments}
+        return ToolCall(tool, ordered)
+
+    def _own(self, tool: str, live: Live) -> dict[str, Value]:
+        """Account and secret that the tool's class is set up for: nobody logs in as another."""
+        found: dict[str, Value] = {}
+        for name, schema in self._specs[tool].properties.items():
+            kind = self._domains.parameter(tool, name)
+            if kind in PERSONAL:
+                value = live.own(self._owners.get(tool, ""), kind, name)
+                found[name] = typed(value, str(schema.get("type", "")))
+        return {name: value for name, value in found.items() if value not in (None, "None")}
+
+    def _match_endings(self, arguments: dict[str, Value], live: Live) -> None:
+        """A copy under a new name keeps the ending of what it is a copy of."""
+        for copy, original in self._domains.endings.items():
+            source, target = arguments.get(original), arguments.get(copy)
+            if isinstance(source, str) and target not in live.existing("name", copy):
+                arguments[copy] = with_ending_of(source, str(target))
+
+    def _value(
+        self, tool: str, name: str, schema: Mapping[str, Any], live: Live, rng: random.Random
+    ) -> Value:
+        kind = self._domains.parameter(tool, name)
+        declared = json_type(schema)
+        if choices := json_choices(schema):
+            return cast("Value", rng.choice(choices))
+        if declared == "boolean":
+            return rng.random() < 0.5
+        if declared in ("array", "list"):
+            return self._items(tool, name, schema, kind, live, rng)
+        if declared in ("dict", "object"):
+            return self._exemplar(tool, name, rng)
+        fellows = self._fellows(tool) if kind in PERSONAL else None
+        shown = live.shown(name, fellows) if self._may_be_shown(name, kind) else []
+        if shown and rng.random() < FROM_RESULT:
+            return typed(shown[0], declared)
+        return self._scalar(tool, name, kind, declared, live, rng)
+
+    def _fellows(self, tool: str) -> frozenset[str] | None:
+        """Tools of the same class; None where the world names no classes."""
+        owner = self._owners.get(tool)
+        return frozenset(t for t, o in self._owners.items() if o == owner) if owner else None
+
+    def _may_be_shown(self, name: str, kind: str) -> bool:
+        """Whether a result's field of this name holds such values: an `amount` may be of shares."""
+        held = self._domains.leaf("", name)
+        return kind != "body" and held in ("", kind)
+
+    def _items(
+        self,
+        tool: str,
+        name: str,
+        schema: Mapping[str, Any],
+        kind: str,
+        live: Live,
+        rng: random.Random,
+    ) -> Value:
+        inner = cast("Mapping[str, Any]", schema.get("items", {}))
+        wanted = json_type(inner) or "string"
+        count = rng.choice((1, 2, 2, 3)) if kind != "quantity" else rng.choice((2, 3, 4))
+        if options := json_choices(inner):
+            return cast("Value", rng.sample(options, min(count, len(options))))
+        if not kind:
+            return self._exemplar(tool, name, rng)
+        found = [self._scalar(tool, name, kind, wanted, live, rng) for _ in range(count)]
+        return cast("Value", list(dict.fromkeys(v for v in found if v is not None))) or None
+
+    def _scalar(
+        self, tool: str, name: str, kind: str, declared: str, live: Live, rng: random.Random
+    ) -> Scalar:
+        if kind == "body" and f"{tool}.{name}" not in self._domains.fresh:
+            return self._texts.draw(tool, name, rng)
+        if kind == "pattern" and rng.random() < FROM_TEXT:
+            return word_of(live.kinds.get("name" if name == "name" else "body", {}), rng)
+        places = self._domains.fields.get(f"{tool}.{name}", self._domains.fields.get(name))
+        others = live.taken(name) if kind == "ident" else ()
+        owner = self._owners.get(tool, "")
+        existing = [
+            value
+            for value in (live.existing(kind, name, owner) if places != [] else ())
+            if typed(value, declared) is not None and value not in others
+        ]
+        drawn_as = self._domains.fresh.get(f"{tool}.{name}") or self._domains.fresh.get(name, kind)
+        fresh = self._draws.get(drawn_as)
+        if kind == "body" or (places is not None and not existing):
+            return None if fresh is None else fresh(rng)
+        if fresh is not None and self._domains.inferred and tool.split("_")[0] in ENROLS:
+            return fresh(rng)
+        if kind in self._domains.numbers and kind != "id":
+            return self._number(kind, declared, rng)
+        recent = [v for v in live.recent(kind, self._domains) if typed(v, declared) in existing]
+        if kind in self._domains.about and recent and rng.random() < SAME:
+            return typed(recent[0], declared)
+        if existing and (fresh is None or rng.random() > (FRESH_NAME if kind == "name" else 0.15)):
+            return typed(rng.choice(existing), declared)
+        if fresh is not None:
+            return fresh(rng)
+        value = self._exemplar(tool, name, rng)
+        if self._domains.inferred:
+            value = self._guess(value, name, declared, live, rng)
+        return value if isinstance(value, str | int | float) else None
+
+    def _guess(
+        self, seen: Value, name: str, declared: str, live: Live, rng: random.Random
+    ) -> Value:
+        """Without kinds: a number near one that training tasks give, a text of that field."""
+        alike = [v for (_, n), values in self._exemplars.items() if n == name for v in values]
+        if declared in ("integer", "number") and not isinstance(seen, bool):
+            near = seen if isinstance(seen, int | float) else rng.choice(alike or [5])
+            if isinstance(near, int | float) and rng.random() < JITTER:
+                drawn = max(1.0, near * rng.uniform(0.5, 2.0))
+                return round(drawn) if declared == "integer" else round(2 * drawn) / 2
+            return near
+        there = [value for value in live.held(name) if isinstance(value, str)]
+        if there and (seen is None or rng.random() < FROM_STATE):
+            return rng.choice(there)
+        return seen if seen is not None else rng.choice(alike) if alike else None
+
+    def _exemplar(self, tool: str, name: str, rng: random.Random) -> Value:
+        known = self._exemplars.get((tool, name), ())
+        return rng.choice(known) if known else None
+
+    def _number(self, kind: str, declared: str, rng: random.Random) -> Scalar:
+        known = self._domains.numbers[kind]
+        low, high = known.range
+        high = min(high, 20 * low + 400)
+        value = rng.uniform(low, high)
+        value = max(value, PLURAL) if known.whole else value
+        if declared == "integer" or (known.whole and rng.random() < MOSTLY):
+            return int(value) if declared == "integer" else float(int(value))
+        return round(value, 2)

@@ -1,0 +1,271 @@
+"""Planning on the API graph, executed as it goes: new calls in the structure of a renamed seed.
+
+Owns the walk: which calls of the seed stay, which others take the place of the rest, what the live
+world answers. Values are `ground.py`'s, gaps `augment.py`'s. Never words a message.
+
+    planned = Walk(planner, base, random.Random(3)).run()   # list[PlannedTurn], or a Rejection
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from rods.env import Environment, called
+from rods.synthesis.base import Base, Readable, Unit
+from rods.synthesis.planned import CallRequest, PlannedTurn, Producer, with_gap
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.sources import normal
+from rods.synthesis.structure.trace import TraceStep, leaves, read_result, reports_failure
+from rods.task import Turn
+from rods.types import ToolCall, Value
+from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.ground import Grounder
+from rods.writers.graph.live import Live
+from rods.writers.graph.matter import PASSING
+from rods.writers.resample.assign import Materials
+from rods.writers.resample.rebind import find_leaf, put_leaf, typed_like
+from rods.writers.templates.clarity import clear_producer
+from rods.writers.templates.phrases import Phrases
+
+TRIES = 16
+"""Calls that are tried for one place of the plan."""
+FAILURES = 3
+"""How often a tool may fail in one place before it is given up there."""
+KEEP = 0.3
+"""How often a call of the renamed seed stays where nothing depends on it."""
+KEEP_LINKED = 0.9
+"""The same for a call that gives a value to another one, or takes one."""
+EVEN = 0.7
+"""Share of the choices of a roaming walk for which all tools are alike."""
+REFER = 0.6
+"""How often a value that a result has just shown is meant without being said."""
+LONG_NUMBER = 8
+"""Letters of a number that is pointed at or not used at all."""
+LONGEST = 200
+"""Letters of a value that nobody would type."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """What every walk of one pool shares."""
+
+    environment: Environment
+    graph: ApiGraph
+    domains: Domains
+    phrases: Phrases
+    materials: Materials
+    roam: bool = False
+    """Walks keep nothing of their seed but its world and the shape of its turns, and take rare
+    tools nearly as often as others: for pretraining, which wants all that a world can do."""
+
+    def weights(self, before: str, tools: Sequence[str]) -> list[float]:
+        """How likely each tool follows another one."""
+        usual = self.graph.ranked(before, tools)
+        if not self.roam:
+            return usual
+        return [(1 - EVEN) * w / sum(usual) + EVEN / len(usual) for w in usual]
+
+    def may_blur(self, tool: str, name: str) -> bool:
+        """Whether a message still reads well when it leaves this argument open."""
+        kind = self.domains.parameter(tool, name)
+        amount = kind in self.domains.numbers and kind != "id"  # a unit stands behind the number
+        worded = not amount or self.phrases.knows(tool)
+        return worded and self.phrases.can_blur(tool, name)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """One executed call."""
+
+    call: ToolCall
+    step: TraceStep
+    kept: bool
+    producers: Mapping[str, Producer]
+    """Calls that showed what the message may mean without saying it, by argument."""
+
+
+class Walk:
+    """One walk over the graph."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        base: Base,
+        rng: random.Random,
+        blocked: frozenset[str] = frozenset(),
+    ):
+        """Begin to fill a structure; `blocked` tools are not planned."""
+        self._planner, self._base, self._rng, self._blocked = planner, base, rng, blocked
+        self._grounder = Grounder(
+            planner.domains, base.specs, planner.graph, planner.materials, base.owners
+        )
+        stage = dataclasses.replace(base.task, turns=(Turn(""),))
+        self._world = cast("Readable", planner.environment.open(stage))
+        self._made: list[_Made] = []
+        self._done: set[str] = set()
+        self._began: list[int] = []
+        """First calls of the turn before and of this one."""
+        self._last: dict[str, str] = {}
+        """Tool that was called last, by class."""
+
+    def run(self) -> list[PlannedTurn] | Rejection:
+        """Plan and execute all turns; a rejection says what could not be found."""
+        turns: list[PlannedTurn] = []
+        try:
+            self._world.begin_turn(0)
+            for unit in self._base.units:
+                turn = self._unit(unit, turns)
+                if isinstance(turn, Rejection):
+                    return turn
+                turns.append(turn)
+        finally:
+            self._world.close()
+        return turns
+
+    def _unit(self, unit: Unit, turns: Sequence[PlannedTurn]) -> PlannedTurn | Rejection:
+        seeded = self._base.task.turns[unit.last]
+        if not seeded.ground_truth or unit.last - unit.first > 1:
+            return Rejection("plan", ErrorClass.NO_PATTERN, "gaps that nothing follows up on")
+        before = len(self._made)
+        self._began = [*self._began[-1:], before]
+        for call in seeded.ground_truth:
+            used = {made.call.name for made in self._made[before:]}
+            made = self._keep(call) or self._sample(call, used)
+            if made is None:
+                detail = f"turn {unit.last}: nothing fits in the place of {call.name}"
+                return Rejection("execute", ErrorClass.FUNC_SAMPLE_FAILED, detail)
+            self._made.append(made)
+            self._done.add(str(made.call))
+            self._last[self._owner(made.call)] = made.call.name
+        fresh = self._made[before:]
+        requests = tuple(self._request(number) for number in range(before, len(self._made)))
+        results = tuple(m.step.result.content for m in fresh)
+        turn = PlannedTurn(requests, self._owner(fresh[0].call), results)
+        return with_gap(self._base.task, unit, turn, turns, self._planner.may_blur, self._rng)
+
+    def _owner(self, call: ToolCall) -> str:
+        return self._base.owners.get(call.name, "")
+
+    def _keep(self, call: ToolCall) -> _Made | None:
+        step = len(self._made)
+        share = KEEP_LINKED if step in self._base.linked else KEEP
+        if self._planner.roam or self._rng.random() > share or call.name in self._blocked:
+            return None
+        bound = self._bound(step, call)
+        if bound is None or str(bound) in self._done or not self._planner.phrases.can_say(bound):
+            return None
+        if any(len(str(value)) > LONGEST for value in bound.arguments.values()):
+            return None
+        return None if self._strays(bound) else self._execute(bound, kept=True)
+
+    def _strays(self, call: ToolCall) -> bool:
+        """Whether a call of the seed is about something else than what took its fellows' place."""
+        kinds = self._planner.domains
+        told = [n for n in call.arguments if kinds.parameter(call.name, n) not in PASSING]
+        for made in reversed(self._made):
+            mine = made.call.arguments
+            shared = [name for name in told if name in mine]
+            if made.call.name != call.name and len(shared) > 1:
+                return any(mine[name] != call.arguments[name] for name in shared)
+        live = Live({}, [made.step for made in self._made])
+        return any(
+            kinds.parameter(call.name, name) == "ident" and value in live.taken(name)
+            for name, value in call.arguments.items()
+            if isinstance(value, str)
+        )
+
+    def _bound(self, step: int, call: ToolCall) -> ToolCall | None:
+        """The seed's call with the values that its producers show now; None if one is gone."""
+        arguments: dict[str, Value] = dict(call.arguments)
+        for (name, path), links in self._base.links.get(step, {}).items():
+            alive = [k for k in links if self._made[k.step].kept and not k.token]
+            values = [find_leaf(self._made[k.step].step.parsed, k.path) for k in alive]
+            present = [value for value in values if value is not None]
+            if not present or any(k.decimals is not None for k in alive):
+                return None
+            current = arguments[name]
+            old = next((v for v in present if v == current), present[-1])
+            scalar = current if not isinstance(current, list | dict | ToolCall) else old
+            arguments[name] = put_leaf(current, path, typed_like(old, scalar))
+        return ToolCall(call.name, arguments)
+
+    def _sample(self, call: ToolCall, used: set[str]) -> _Made | None:
+        owner = self._owner(call)
+        tools = [t for t, o in self._base.owners.items() if o == owner and t not in used]
+        before = self._last.get(owner, "")
+        failures: dict[str, int] = dict.fromkeys(self._blocked, FAILURES)
+        for _ in range(TRIES):
+            free = [tool for tool in tools if failures.get(tool, 0) < FAILURES]
+            if not free:
+                return None
+            tool = self._rng.choices(free, self._planner.weights(before, free))[0]
+            live = Live(self._world.public_state(), [made.step for made in self._made])
+            live.look(self._planner.domains)
+            made = self._attempt(self._grounder.fill(tool, live, self._rng), live)
+            if made is not None:
+                return made
+            failures[tool] = failures.get(tool, 0) + 1
+        return None
+
+    def _attempt(self, call: ToolCall | None, live: Live) -> _Made | None:
+        if call is None or str(call) in self._done or not self._planner.phrases.can_say(call):
+            return None
+        return self._execute(call, kept=False)
+
+    def _request(self, number: int) -> CallRequest:
+        made = self._made[number]
+        spec = self._base.specs[made.call.name]
+        last = self._made[number - 1].call if number else None
+        before = self._made[:number]
+        known = {normal(leaf.value) for m in before for leaf in (*m.step.leaves, *leaves(m.call))}
+        given = made.call.arguments.items()
+        plain = ((n, v) for n, v in given if not isinstance(v, list | dict | ToolCall))
+        used = {n for n, v in plain if normal(v) in known}
+        return CallRequest(
+            made.call,
+            spec,
+            frozenset(made.producers),
+            producers=made.producers,
+            used=frozenset(used),
+            last=last,
+        )
+
+    def _producers(self, call: ToolCall, *, kept: bool) -> dict[str, Producer]:
+        """What can be meant by words: arguments whose value one earlier result shows clearly."""
+        found: dict[str, Producer] = {}
+        steps = [made.step for made in self._made]
+        for name in call.arguments:
+            planner = self._planner
+            producer = clear_producer(
+                steps, self._began, call, name, planner.phrases, planner.domains
+            )
+            always = kept or _long(call.arguments[name])
+            if producer is not None and (always or self._rng.random() < REFER):
+                found[name] = producer
+        return found
+
+    def _execute(self, call: ToolCall, *, kept: bool) -> _Made | None:
+        """Run the call; None if it fails, or tells and changes nothing new."""
+        producers = self._producers(call, kept=kept)
+        if any(_long(value) and name not in producers for name, value in call.arguments.items()):
+            return None
+        before = self._world.snapshot()
+        result = called(self._world, call)
+        if reports_failure(call, result):
+            return None
+        step = TraceStep(len(self._made), call, result, *read_result(result.content))
+        told = any(made.step.result.content == result.content for made in self._made)
+        told = told or all(leaf.value in ("", None) for leaf in step.leaves)
+        if told and self._world.snapshot() == before:
+            return None
+        return _Made(call, step, kept, producers)
+
+
+def _long(value: Value) -> bool:
+    """Whether it is a number with more digits than anybody would say."""
+    return isinstance(value, float) and len(str(value)) > LONG_NUMBER

@@ -1,0 +1,150 @@
+"""The writer that plans on the API graph: new calls in the seed's structure, worded by templates.
+
+Owns the making of a proposal without a model: rename the seed, walk the graph in its structure,
+word the turns. Never sees a held-out task, never decides whether a draft is good.
+
+    writer = GraphWriter(training_tasks, environment)
+    variant = writer.propose(training_tasks[0], random.Random(7))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+
+from rods.env import Environment
+from rods.errors import TaskError
+from rods.synthesis.base import Base
+from rods.synthesis.gates.case import Gate
+from rods.synthesis.llm.groundwork import Groundwork
+from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts, assemble
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
+from rods.synthesis.structure.sources import sources
+from rods.synthesis.structure.trace import all_tools, owners, trace
+from rods.synthesis.writer import Writer
+from rods.task import Task
+from rods.writers.graph.api_graph import ApiGraph
+from rods.writers.graph.walk import Planner, Walk
+from rods.writers.inference import domains_for
+from rods.writers.resample.writer import ResampleWriter
+from rods.writers.templates.language import templates_say_all
+from rods.writers.templates.phrases import phrases_of
+
+DRAFTS = 6
+"""Walks over the graph before a proposal is given up."""
+RECIPE = "graph:walk"
+
+
+def _graph(originals: Sequence[Task], environment: Environment) -> ApiGraph:
+    """The graph of a pool; its value edges from one task of each scenario, as they repeat."""
+    graph = ApiGraph.of(originals, lambda task: owners(environment, task))
+    scenarios = {task.provenance.scenario or task.id: task for task in reversed(originals)}
+    for task in scenarios.values():
+        steps = trace(environment, task).steps
+        graph.learn_feeds(steps, sources(task, steps, all_tools(environment, task)))
+    return graph
+
+
+class GraphWriter(Writer, Groundwork):
+    """Proposes variants with new calls, from a pool of tasks that are all of the training side."""
+
+    name = "graph"
+
+    def __init__(self, pool: Sequence[Task], environment: Environment, *, roam: bool = False):
+        """Prepare the pool.
+
+        Args:
+            pool: Tasks that may give words, texts, edges of the graph: originals of training.
+            environment: Opens their worlds; they can be read (`walk.Readable`).
+            roam: Drafts need not be near their seed (`walk.Planner.roam`).
+        """
+        originals = tuple(task for task in pool if task.is_original)
+        self._environment = environment
+        self._renamer = ResampleWriter(pool, environment, recombine_share=0.0, cut_share=0.0)
+        self.planner = Planner(
+            environment,
+            _graph(originals, environment),
+            domains_for(environment, originals),
+            phrases_of(environment),
+            self._renamer.materials,
+            roam,
+        )
+        self._profiles: dict[str, Profile] = {}
+
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
+        """One variant of `seed`, ready for the gates."""
+        number = rng.getrandbits(31)
+        rng = random.Random(number)
+        made = self.plan(seed, rng, history)
+        if isinstance(made, Rejection):
+            return dataclasses.replace(made, recipe=RECIPE)
+        base, planned = made
+        draft = dataclasses.replace(base, turns=assemble(planned, self.word(planned, rng)))
+        origin = dataclasses.replace(base.provenance, recipe=RECIPE, seed=number)
+        return dataclasses.replace(draft, provenance=origin)
+
+    def gates(self, variant: Task) -> Mapping[str, Gate]:
+        """Templates explain every message to its last word."""
+        return {"templates": templates_say_all}
+
+    def rename(self, seed: Task, rng: random.Random) -> Task | Rejection:
+        """The seed with other names and values: the world that a plan is made for."""
+        return self._renamer.propose(seed, rng)
+
+    def plan(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> tuple[Task, list[PlannedTurn]] | Rejection:
+        """A renamed seed and executed calls near its profile, not worded yet.
+
+        Tools that the history blames are not planned.
+        """
+        renamed = self.rename(seed, rng)
+        if isinstance(renamed, Rejection):
+            return renamed
+        try:
+            base = Base.of(self._environment, renamed)
+        except TaskError as error:
+            return Rejection("plan", ErrorClass.NO_PATTERN, str(error))
+        blocked = frozenset(failure.tool for failure in history if failure.tool)
+        problem = Rejection("plan", ErrorClass.DECOMPOSE_FAILED, "no draft is near its seed")
+        for _ in range(DRAFTS):
+            planned = Walk(self.planner, base, rng, blocked).run()
+            if isinstance(planned, Rejection):
+                problem = planned
+            elif self.planner.roam or self._near(seed, renamed, planned):
+                return renamed, planned
+        return problem
+
+    def may_blur(self, tool: str, name: str) -> bool:
+        """Whether a message still reads well when it leaves this argument open."""
+        return self.planner.may_blur(tool, name)
+
+    def references(self, request: CallRequest, name: str) -> Sequence[str]:
+        """Words that may stand for an argument whose value a result showed."""
+        return self.planner.phrases.references(request, name)
+
+    def word(self, planned: Sequence[PlannedTurn], rng: random.Random) -> list[TurnTexts]:
+        """Messages from templates."""
+        phrases = self.planner.phrases
+        texts: list[TurnTexts] = []
+        for turn in planned:
+            text = phrases.turn(turn.worded, rng, first=not texts, owner=turn.owner)
+            answer = ""
+            if turn.left_open is not None:
+                index, name = turn.left_open
+                answer = phrases.answer(turn.requests[index].call, name, rng)
+            texts.append(TurnTexts(text, answer))
+        return texts
+
+    def _near(self, seed: Task, renamed: Task, planned: Sequence[PlannedTurn]) -> bool:
+        """Judged on plain wording, which the final one resembles in what it says and refers to."""
+        if seed.id not in self._profiles:
+            self._profiles[seed.id] = profile(self._environment, seed)
+        texts = self.word(planned, random.Random(0))
+        draft = dataclasses.replace(renamed, turns=assemble(planned, texts))
+        theirs = profile(self._environment, draft)
+        return distance(self._profiles[seed.id], theirs) <= MAX_DISTANCE

@@ -1,0 +1,122 @@
+"""Argument domains of an environment that brings no `domains.toml`: read off its tools and worlds.
+
+Owns simple inference: a parameter `member_id` takes keys of a mapping `members`, or values of
+fields that are called `member_id`; people's names are told by their shape. Never executes a call,
+never reads a held-out task.
+
+    domains = domains_for(environment, training_tasks)      # the file's, where there is one
+    domains.parameter("lend", "member_id")                  # "ident"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from rods.abilities import initial_state
+from rods.env import Environment
+from rods.synthesis.structure.domains import NO_DOMAINS, Domains, domains_of
+from rods.synthesis.structure.trace import all_tools
+from rods.task import Task
+from rods.types import Json, ToolSpec, json_type
+
+_tails = "_ids _id _codes _code _number _key _ref Ids Id Code Number"
+_TAILS = tuple(_tails.split())
+_PERSON = re.compile(r"[A-Z][a-z]+(?:[ -][A-Z][a-z]+){1,2}")
+_people = "name author owner customer patient contact holder guest person user driver teacher"
+_PEOPLE = frozenset(_people.split())
+"""Last words of fields that may hold people's names."""
+_DIGIT = re.compile(r"\d")
+
+
+class _Fields(NamedTuple):
+    """What the initial states of a pool hold."""
+
+    keys: dict[str, set[str]]
+    """Keys of each mapping whose values are alike, by the field that holds it."""
+    values: dict[str, set[str]]
+    """Texts of each field."""
+
+
+def domains_for(environment: Environment, pool: Sequence[Task]) -> Domains:
+    """The domains of an environment: its file's, else what can be inferred from the pool."""
+    known = domains_of(environment)
+    if known is not NO_DOMAINS:
+        return known
+    tools: dict[str, ToolSpec] = {}
+    fields = _Fields({}, {})
+    for task in pool:
+        tools.update(all_tools(environment, task))
+        _read(dict(initial_state(environment, task).values), "", fields)
+    return infer(tools, fields.keys, fields.values)
+
+
+def infer(
+    tools: Mapping[str, ToolSpec], keys: Mapping[str, set[str]], values: Mapping[str, set[str]]
+) -> Domains:
+    """Kinds of parameters and fields; keys and texts of initial states are given by field."""
+    parameters: dict[str, str] = {}
+    configuration: dict[str, str] = {}
+    mappings: dict[str, str] = {}
+    people = {
+        name
+        for name, texts in values.items()
+        if name.rpartition("_")[2] in _PEOPLE and all(map(_PERSON.fullmatch, texts))
+    }
+    for name in sorted(_texts(tools)):
+        holder = holder_of(name, keys)
+        if holder:
+            parameters[name] = configuration[name] = "ident"
+            mappings[holder] = "ident"
+        elif name in people or any(name.endswith("_" + field) for field in people):
+            parameters[name] = "person"
+        elif name in values and all(map(_DIGIT.search, values[name])):
+            parameters[name] = configuration[name] = "ident"
+    configuration.update(dict.fromkeys(people, "person"))
+    known = {key for field in mappings for key in keys[field]}
+    for name, texts in values.items():
+        if texts & known:  # renamed wherever they stand, or nothing would refer to them
+            configuration[name] = "ident"
+    return Domains(parameters=parameters, configuration=configuration, keys=mappings, inferred=True)
+
+
+def holder_of(parameter: str, keys: Mapping[str, set[str]]) -> str:
+    """The mapping whose keys a parameter takes: `members` for `member_id`; empty if there is none.
+
+    Keys without a digit are words (sections, colours), which a renaming must leave alone.
+    """
+    stem = parameter
+    for tail in _TAILS:
+        stem = stem.removesuffix(tail)
+    forms = {stem, stem + "s", stem + "es", re.sub("y$", "ies", stem)}
+    for field, found in keys.items():
+        named = field.lower() in {form.lower() for form in forms}
+        if named and found and all(map(_DIGIT.search, found)):
+            return field
+    return ""
+
+
+def _texts(tools: Mapping[str, ToolSpec]) -> Iterator[str]:
+    """Names of all parameters that take free text."""
+    for spec in tools.values():
+        for name, schema in spec.properties.items():
+            items = cast("Mapping[str, Any]", schema.get("items", {}))
+            text = "string" in (json_type(schema), json_type(items))
+            if text and not (schema.get("enum") or items.get("enum")):
+                yield name
+
+
+def _read(node: Json, name: str, into: _Fields) -> None:
+    if isinstance(node, dict):
+        if name and node and all(isinstance(value, dict) for value in node.values()):
+            into.keys.setdefault(name, set()).update(node)
+        elif name and node and not any(isinstance(value, dict) for value in node.values()):
+            into.keys.setdefault(name, set()).update(k for k in node if _DIGIT.search(k))
+        for key, value in node.items():
+            _read(value, key, into)
+    elif isinstance(node, list):
+        for value in node:
+            _read(value, name, into)
+    elif isinstance(node, str) and node and name:
+        into.values.setdefault(name, set()).add(node)

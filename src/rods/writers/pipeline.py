@@ -1,0 +1,48 @@
+"""Environment, writer and gates put together as the settings of synthesis mean it.
+
+Owns which language of templates the gates read. The worker and the assembly come here by address:
+`rods.synthesis` knows no writer.
+
+    pipeline = make_pipeline(config.synthesis, environment, training_tasks, held_out_tasks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rods.config import SynthesisSettings
+from rods.env import Environment
+from rods.synthesis.gates.keeper import Gatekeeper
+from rods.synthesis.pipeline import Pipeline
+from rods.task import Task
+from rods.writers import make_writer
+from rods.writers.templates.language import TemplateLanguage
+
+PIPELINE = "rods.writers.pipeline:make_pipeline"
+"""For a worker's settings."""
+
+
+def keeper_of(
+    environment: Environment, training: Sequence[Task], held_out: Sequence[Task] = ()
+) -> Gatekeeper:
+    """The gates, which read messages of the environment's templates back."""
+    return Gatekeeper(environment, training, held_out, language=TemplateLanguage(environment))
+
+
+def make_pipeline(
+    settings: SynthesisSettings,
+    environment: Environment,
+    training: Sequence[Task],
+    held_out: Sequence[Task],
+    cache: Path | None = None,
+) -> Pipeline:
+    """What the settings mean; `cache`: file of a chat server's answers.
+
+    Raises:
+        ConfigError: there is no such writer, or it has no server.
+    """
+    share = settings.resample.share
+    writer = make_writer(settings.writer, training, environment, share, settings, cache)
+    keeper = keeper_of(environment, training, held_out)
+    return Pipeline(environment, writer, keeper, settings.attempts)

@@ -1,0 +1,209 @@
+"""Plays a draft in a live world and lets arguments follow the results that they came from.
+
+Owns the step-by-step execution of a draft: an argument that its seed took from a result is taken
+from the same place of the draft's result. Never decides whether the draft is any good.
+
+    task = rebind(environment, draft, knowledge, {})        # Task, or Rejection where it cannot be
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from rods.env import Environment, World, called
+from rods.errors import TaskError
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.links import Link, Place
+from rods.synthesis.structure.sources import NUMBER, normal, numbers_in
+from rods.synthesis.structure.trace import Leaf, Path, Scalar, leaves, read_result
+from rods.task import Task, Turn
+from rods.types import Json, ToolCall, Value
+from rods.writers.resample.analysis import Knowledge
+from rods.writers.resample.sketch import format_number
+
+
+def rebind(
+    environment: Environment, draft: Task, knowledge: Knowledge, numbers: Mapping[float, float]
+) -> Task | Rejection:
+    """Execute a draft call by call; arguments that follow results get the new results.
+
+    Returns:
+        The draft with its final calls and texts, or a rejection that names turn and call where a
+        call fails that did not fail in the seed.
+    """
+    # All tools in one turn: which are offered when is the gates' business, not the writer's.
+    stage = dataclasses.replace(draft, turns=(Turn(""),))
+    try:
+        world = environment.open(stage)
+    except TaskError as error:
+        return Rejection("execute", ErrorClass.VM_EXEC_FAILED, str(error))
+    try:
+        world.begin_turn(0)
+        return _Player(world, draft, knowledge, numbers).play()
+    finally:
+        world.close()
+
+
+class _Player:
+    def __init__(
+        self, world: World, draft: Task, knowledge: Knowledge, numbers: Mapping[float, float]
+    ):
+        self._world = world
+        self._numbers = numbers
+        self._draft = draft
+        self._knowledge = knowledge
+        self._results: list[Json] = []
+        self._texts = [turn.user for turn in draft.turns]
+
+    def play(self) -> Task | Rejection:
+        done: list[tuple[ToolCall, ...]] = []
+        for index, turn in enumerate(self._draft.turns):
+            calls: list[ToolCall] = []
+            for call in turn.ground_truth:
+                call = self._bound(len(self._results), index, call)
+                result = called(self._world, call)
+                before = self._knowledge.steps[len(self._results)].result
+                if result.failed and not before.failed:
+                    detail = f"turn {index}: {call}: {result.content[:200]}"
+                    return Rejection("execute", ErrorClass.VM_EXEC_FAILED, detail)
+                parsed, shown = read_result(result.content)
+                if not self._alike(shown):
+                    return Rejection("execute", "outcome", f"turn {index}: {call}")
+                self._results.append(parsed)
+                calls.append(call)
+            done.append(tuple(calls))
+        turns = tuple(
+            Turn(text, calls, turn.withheld)
+            for text, calls, turn in zip(self._texts, done, self._draft.turns, strict=True)
+        )
+        return dataclasses.replace(self._draft, turns=turns)
+
+    def _alike(self, after: Sequence[Leaf]) -> bool:
+        """Conditions go the same way, and as much is found."""
+        before = self._knowledge.steps[len(self._results)].leaves
+        return len(before) == len(after) and all(
+            old.value == new.value
+            for old, new in zip(before, after, strict=True)
+            if isinstance(old.value, bool) or isinstance(new.value, bool)
+        )
+
+    def _bound(self, step: int, turn: int, call: ToolCall) -> ToolCall:
+        places = self._knowledge.links.get(step)
+        fill = self._knowledge.fills.get(step)
+        if not places and fill is None:
+            return call
+        arguments: dict[str, Value] = dict(call.arguments)
+        if fill is not None:
+            level = self._numbers.get(fill.level, fill.level)
+            target = self._numbers.get(fill.target, fill.target)
+            amount = round(target - level, 4)
+            old = arguments[fill.argument]
+            exact = isinstance(old, int) and amount.is_integer()
+            arguments[fill.argument] = int(amount) if exact else amount
+        for place, links in (places or {}).items():
+            arguments[place[0]] = self._follow(turn, arguments[place[0]], place, links)
+        return ToolCall(call.name, arguments)
+
+    def _follow(self, turn: int, value: Value, place: Place, links: Sequence[Link]) -> Value:
+        current = _at(value, place[1])
+        if links[0].token:
+            new: Scalar = self._tokens(str(current), links)
+        else:
+            new = self._whole(current, place, links)
+            if normal(new) != normal(current):
+                self._say(turn, str(current), str(new))
+        return put_leaf(value, place[1], new)
+
+    def _whole(self, current: Scalar, place: Place, links: Sequence[Link]) -> Scalar:
+        shown: list[tuple[Link, Scalar]] = []
+        for link in links:
+            leaf = find_leaf(self._results[link.step], link.path)
+            if leaf is not None and link.decimals is not None and isinstance(leaf, int | float):
+                leaf = round(leaf, link.decimals)
+            if leaf is not None:
+                shown.append((link, leaf))
+        if not shown or any(normal(leaf) == normal(current) for _, leaf in shown):
+            return current
+        named = [leaf for link, leaf in shown if link.path[-1:] == (place[0],)]
+        new = (named or [leaf for _, leaf in shown])[-1]
+        if isinstance(new, float) and isinstance(current, str) and current.isdigit():
+            new = round(new)  # "6500" was written of 6500.0: the answer alone, to the integer
+        return typed_like(new, current)
+
+    def _tokens(self, current: str, links: Sequence[Link]) -> str:
+        """Exchange the n-th standing number for what the linked results show now."""
+        fresh: dict[str, str] = {}
+        for link in links:
+            before = find_leaf(self._knowledge.steps[link.step].parsed, link.path)
+            after = find_leaf(self._results[link.step], link.path)
+            old = [float(x.replace(",", "")) for x in NUMBER.findall(str(before))]
+            new = [float(x.replace(",", "")) for x in NUMBER.findall(str(after))]
+            if float(link.token) in old and len(old) == len(new):
+                fresh[link.token] = format_number(new[old.index(float(link.token))], link.token)
+        known = {number for text in self._texts for number in numbers_in(text)}
+
+        def swap(match: re.Match[str]) -> str:
+            token = match.group()
+            return token if float(token) in known else fresh.get(token, token)
+
+        return re.sub(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", swap, current)
+
+    def _say(self, turn: int, old: str, new: str) -> None:
+        """A generated id that people repeat is repeated with its new value."""
+        if len(old) < 5 or not any(char.isdigit() for char in old):
+            return
+        pattern = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
+        for index in range(turn, len(self._texts)):
+            self._texts[index] = pattern.sub(lambda _: new, self._texts[index])
+
+
+def find_leaf(value: Json, path: Path) -> Scalar:
+    """The scalar at a path of a result, None where there is none."""
+    node: object = value
+    for part in path:
+        if isinstance(node, dict):
+            node = cast("dict[object, object]", node).get(part)
+        elif isinstance(node, list) and isinstance(part, int):
+            items = cast("list[object]", node)
+            node = items[part] if part < len(items) else None
+        else:
+            return None
+    return None if isinstance(node, dict | list) else cast("Scalar", node)
+
+
+def _at(value: Value, path: Path) -> Scalar:
+    for leaf in leaves(value):
+        if leaf.path == path:
+            return leaf.value
+    return None
+
+
+def put_leaf(value: Value, path: Path, new: Scalar) -> Value:
+    """The value with another scalar at a path."""
+    if not path:
+        return new
+    head, rest = path[0], path[1:]
+    if isinstance(value, dict) and isinstance(head, str):
+        return {k: put_leaf(v, rest, new) if k == head else v for k, v in value.items()}
+    if isinstance(value, list):
+        return [put_leaf(v, rest, new) if i == head else v for i, v in enumerate(value)]
+    if isinstance(value, ToolCall) and head == "$call":
+        arguments = {
+            k: put_leaf(v, rest[1:], new) if k == rest[0] else v for k, v in value.arguments.items()
+        }
+        return ToolCall(value.name, arguments)
+    return value
+
+
+def typed_like(new: Scalar, old: Scalar) -> Scalar:
+    """Give a followed value the type that the argument had."""
+    if isinstance(old, str) and not isinstance(new, str):
+        return str(new)
+    if isinstance(old, float) and isinstance(new, int):
+        return float(new)
+    if isinstance(old, int) and not isinstance(old, bool) and isinstance(new, str):
+        return int(new) if new.isdigit() else new
+    return new

@@ -1,0 +1,225 @@
+"""Cut, exchange and extend conversations by turns of other tasks.
+
+Owns which turns can be taken out of a task and put into another without breaking what they depend
+on. An empty-ground-truth turn never leaves the turn that follows up on it. Never renames.
+
+    partners = Partners(pool, units_of, state_access(environment))
+    found = partners.recombine(seed, rng)                   # Recombination, or None
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from rods.abilities import InitialState, StateAccess
+from rods.synthesis.base import Unit
+from rods.task import Task, Turn
+
+MAX_TURNS = 8
+SAME_CLASS = 0.7
+"""How often turns are exchanged for turns of the same class."""
+PARTNERS = 8
+"""Tasks that one seed exchanges turns of one class with."""
+EXTEND_SHARE = 0.15
+"""How often a recombination adds a class of another task instead of exchanging one."""
+
+
+class Recombination(NamedTuple):
+    """A task put together from a seed and another one."""
+
+    task: Task
+    recipe: str
+    donors: tuple[Task, ...]
+
+
+def cut(task: Task, units: Sequence[Unit], rng: random.Random) -> Task | None:
+    """Leave out turns at the end, or at the start where nothing depends on them.
+
+    Returns:
+        A shorter task of at least one turn that keeps its deliberate gap, or None.
+    """
+    options: list[list[Unit]] = []
+    for count in range(max(1, len(units) - 2), len(units)):
+        options.append(list(units[:count]))
+    for start in range(1, min(3, len(units))):
+        rest = units[start:]
+        dropped = {c for unit in units[:start] for c in unit.classes}
+        kept = {c for unit in rest for c in unit.classes}
+        before = set(range(rest[0].first))
+        if not dropped & kept and not any(unit.needs & before for unit in rest):
+            options.append(list(rest))
+    shorter = [_assemble(task, [(task, unit) for unit in option]) for option in options]
+    fitting = [t for t in shorter if gaps(t) == gaps(task) and len(t.turns) < len(task.turns)]
+    return rng.choice(fitting) if fitting else None
+
+
+def gaps(task: Task) -> int:
+    """How many turns of a task have no ground truth."""
+    return sum(1 for turn in task.turns if not turn.ground_truth)
+
+
+class Partners:
+    """Finds tasks whose turns fit into another task."""
+
+    def __init__(
+        self,
+        pool: Sequence[Task],
+        units_of: Callable[[Task], Sequence[Unit]],
+        access: StateAccess,
+        places: Collection[str] = (),
+    ):
+        """Prepare.
+
+        Args:
+            pool: tasks of the training side.
+            units_of: analyses one.
+            access: to the start of their worlds.
+            places: names of the environment's tables: a turn that says one goes on with a story.
+        """
+        self._units_of, self._access = units_of, access
+        self._pool = pool
+        self._places = tuple(places)
+        self._known: dict[str, Sequence[Unit]] = {}
+        self._donors: dict[tuple[str, str], list[Task]] | None = None
+
+    def units(self, task: Task) -> Sequence[Unit]:
+        """Units of a task, computed once."""
+        known = self._known.get(task.id)
+        if known is None:
+            known = self._known[task.id] = self._units_of(task)
+        return known
+
+    def recombine(self, seed: Task, rng: random.Random) -> Recombination | None:
+        """Exchange the seed's turns of one class for another task's turns of a class.
+
+        Returns:
+            None where the seed has no turns that stand by themselves, or no partner fits.
+        """
+        own = _separable(seed, self.units(seed))
+        if rng.random() < EXTEND_SHARE:
+            return self._extend(seed, rng)
+        if not own:
+            return None
+        old = rng.choice(sorted(own))
+        rest = {c for unit in self.units(seed) for c in unit.classes} - {old}
+        if not rest:
+            return None
+        others = sorted(self._classes(seed) - rest)
+        wanted = rng.choice(others) if others and rng.random() > SAME_CLASS else old
+        donor = self._donor(seed, wanted, rng)
+        if donor is None or wanted in self._owners(seed) - {old}:
+            return None
+        given = _separable(donor, self.units(donor))[wanted]
+        units = self.units(seed)
+        at = next(i for i, unit in enumerate(units) if old in unit.classes)
+        parts = [(seed, unit) for unit in units if old not in unit.classes]
+        parts[at:at] = [(donor, unit) for unit in given]
+        swap = {old: (wanted, donor)}
+        if not self._fits(given, donor, rest):
+            return None
+        task = _swapped(_assemble(seed, parts), self._access, swap)
+        return self._checked(seed, task, "recombine", donor)
+
+    def _extend(self, seed: Task, rng: random.Random) -> Recombination | None:
+        free = self._classes(seed) - self._owners(seed)
+        if not free:
+            return None
+        wanted = rng.choice(sorted(free))
+        donor = self._donor(seed, wanted, rng)
+        if donor is None:
+            return None
+        given = _separable(donor, self.units(donor))[wanted]
+        units = self.units(seed)
+        if not self._fits(given[:1], donor, self._owners(seed)):
+            return None
+        parts = [(seed, unit) for unit in units] + [(donor, unit) for unit in given[:1]]
+        task = _swapped(_assemble(seed, parts), self._access, {"": (wanted, donor)})
+        return self._checked(seed, task, "extend", donor)
+
+    def _fits(self, units: Sequence[Unit], donor: Task, rest: Collection[str]) -> bool:
+        """Whether the donor's turns stood beside such classes and tell nothing of its own story."""
+        texts = [donor.turns[n].user for u in units for n in range(u.first, u.last + 1)]
+        told = any(name in text for text in texts for name in self._places)
+        return bool(self._owners(donor).intersection(rest)) and not told
+
+    def _checked(self, seed: Task, task: Task, recipe: str, donor: Task) -> Recombination | None:
+        if gaps(task) != gaps(seed) or not 1 <= len(task.turns) <= MAX_TURNS:
+            return None
+        return Recombination(task, recipe, (donor,))
+
+    def _owners(self, task: Task) -> set[str]:
+        return set(self._access.initial_state(task).owners)
+
+    def _classes(self, seed: Task) -> set[str]:
+        return {name for category, name in self._index() if category == seed.category}
+
+    def _donor(self, seed: Task, wanted: str, rng: random.Random) -> Task | None:
+        found = [
+            task
+            for task in self._index().get((seed.category, wanted), ())
+            if task.provenance.scenario != seed.provenance.scenario
+        ]
+        # A few partners for each seed, always the same: plans are analysed once and used often.
+        near = sorted(found, key=lambda t: zlib.crc32(f"{seed.id}{t.id}".encode()))[:PARTNERS]
+        return rng.choice(near) if near else None
+
+    def _index(self) -> dict[tuple[str, str], list[Task]]:
+        if self._donors is None:
+            self._donors = {}
+            for task in self._pool:
+                for name in _separable(task, self.units(task)):
+                    self._donors.setdefault((task.category, name), []).append(task)
+        return self._donors
+
+
+def _separable(task: Task, units: Sequence[Unit]) -> dict[str, list[Unit]]:
+    """Classes whose units call nothing else, need only each other, and feed nothing else."""
+    result: dict[str, list[Unit]] = {}
+    for name in sorted({c for unit in units for c in unit.classes if c}):
+        mine = [unit for unit in units if name in unit.classes]
+        turns = {t for unit in mine for t in range(unit.first, unit.last + 1)}
+        others = [unit for unit in units if name not in unit.classes]
+        pure = all(unit.classes <= {name} and unit.needs <= turns for unit in mine)
+        if pure and not any(unit.needs & turns for unit in others):
+            result[name] = mine
+    return result
+
+
+def _assemble(seed: Task, parts: Sequence[tuple[Task, Unit]]) -> Task:
+    """A task of these units, in the seed's world."""
+    turns: list[tuple[Turn, frozenset[str]]] = []
+    for task, unit in parts:
+        for index in range(unit.first, unit.last + 1):
+            turns.append((task.turns[index], _revealed(task, index)))
+    final: list[Turn] = []
+    for index, (turn, _) in enumerate(turns):
+        later = [names for _, names in turns[index + 1 :]]
+        withheld = tuple(sorted({name for names in later for name in names}))
+        final.append(Turn(turn.user, turn.ground_truth, withheld))
+    return dataclasses.replace(seed, turns=tuple(final))
+
+
+def _revealed(task: Task, index: int) -> frozenset[str]:
+    """Tools that turn `index` gives back."""
+    before = task.turns[index - 1].withheld if index else ()
+    return frozenset(before) - frozenset(task.turns[index].withheld)
+
+
+def _swapped(task: Task, access: StateAccess, swap: Mapping[str, tuple[str, Task]]) -> Task:
+    """The task with other classes in its world; `swap`: class given up (or empty) to (class taken
+    in, its task)."""
+    start = access.initial_state(task)
+    owners, values = list(start.owners), dict(start.values)
+    for old, (new, donor) in swap.items():
+        given = access.initial_state(donor).values
+        values.pop(old, None)
+        if new in given:
+            values[new] = given[new]
+        owners = [new if name == old else name for name in owners]
+        if new not in owners:
+            owners.append(new)
+    return access.with_initial_state(task, InitialState(tuple(owners), values))

@@ -1,0 +1,255 @@
+"""The writer without a model: variants from human language, by renaming and recombining.
+
+Owns the choice of recipe and the making of a draft: cut, recombine or extend the seed's turns with
+turns of other training tasks, give every entity a new value, let arguments follow the new results.
+Never sees a held-out task, never decides whether a draft is good.
+
+    writer = ResampleWriter(training_tasks, environment)
+    variant = writer.propose(training_tasks[0], random.Random(7))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, cast
+
+from rods.abilities import InitialState, StateAccess, state_access
+from rods.env import Environment
+from rods.synthesis.base import Unit, units_of
+from rods.synthesis.gates.case import Gate
+from rods.synthesis.gates.worded import retells
+from rods.synthesis.planned import descent
+from rods.synthesis.rejection import ErrorClass, Rejection
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
+from rods.synthesis.structure.sources import Argument, sources
+from rods.synthesis.structure.trace import TraceStep, all_tools, owners, trace
+from rods.synthesis.writer import Writer
+from rods.task import LONG_CONTEXT, Task, Turn
+from rods.types import Json
+from rods.writers.inference import domains_for
+from rods.writers.resample import recombine
+from rods.writers.resample.analysis import Knowledge, analyse
+from rods.writers.resample.assign import Materials, assign
+from rods.writers.resample.entities import written
+from rods.writers.resample.rebind import rebind
+from rods.writers.resample.sketch import Sketch
+from rods.writers.templates.vocabulary import Vocabulary
+
+CACHED = 2048
+"""Analysed plans (a seed, or a recombination) that are kept."""
+
+PLANS = 3
+"""Recombinations that are looked at before the seed itself is renamed."""
+DRAWS = 3
+"""Draws of values until one executes like its plan."""
+COURTESY = 0.12
+"""How often a greeting or a closing is added to a turn."""
+SAME_COURTESY = 0.6
+"""The same, for a turn in which nothing else could change."""
+
+
+@dataclass
+class AnalysedTask:
+    """A plan made ready to be rendered many times; sketched when it is rendered first."""
+
+    task: Task
+    steps: Sequence[TraceStep]
+    arguments: Sequence[Argument]
+    profile: Profile
+    domains: Domains
+    access: StateAccess
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What holds its values together."""
+        start = self.access.initial_state(self.task).values
+        return analyse(self.task, self.steps, self.arguments, self.domains, start)
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """Its template."""
+        return Sketch(self.task, self.domains, self.access, self.knowledge.extra)
+
+
+class ResamplePlan(NamedTuple):
+    """What to rename: the seed itself, or a task recombined from it."""
+
+    task: Task
+    recipe: str
+    """Steps joined by `+`, without `rename`."""
+    donors: tuple[Task, ...] = ()
+    """Other tasks that gave turns."""
+
+
+class ResampleWriter(Writer):
+    """Proposes variants of seeds from a pool of tasks, all of the training side."""
+
+    name = "resample"
+
+    def __init__(
+        self,
+        pool: Sequence[Task],
+        environment: Environment,
+        *,
+        recombine_share: float = 0.35,
+        cut_share: float = 0.2,
+    ):
+        """Prepare the pool.
+
+        Args:
+            pool: Tasks that may give words, texts and turns: originals of the training side.
+            environment: Opens their worlds.
+            recombine_share: How often turns of another task are taken in.
+            cut_share: How often turns are left out.
+        """
+        self._pool = tuple(task for task in pool if task.is_original)
+        self._environment = environment
+        self._access = state_access(environment)
+        self._domains: Domains = domains_for(environment, self._pool)
+        self._shares = (recombine_share, cut_share)
+        self.materials = Materials(
+            Vocabulary.from_tasks(self._pool, self._domains.keep), self._donor_texts()
+        )
+        self._partners = recombine.Partners(
+            self._pool, self._units, self._access, _listed(self._domains)
+        )
+        self._prepared: dict[str, AnalysedTask | Rejection] = {}
+
+    def propose(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> Task | Rejection:
+        """One variant of `seed`; its recipe is in the provenance, ready for the gates."""
+        plan = self._plan(seed, rng)
+        prepared = self._prepare(plan.task)
+        recipe = "resample:rename" + (f"+{plan.recipe}" if plan.recipe else "")
+        if isinstance(prepared, Rejection):
+            return dataclasses.replace(prepared, recipe=recipe)
+        draft: Task | Rejection = Rejection("write", ErrorClass.NO_PATTERN)
+        for _ in range(DRAWS):
+            number = rng.getrandbits(31)
+            draft = self._draft(prepared, random.Random(number))
+            if not isinstance(draft, Rejection):
+                provenance = descent(seed, recipe, number, plan.donors)
+                return dataclasses.replace(draft, provenance=provenance)
+        return dataclasses.replace(draft, recipe=recipe)
+
+    def gates(self, variant: Task) -> Mapping[str, Gate]:
+        """Every message is a human turn's, word for word, with other values."""
+        return {"retold": retells}
+
+    def _plan(self, seed: Task, rng: random.Random) -> ResamplePlan:
+        """The seed, or a recombination of it that is near enough to it and can be executed."""
+        recombined, cut = self._shares
+        draw = rng.random()
+        for _ in range(PLANS):
+            plan: ResamplePlan | None = None
+            if draw < recombined:
+                found = self._partners.recombine(seed, rng)
+                if found is not None:
+                    plan = ResamplePlan(found.task, found.recipe, found.donors)
+            elif draw < recombined + cut:
+                shorter = recombine.cut(seed, self._partners.units(seed), rng)
+                if shorter is not None:
+                    plan = ResamplePlan(shorter, "cut")
+            if plan is not None and self._near(seed, plan.task):
+                return plan
+        return ResamplePlan(seed, "")
+
+    def _near(self, seed: Task, task: Task) -> bool:
+        ours, theirs = self._prepare(seed), self._prepare(task)
+        if isinstance(ours, Rejection) or isinstance(theirs, Rejection):
+            return False
+        return distance(ours.profile, theirs.profile) <= MAX_DISTANCE
+
+    def _units(self, task: Task) -> Sequence[Unit]:
+        """Which classes and which earlier turns each turn of a task depends on."""
+        steps = trace(self._environment, task).steps
+        return units_of(
+            task,
+            sources(task, steps, all_tools(self._environment, task)),
+            owners(self._environment, task),
+        )
+
+    def _prepare(self, task: Task) -> AnalysedTask | Rejection:
+        known = self._prepared.get(task.id)
+        if known is None:
+            if len(self._prepared) >= CACHED:
+                self._prepared.clear()
+            known = self._prepared[task.id] = self._analyse(self._materialised(task))
+        return known
+
+    def _analyse(self, task: Task) -> AnalysedTask | Rejection:
+        steps = trace(self._environment, task).steps
+        failed = next((step for step in steps if step.result.failed), None)
+        if failed is not None:
+            detail = f"turn {failed.turn}: {failed.call}: {failed.result.content[:200]}"
+            return Rejection("write", ErrorClass.CONVERSATION_CONSTRUCT_FAILED, detail)
+        arguments = sources(task, steps, all_tools(self._environment, task))
+        found = profile(self._environment, task, steps, arguments)
+        return AnalysedTask(task, steps, arguments, found, self._domains, self._access)
+
+    def _draft(self, prepared: AnalysedTask, rng: random.Random) -> Task | Rejection:
+        sketch, knowledge = prepared.sketch, prepared.knowledge
+        values = assign(sketch, self.materials, knowledge.limits, rng)
+        numbers = {
+            float(key): cast("float", new)
+            for (kind, key), new in zip(sketch.slots, values, strict=True)
+            if kind == "number" and new is not None
+        }
+        draft = self._reseeded(sketch.render(values), rng)
+        task = rebind(self._environment, draft, knowledge, numbers)
+        return task if isinstance(task, Rejection) else self._courteous(task, sketch.task, rng)
+
+    def _courteous(self, task: Task, before: Task, rng: random.Random) -> Task:
+        polite = self.materials.vocabulary.courteous
+        turns: list[Turn] = []
+        for index, (turn, old) in enumerate(zip(task.turns, before.turns, strict=True)):
+            share = SAME_COURTESY if turn.user == old.user else COURTESY
+            said = polite(turn.user, rng, share, first=index == 0)
+            turns.append(dataclasses.replace(turn, user=said))
+        return dataclasses.replace(task, turns=tuple(turns))
+
+    def _reseeded(self, task: Task, rng: random.Random) -> Task:
+        """Give every class that draws at random a seed of its own."""
+        start = self._access.initial_state(task)
+        fresh = dict(start.values)
+        for name in start.owners:
+            if name in self._domains.seeded:
+                node = cast("dict[str, Json]", fresh.get(name, {}))
+                fresh[name] = {**node, self._domains.seeded[name]: rng.randint(1, 2_000_000)}
+        return self._access.with_initial_state(task, InitialState(start.owners, fresh))
+
+    def _materialised(self, task: Task) -> Task:
+        """Write what a class shows by default into its configuration."""
+        start = self._access.initial_state(task)
+        fresh = dict(start.values)
+        for name, defaults in self._domains.defaults.items():
+            node = cast("dict[str, Json]", start.values.get(name, {}))
+            if name in start.owners:
+                fresh[name] = cast("Json", {**defaults, **node})
+        return self._access.with_initial_state(task, InitialState(start.owners, fresh))
+
+    def _donor_texts(self) -> Mapping[str, Sequence[str]]:
+        texts: dict[str, set[str]] = {}
+        for task in self._pool:
+            if task.category == LONG_CONTEXT:
+                continue
+            for body, parameter in written(task, self._domains).items():
+                plain = 2 <= len(body.split()) <= 30 and "\n" not in body
+                if plain and not any(char.isdigit() for char in body):
+                    texts.setdefault(parameter, set()).add(body)
+        return {parameter: sorted(found) for parameter, found in sorted(texts.items())}
+
+
+def _listed(domains: Domains) -> list[str]:
+    """Names and codes by which people go on with a story; a number alone may be anything."""
+    found: set[str] = set()
+    for table in domains.tables.values():
+        codes = {code for owned in table.owners.values() for code in owned}
+        found |= {*table.names, *table.aliases} | {c for c in codes if not c.isdigit()}
+    return sorted(found)

@@ -1,0 +1,149 @@
+"""The language of an environment's templates, as gates read it back.
+
+Owns what is wrong with a message that is made of templates, and the gate that every word of one is
+explained. Never judges other wording.
+
+    Gatekeeper(environment, training_tasks, held_out_tasks, language=TemplateLanguage(environment))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from rods.env import Environment
+from rods.synthesis.gates.case import Case, Facts, Language
+from rods.synthesis.structure.domains import domains_of
+from rods.writers.templates.phrases import Phrases, phrases_of
+from rods.writers.templates.reading import (
+    DONE,
+    END,
+    ReadBack,
+    Strict,
+    foreign,
+    pattern,
+    pieces,
+    read,
+)
+
+
+class TemplateLanguage(Language):
+    """Of the templates that an environment brings, and of those made of its tools' descriptions."""
+
+    def __init__(self, environment: Environment) -> None:
+        """Read them."""
+        self.phrases = phrases_of(environment)
+        self.verbs = self.phrases.verbs
+        self.clauses = {name: w.clauses for name, w in self.phrases.wordings.items()}
+
+    @cached_property
+    def text(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Every clause and every scene."""
+        return "\n".join(self.phrases.texts)
+
+    def read(self, facts: Facts, steps: Sequence[int], text: str) -> ReadBack:
+        """What is left of a message without the clauses of these steps."""
+        return read(self.phrases, facts.specs, facts.steps, steps, text)
+
+    def misread(self, case: Case, index: int) -> str | None:
+        """What is wrong with a message that is made of templates; None for other wording.
+
+        A reworked message counts as one where clauses cover it, but not the message of its model.
+        """
+        reading, source_turn = case.readings[index], case.source_turns[index]
+        calls = case.variant.asked(index)
+        written = calls and all(self.phrases.knows(call.name) for call in calls)
+        if not written or not isinstance(reading, ReadBack) or reading.complete:
+            return None
+        clauses = _clauses(self.phrases, tuple(case.variant.specs))
+        other, rest = _cut(clauses, reading.rest)
+        strange = bool(foreign(rest))
+        if source_turn is not None and (
+            strange or not foreign(_cut(clauses, source_turn.turn.user)[1])
+        ):
+            return None
+        if other and not (reading.unsaid and strange):
+            return f"the message asks for {', '.join(other)} with values of no call"
+        if reading.unsaid and not strange:
+            missing = ", ".join(str(case.variant.steps[number].call) for number in reading.unsaid)
+            return f"the message does not ask for {missing}"
+        return None
+
+
+def _cut(clauses: Sequence[Clause], text: str) -> tuple[list[str], str]:
+    """The tools that a message asks for with any values, and the rest of it."""
+    found: list[str] = []
+    lower = text.lower()
+    for clause in clauses:
+        text, count = clause.cut_from(text, lower)
+        found += [clause.tool] * count
+    return found, text
+
+
+class Clause(NamedTuple):
+    """A template in which any values may stand."""
+
+    tool: str
+    pattern: re.Pattern[str]
+    pieces: tuple[str, ...]
+    """Its fixed texts, in lower case: a quick look before a slow one."""
+
+    def cut_from(self, text: str, lower: str) -> tuple[str, int]:
+        """The text without this clause, and how often it stood there."""
+        if not all(piece in lower for piece in self.pieces):
+            return text, 0
+        return self.pattern.subn(DONE, text)
+
+
+@lru_cache(maxsize=256)
+def _clauses(phrases: Phrases, tools: tuple[str, ...]) -> tuple[Clause, ...]:
+    """Every template of these tools, the wordiest first."""
+    found: list[Clause] = []
+    for tool in tools:
+        wording = phrases.wording(tool)
+        optional = wording.optional if wording is not None else {}
+        for say in wording.clauses if wording is not None else ():
+            ends = [pattern(f, {}) for forms in optional.values() for f in forms]
+            tail = f"(?:(?: (?:{'|'.join(ends)}))+{END}|{END})" if ends else END
+            whole = re.compile(pattern(say, {}) + tail, re.I)
+            found.append(Clause(tool, whole, pieces(say)))
+    return tuple(sorted(found, key=lambda c: (-len(c.pattern.pattern), c.tool)))
+
+
+def templates_say_all(case: Case) -> str | None:
+    """Templates explain every message to its last word."""
+    facts = case.variant
+    phrases, domains = phrases_of(facts.environment), domains_of(facts.environment)
+    for index, turn in enumerate(facts.task.turns):
+        if not turn.user.strip():
+            continue
+        if facts.answers(index):
+            if turn.user not in _answers(phrases, facts, index):
+                return f"turn {index}: no template gives a value in these words"
+            continue
+        place = facts.answer(index)
+        steps = [n for n, step in enumerate(facts.steps) if step.turn == place]
+        opens = place != index and not turn.withheld
+        strict = Strict(domains, opens)
+        reading = read(phrases, facts.specs, facts.steps, steps, turn.user, strict)
+        if reading.unsaid:
+            unsaid = ", ".join(str(facts.steps[number].call) for number in reading.unsaid)
+            return f"turn {index}: no template says {unsaid}"
+        places = [reading.begins[number] for number in steps]
+        if places != sorted(places):
+            return f"turn {index}: the message asks for its calls in another order"
+        if not reading.complete:
+            return f"turn {index}: no template says {' '.join(sorted(foreign(reading.rest)))}"
+    return None
+
+
+def _answers(phrases: Phrases, facts: Facts, index: int) -> set[str]:
+    """Everything that gives one value of this turn's calls."""
+    return {
+        text
+        for call in facts.task.turns[index].ground_truth
+        for name in call.arguments
+        for text in phrases.answers(call, name)
+    }

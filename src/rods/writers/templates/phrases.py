@@ -1,0 +1,308 @@
+"""How people ask for calls: messages from templates, without a model.
+
+Owns the frames around clauses and the files of templates that an environment brings,
+`phrases/*.toml`; where it brings none, clauses come from the tools' own descriptions. How one call
+is said stands in `wording.py`. Never chooses calls, never executes.
+
+    phrases = phrases_of(environment)
+    phrases.turn([CallRequest(call, spec)], random.Random(3), first=True)   # "Could you ... ?"
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from rods.abilities import knowledge_of
+from rods.env import Environment
+from rods.errors import SynthesisError
+from rods.synthesis.planned import CallRequest, Producer
+from rods.synthesis.structure.saying import SLOT, literal, noun, thing
+from rods.types import ToolCall
+from rods.writers.templates.wording import Wording, from_description
+
+OPENER = 0.35
+"""How often the first turn begins by setting the scene."""
+LINK = 0.25
+"""How often a later turn begins with a short remark."""
+DROP = 0.75
+"""How often a value that is left open is not spoken of at all, where a clause allows it."""
+ASIDE = 0.12
+"""How often words that may leave a value open introduce one, lest they mean that it is missing."""
+LONG_VALUE = 24
+"""Letters of a value that is too long for an aside."""
+LONG = 60
+"""Letters of a clause after which nothing is hung on: its end would be lost."""
+DEFAULT = "default"
+"""Section of a file for all tools of its class."""
+
+
+class Frames(NamedTuple):
+    """The sentences of `frames.toml`."""
+
+    first: tuple[str, ...]
+    next: tuple[str, ...]
+    last: tuple[str, ...]
+    answers: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+@functools.cache
+def frame_lists() -> Frames:
+    """What stands around clauses."""
+    text = files("rods").joinpath("writers", "templates", "frames.toml").read_text(encoding="utf-8")
+    return Frames(**{name: tuple(texts) for name, texts in tomllib.loads(text).items()})
+
+
+class Phrases:
+    """Templates of one environment."""
+
+    def __init__(
+        self,
+        wordings: Mapping[str, Wording],
+        openers: Mapping[str, Sequence[str]],
+        verbs: Iterable[str] = (),
+    ) -> None:
+        """Args: wordings by tool; sentences that set the scene, by class; verbs of its own."""
+        self.wordings = dict(wordings)
+        self._openers = openers
+        clauses = (clause for wording in self.wordings.values() for clause in wording.clauses)
+        self.verbs = frozenset(verbs) | {clause.split()[0].lower() for clause in clauses}
+        """Words with which people begin an order here."""
+
+    def knows(self, tool: str) -> bool:
+        """Whether somebody wrote templates for this tool."""
+        return tool in self.wordings
+
+    def can_say(self, call: ToolCall) -> bool:
+        """Whether every argument of the call has a place in some template, and yes or no a word."""
+        wording = self.wordings.get(call.name)
+        if wording is None:
+            return True
+        say = wording.clauses_for(call.arguments)[0]
+        slots = set(SLOT.findall(say)) | wording.optional.keys()
+        switches = {n: v for n, v in call.arguments.items() if isinstance(v, bool)}
+        worded = all(str(v) in wording.words.get(n, (str(v),)) for n, v in switches.items())
+        return worded and call.arguments.keys() <= slots
+
+    def can_blur(self, tool: str, argument: str) -> bool:
+        """Whether a clause still reads well when it leaves an argument open."""
+        wording = self.wordings.get(tool)
+        return wording is None or bool(wording.open.get(argument))
+
+    def can_refer(self, call: ToolCall, argument: str, producer: Producer | None) -> bool:
+        """Whether an argument can be meant, without being said, by what that call showed."""
+        wording = self.wordings.get(call.name)
+        if wording is None:
+            return thing(argument) != noun(argument)
+        return bool(wording.references(argument, producer))
+
+    def references(self, request: CallRequest, name: str) -> list[str]:
+        """What may stand for an argument that a result showed; `just` only of the last call's."""
+        wording, producer = self.wordings.get(request.call.name), request.producers[name]
+        forms = wording.references(name, producer) if wording is not None else []
+        return [f for f in forms if producer.call is request.last or " just " not in f]
+
+    def names_its_producer(self, call: ToolCall, argument: str, producer: ToolCall) -> bool:
+        """Whether every reference repeats what that call asked for, so that it fits no other."""
+        wording = self.wordings.get(call.name)
+        forms = () if wording is None else wording.refer.get(argument, {}).get(producer.name, ())
+        return bool(forms) and all(set(SLOT.findall(form)) - {"place"} for form in forms)
+
+    def opener(self, owner: str, rng: random.Random) -> str:
+        """A sentence that sets the scene, or nothing."""
+        known = self._openers.get(owner, ())
+        return rng.choice(known) if known and rng.random() < OPENER else ""
+
+    def turn(
+        self, requests: Sequence[CallRequest], rng: random.Random, *, first: bool, owner: str = ""
+    ) -> str:
+        """One message that asks for all of these calls, in their order.
+
+        Args:
+            requests: at least one.
+            rng: the only source of chance.
+            first: whether the conversation begins with it.
+            owner: class whose scene may be set first.
+        """
+        parts: list[str] = []
+        around = frame_lists()
+        if first:
+            parts.append(self.opener(owner, rng))
+        elif rng.random() < LINK:
+            parts.append(rng.choice(around.remarks))
+        unused = list(around.next)
+        for index, request in enumerate(requests):
+            frames = list(around.first) if index == 0 else unused
+            if len(requests) > 1 and index == len(requests) - 1 and rng.random() < 0.5:
+                frames = list(around.last)
+            clause = self.clause(request, rng)
+            frame = rng.choice([f for f in frames if _fits(f, clause)] or frames)
+            if frame in unused:
+                unused.remove(frame)
+            unused = unused or list(around.next)
+            parts.append(_framed(frame, clause))
+        return " ".join(part for part in parts if part)
+
+    def clause(self, request: CallRequest, rng: random.Random) -> str:
+        """One call as a clause in the imperative, all its values said or referred to."""
+        wording = self.wordings.get(request.call.name)
+        if wording is None:
+            wording = from_description(request.spec, request.shown | {request.blurred})
+        text = rng.choice(wording.clauses_for(request.call.arguments))
+        for name, forms in wording.optional.items():
+            if name in request.call.arguments:
+                text += " " + rng.choice(forms)
+        if request.blurred:
+            if rng.random() < DROP:
+                text = wording.without(text, request.blurred)
+            opened = rng.choice(wording.opened(request.blurred))
+            text = text.replace(f"{'' if opened else ' '}{{{request.blurred}}}", opened)
+        return SLOT.sub(lambda match: _filled(request, wording, match[1], rng), text)
+
+    def wording(self, tool: str) -> Wording | None:
+        """Templates that somebody wrote for this tool."""
+        return self.wordings.get(tool)
+
+    @property
+    def scenes(self) -> tuple[str, ...]:
+        """Sentences that ask for nothing: openers and remarks."""
+        return (
+            *(text for texts in self._openers.values() for text in texts),
+            *frame_lists().remarks,
+        )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Every clause and every scene."""
+        return (*(say for w in self.wordings.values() for say in w.clauses), *self.scenes)
+
+    def answer(self, call: ToolCall, name: str, rng: random.Random) -> str:
+        """What the user says when asked for the value that was left open."""
+        return rng.choice(self.answers(call, name))
+
+    def answers(self, call: ToolCall, name: str) -> list[str]:
+        """Everything that `answer` may say."""
+        wording = self.wordings.get(call.name)
+        what = thing(name) if wording is None else wording.noun(name)
+        text = literal(call.arguments.get(name), {})
+        quoted = f"'{text}'" if " " in text or not text[-1:].isalnum() else text
+        return [_closed(form.format(what, quoted)) for form in frame_lists().answers]
+
+
+NO_PHRASES = Phrases({}, {})
+"""Of an environment that brings none."""
+
+
+@functools.cache
+def frame_words() -> frozenset[str]:
+    """The words that stand around the clauses of a message."""
+    around = frame_lists()
+    words = " ".join((*around.first, *around.next, *around.last)).lower()
+    return frozenset(re.findall(r"[a-z']+", words))
+
+
+def _filled(request: CallRequest, wording: Wording, name: str, rng: random.Random) -> str:
+    value = request.call.arguments.get(name)
+    if name in request.shown:
+        producer = request.producers.get(name)
+        references = wording.references(name, producer)
+        if producer is None and not references:
+            return f"the {wording.noun(name)} that you found"
+        if producer is not None and producer.call is not request.last:
+            references = [text for text in references if " just " not in text]
+        if references:
+            return rng.choice(references)
+    asides = wording.asides(name, value) if isinstance(value, str | int | float) else []
+    if (
+        asides
+        and name not in request.used
+        and len(str(value)) < LONG_VALUE
+        and rng.random() < ASIDE
+    ):
+        return rng.choice(asides)
+    return rng.choice(wording.texts(name, value))
+
+
+def _fits(frame: str, clause: str) -> bool:
+    """Whether a frame that goes on after the clause would be lost behind it."""
+    ends = frame.partition("{}")[2].strip(".?")
+    return not ends or not (len(clause) > LONG or re.search(r"[,;:'(]", clause))
+
+
+def _framed(frame: str, clause: str) -> str:
+    text = clause[:1].upper() + clause[1:] if frame.startswith("{}") else clause
+    return _closed(frame.format("\0").replace("\0", text))
+
+
+def _closed(text: str) -> str:
+    """A sentence that ends once, also where a quoted text ends it."""
+    return re.sub(r"([.!?]')\.$", r"\1", re.sub(r"\.\.$", ".", text))
+
+
+def phrases_of(environment: Environment) -> Phrases:
+    """The templates that an environment brings; none are needed.
+
+    Raises:
+        SynthesisError: a file cannot be read, or a section of it has no clauses.
+    """
+    folder = knowledge_of(environment)
+    return _load(folder / "phrases") if folder is not None else NO_PHRASES
+
+
+@functools.cache
+def _load(folder: Path) -> Phrases:
+    wordings: dict[str, Wording] = {}
+    openers: dict[str, Sequence[str]] = {}
+    verbs: list[str] = []
+    for path in sorted(folder.glob("*.toml")):
+        known = _read(path.read_text(encoding="utf-8"), path.name, wordings)
+        openers[path.stem] = known.openers
+        verbs += known.verbs
+    return Phrases(wordings, openers, verbs)
+
+
+class _ClassPhrases(NamedTuple):
+    """What a file says besides the wordings of its tools."""
+
+    openers: Sequence[str]
+    verbs: Sequence[str]
+
+
+def _read(text: str, where: str, into: dict[str, Wording]) -> _ClassPhrases:
+    """Read one file; what `[default]` says of an argument holds for all tools that take it."""
+    try:
+        data: dict[str, Any] = tomllib.loads(text)
+        known = _ClassPhrases(tuple(data.pop("openers", ())), tuple(data.pop("verbs", ())))
+        common = cast("Mapping[str, Mapping[str, Any]]", data.pop(DEFAULT, {}))
+        for tool, row in data.items():
+            into[tool] = Wording(
+                say=tuple(row["say"]),
+                optional={k: tuple(v) for k, v in row.get("with", {}).items()},
+                instead={k: tuple(v) for k, v in row.get("instead", {}).items()},
+                words=row.get("words", {}),
+                named=_lists(common, row, "named"),
+                refer={
+                    k: {producer: tuple(forms) for producer, forms in v.items()}
+                    for k, v in (common.get("refer", {}) | row.get("refer", {})).items()
+                },
+                open=_lists(common, row, "open"),
+                drop=frozenset((*common.get("drop", ()), *row.get("drop", ()))),
+                nouns=common.get("nouns", {}) | row.get("nouns", {}),
+            )
+    except (KeyError, AttributeError, tomllib.TOMLDecodeError) as error:
+        raise SynthesisError(f"{where}: broken: {error}. Each tool needs `say`.") from error
+    return known
+
+
+def _lists(
+    common: Mapping[str, Any], row: Mapping[str, Any], key: str
+) -> dict[str, tuple[str, ...]]:
+    both: dict[str, Sequence[str]] = {**common.get(key, {}), **row.get(key, {})}
+    return {name: tuple(forms) for name, forms in both.items()}

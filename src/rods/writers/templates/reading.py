@@ -1,0 +1,248 @@
+"""Reading messages of templates back: which calls they say, and what is left of them.
+
+Owns the patterns of clauses with their values filled in. A message that is read to its last word
+asks for these calls and for nothing else, whoever wrote it. Never judges other wording.
+
+    read(phrases, specs, steps, range(0, 2), "Please cancel order 7.")  # ReadBack([1], "")
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+from rods.synthesis.planned import Producer
+from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.sources import normal, place_of
+from rods.synthesis.structure.trace import Scalar, TraceStep
+from rods.types import ToolCall, ToolSpec, Value
+from rods.writers.templates.clarity import clear_producer
+from rods.writers.templates.phrases import Phrases, frame_words
+from rods.writers.templates.wording import Wording, from_description, ways
+
+_WORD = re.compile(r"[a-z']+")
+_SLOT = re.compile(r"\{(\w+)\}")
+OPEN = "[^\\x01]{1,300}?"
+"""Any value."""
+END = r"(?:(?=[.?!](?:\s|$)|\s*$| as well\b|, (?:please|too)\b|\x01)|(?<=[.?!]')(?=\s))"
+"""What follows a clause."""
+MEANING = r"(?:the|that|this|those|its|my|your) [a-z][a-z' ]{1,60}?"
+"""Words that may stand for a value which a result showed: they point, and are not values."""
+DONE = "\x01"
+"""Stands for each letter of a clause that was found, so that no clause is found across it."""
+REFERRED = 2
+"""Most arguments of a call that are referred to where nobody wrote templates for its tool."""
+
+
+class Strict(NamedTuple):
+    """How templates must have been used for a message to be read."""
+
+    domains: Domains
+    """What arguments mean: a reference to one of several books has no meaning."""
+    opens: bool = False
+    """Whether the message may leave a value open."""
+
+
+class ReadBack(NamedTuple):
+    """What reading back came to."""
+
+    unsaid: Sequence[int]
+    """Steps that no clause says."""
+    rest: str
+    """The message without the clauses that were found."""
+    begins: Mapping[int, int]
+    """Steps to the places of their clauses."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the message says all of its calls and nothing else."""
+        return not self.unsaid and not foreign(self.rest)
+
+
+def read(
+    phrases: Phrases,
+    specs: Mapping[str, ToolSpec],
+    steps: Sequence[TraceStep],
+    asked: Iterable[int],
+    text: str,
+    strict: Strict | None = None,
+) -> ReadBack:
+    """Take the clauses of these calls out of a message.
+
+    Args:
+        phrases: templates of the environment; tools without any get their descriptions'.
+        specs: all tools.
+        steps: the executed ground truth, for what references may point back to.
+        asked: the steps that the message may ask for.
+        text: the message.
+        strict: a value that is not said is left open where that is allowed, or meant by a template
+            that has one meaning there; None: any words that point may mean what a result showed.
+    """
+    unsaid, rest = list(asked), text
+    begins: dict[int, int] = {}
+    for scene in phrases.scenes:
+        rest = rest.replace(scene, " ")
+    opens = strict is None or strict.opens
+    for referred in (False, True):
+        for number in tuple(unsaid):
+            for filled, wording in _fillings(phrases, specs, steps, number, referred, strict):
+                found = _clause(rest, filled, wording, open_too=referred and opens)
+                if found is not None:
+                    unsaid.remove(number)
+                    begins[number] = found.start()
+                    rest = rest[: found.start()] + DONE * len(found[0]) + rest[found.end() :]
+                    break
+    return ReadBack(unsaid, rest, begins)
+
+
+def _fillings(
+    phrases: Phrases,
+    specs: Mapping[str, ToolSpec],
+    steps: Sequence[TraceStep],
+    number: int,
+    referred: bool,
+    strict: Strict | None,
+) -> Iterator[tuple[dict[str, str], Wording]]:
+    """Patterns for the arguments of a call with the wording that they go into."""
+    call = steps[number].call
+    written = phrases.wording(call.name)
+    if written is not None and referred and strict is not None:
+        yield _clear_ways(phrases, steps, number, written, strict), written
+        return
+    if written is not None:
+        yield (_ways if referred else _values)(steps, number, written), written
+        return
+    spec = specs.get(call.name)
+    if spec is None:
+        return
+    if not referred:
+        wording = from_description(spec)
+        yield _values(steps, number, wording), wording
+        return
+    for count in range(1, min(REFERRED, len(call.arguments)) + 1):
+        for names in itertools.combinations(call.arguments, count):
+            wording = from_description(spec, frozenset(names))
+            values = _values(steps, number, wording)
+            yield (
+                values | {n: p for n, p in _ways(steps, number, wording).items() if n in names},
+                (wording),
+            )
+
+
+def foreign(text: str) -> set[str]:
+    """Words that no frame around a clause has."""
+    return set(_WORD.findall(text.lower())) - frame_words()
+
+
+def _values(steps: Sequence[TraceStep], number: int, wording: Wording) -> dict[str, str]:
+    """How each argument of a step is said, as a pattern."""
+    call = steps[number].call
+    return {
+        name: _one_of([*wording.texts(name, value), *wording.asides(name, value)])
+        for name, value in call.arguments.items()
+    }
+
+
+def _ways(steps: Sequence[TraceStep], number: int, wording: Wording) -> dict[str, str]:
+    """The same, where values may also be meant, by what showed them, or left open."""
+    filled: dict[str, str] = {}
+    for name, value in steps[number].call.arguments.items():
+        producers = _producers(steps[:number], value)
+        texts = _one_of(ways(wording, name, value, producers))
+        told = producers or _tells(steps[:number], value)
+        filled[name] = f"(?:{texts}|{MEANING})" if told else texts
+    return filled
+
+
+def _clear_ways(
+    phrases: Phrases, steps: Sequence[TraceStep], number: int, wording: Wording, strict: Strict
+) -> dict[str, str]:
+    """The same, by references that can be understood; open where values may be left open."""
+    call = steps[number].call
+    turns = sorted({step.turn for step in steps[: number + 1]})
+    began = [next(i for i, s in enumerate(steps) if s.turn == t) for t in turns[-2:]]
+    filled: dict[str, str] = {}
+    for name, value in call.arguments.items():
+        producer = clear_producer(steps[:number], began, call, name, phrases, strict.domains)
+        referred = producer is not None and _same_field(steps[:number], producer, name, value)
+        texts = [*wording.texts(name, value), *wording.asides(name, value)]
+        texts += wording.references(name, producer) if referred else ()
+        filled[name] = _one_of([*texts, *(wording.opened(name) if strict.opens else ())])
+    return filled
+
+
+def _same_field(steps: Sequence[TraceStep], producer: Producer, name: str, value: Value) -> bool:
+    """Whether a result that has a field of the argument's name shows the value there."""
+    step = next(step for step in reversed(steps) if step.call == producer.call)
+    named = {normal(leaf.value) for leaf in step.leaves if leaf.path and leaf.path[-1] == name}
+    return not named or normal(cast("Scalar", value)) in named
+
+
+def _tells(steps: Iterable[TraceStep], value: Value) -> bool:
+    """Whether a result shows a text inside another one."""
+    found = value.lower() if isinstance(value, str) and len(value) > 2 else None
+    return found is not None and any(found in step.result.content.lower() for step in steps)
+
+
+def _producers(steps: Iterable[TraceStep], value: Value) -> list[Producer]:
+    if isinstance(value, list | dict | ToolCall):
+        return []
+    key = normal(value)
+    shown = [step for step in steps if any(normal(leaf.value) == key for leaf in step.leaves)]
+    places = [Producer(step.call, place) for step in shown if (place := place_of(step, value))]
+    return [*(Producer(step.call) for step in shown), *places]
+
+
+def _clause(
+    text: str, filled: Mapping[str, str], wording: Wording, *, open_too: bool
+) -> re.Match[str] | None:
+    """The clause that says a call so, some argument left out where `open_too`; None without one."""
+    lower = text.lower()
+    says = set(wording.clauses_for(filled))
+    if open_too:
+        says |= {wording.without(say, name) for say in says for name in wording.drop}
+    for say in sorted(says, key=lambda text: (-len(text), text)):
+        if not all(piece.strip() in lower for piece in pieces(say)):  # a quick look first
+            continue
+        if not _slots(say) <= filled.keys():
+            continue
+        whole = pattern(say, filled)
+        for name, forms in wording.optional.items():
+            if name in filled:
+                whole += f" (?:{'|'.join(pattern(form, filled) for form in forms)})"
+        found = re.search(whole + END, text, re.I)
+        if found is not None:
+            return found
+    return None
+
+
+def _one_of(texts: Iterable[str]) -> str:
+    return f"(?:{'|'.join(re.escape(text) for text in texts)})"
+
+
+@lru_cache(maxsize=4096)
+def pieces(template: str) -> tuple[str, ...]:
+    """The fixed texts of a template, in lower case, the longest first."""
+    return tuple(sorted((piece.lower() for piece in _SLOT.split(template)[::2]), key=len))[::-1]
+
+
+@lru_cache(maxsize=4096)
+def _slots(template: str) -> set[str]:
+    return {match[1] for match in _SLOT.finditer(template)}
+
+
+def pattern(template: str, filled: Mapping[str, str]) -> str:
+    """A template as a regular expression; a slot that is not filled takes any value."""
+    parts: list[str] = []
+    at = 0
+    for match in _SLOT.finditer(template):
+        value = filled.get(match[1], OPEN)
+        fixed = re.escape(template[at : match.start()])
+        if fixed.endswith("\\ ") and re.fullmatch(value, ""):
+            fixed, value = fixed[:-2], f"(?:\\ {value})?"  # left out, with the space before it
+        parts += [fixed, value]
+        at = match.end()
+    return "".join([*parts, re.escape(template[at:])])
