@@ -29,6 +29,7 @@ from rods.errors import PolicyError, StoreError
 from rods.rollout.template import ChatTemplate
 from rods.store import MANIFEST
 from rods.trainers.samples import Sample
+from rods.trajectory import Trajectory
 from rods.trajectory_codec import read_parquet, template_in
 from rods.types import Message, ToolCall, ToolSpec
 
@@ -138,7 +139,13 @@ def _from_run(file: Path, template: ChatTemplate, least: float) -> Iterator[Samp
         if not good or not ledger.generated:
             yield None
             continue
-        yield _sample(ledger.ids, ledger.mask, trajectory.task_id, trajectory.member)
+        yield sample_of(trajectory)
+
+
+def sample_of(trajectory: Trajectory) -> Sample:
+    """A trajectory as an example; its ids as they were sampled."""
+    ledger = trajectory.ledger
+    return _sample(ledger.ids, ledger.mask, trajectory.task_id, trajectory.member)
 
 
 def _same_template(file: Path, template: ChatTemplate) -> None:
