@@ -16,8 +16,17 @@ COMMANDS = (
     *("hints", "hostile_writer", "join_window", "math_start", "matrix_share", "mechanism"),
     *("memory_plan", "profile_figures", "recipes", "resident", "rollout_engine", "sandbox"),
     *("scale curriculum", "scale worlds", "scale writers", "schedules", "schedules_real"),
-    *("search", "server_engine", "skyrl", "soak", "synthesis_yield", "threads", "turn_outcomes"),
-    *("update_step", "whole_step"),
+    *(
+        "search",
+        "server_engine",
+        "sft_speed",
+        "skyrl",
+        "soak",
+        "synthesis_yield",
+        "threads",
+        "turn_outcomes",
+    ),
+    *("turn_outcomes", "update_step", "whole_step"),
 )
 ELSEWHERE = {
     "kill_resume": "tests/core/test_main_job.py runs it with three kills",
@@ -25,7 +34,7 @@ ELSEWHERE = {
     "tool_rewards": "needs the released scorers",
 }
 """Commands that are only seen to parse their options, and why."""
-MODULES = {"shared", "tau2_verdicts", "update_trl", "vllm_server"}
+MODULES = {"sft_trl", "shared", "tau2_verdicts", "update_trl", "vllm_server"}
 """What commands import or start."""
 GPU = ("memory", "speed")
 """Commands for a GPU that run in small on a CPU."""

@@ -18,6 +18,7 @@ from rods.config import load_config
 from rods.envs import make_environment
 from rods.errors import PolicyError
 from rods.task import read_tasks
+from rods.trajectory_codec import read_parquet
 from verbs import rods
 
 GUIDE, EXAMPLE = ROOT / "docs" / "bring-your-own-tools.md", ROOT / "examples" / "library_loans"
@@ -52,6 +53,10 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(PolicyError, match="pretrained with other tools"):
             trained(words[2:])
         words += [] if "--dry-run" in words else ["--dry-run"]
+    if words[1] in ("demonstrate", "sft"):  # a few conversations, of a small model
+        small = {"MODEL": "tiny", "2000": "6"}
+        words = [small.get(word, word) for word in words]
+        words += ["--epochs", "1", "--threads", "1"] if words[1] == "sft" else []
     assert rods(*words[1:], monkeypatch=monkeypatch) == 0, words
 
 
@@ -86,13 +91,15 @@ def test_the_guide_runs(
     asked = commands(GUIDE)
     assert [words[:2] for words in asked] == [
         ["python", "tasks.py"],
-        *(["rods", verb] for verb in ("check", "inspect", "synth", "train")),
+        *(["rods", verb] for verb in ("check", "inspect", "synth", "train", "demonstrate", "sft")),
     ]
     for words in asked:
         run(words, monkeypatch)
     shown = capsys.readouterr().out
     assert "unreachable 0, unstable 0, ambiguous 0, unusual 0" in " ".join(shown.split())
     assert list(read_tasks(place / "variants.jsonl"))
+    assert len(list(read_parquet(place / "cold.parquet"))) == 6
+    assert (place / "cold" / "model.safetensors").is_file()
 
 
 @pytest.mark.slow

@@ -20,9 +20,10 @@ from rods.errors import StoreError
 from rods.rollout.template import ChatTemplate
 from rods.store import RunDirectory, new_run_dir
 from rods.tokens import Span
+from rods.trainers.batches.micro import pack
 from rods.trainers.examples import encode_row, read_examples
 from rods.trainers.loading import load_model
-from rods.trainers.sft import SftSettings, SftTrainer
+from rods.trainers.sft import SftFigures, SftSettings, SftTrainer
 from rods.trajectory import Trajectory
 from rods.trajectory_codec import write_parquet
 from rods.types import StopReason
@@ -218,6 +219,91 @@ def test_lora_is_merged_at_the_end(tmp_path: Path, policy: Path) -> None:
     mine.finish(out, {"seed": 0})
     loaded: Any = AutoModelForCausalLM.from_pretrained(out, local_files_only=True)
     assert torch.allclose(loaded(input_ids=ids).logits, expected, atol=1e-4)
+
+
+LONG: list[dict[str, Any]] = [
+    {"messages": [
+        {"role": "system", "content": "Be short. " + tools * 12},
+        {"role": "user", "content": f"What is {number} + 2?"},
+        {"role": "assistant", "content": f"It is {number + 2}."},
+        {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "Welcome."},
+    ]}
+    for number in range(6) for tools in ("add, multiply. ", "output, print. ")
+]  # fmt: skip
+
+
+def gradients(trainer: SftTrainer) -> tuple[float, torch.Tensor]:
+    """Loss and gradient of the first update."""
+    kept: list[torch.Tensor] = []
+
+    def keep(*_: Any) -> None:
+        parameters = (p for p in trainer.model.parameters() if p.grad is not None)
+        kept.append(torch.cat([p.grad.flatten() for p in parameters]).clone())
+
+    trainer._optimizer.register_step_pre_hook(keep)  # pyright: ignore
+    return next(trainer.updates()).loss, kept[0]
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_common_prefixes_change_neither_loss_nor_gradient(
+    tmp_path: Path, policy: Path, rank: int
+) -> None:
+    file = rows(tmp_path / "d.jsonl", *LONG)
+    known = {"lora_rank": rank, "batch_tokens": 1 << 20, "grad_clip": 1e9, "epochs": 1}
+    shared = trainer_of(policy, file, **known)
+    plain = trainer_of(policy, file, **known)
+    plain._trees = False  # pyright: ignore
+    (batch,) = shared._batches(0)  # pyright: ignore
+    (micro,) = pack(batch, 1 << 20, shared=True)
+    assert shared._trees and micro.positions < 0.6 * sum(map(len, batch))  # pyright: ignore
+    one, other = gradients(shared), gradients(plain)
+    assert one[0] == pytest.approx(other[0], rel=1e-5)
+    assert torch.linalg.norm(one[1] - other[1]) < 1e-5 * torch.linalg.norm(other[1])
+
+
+def test_examples_that_begin_alike_stand_together(tmp_path: Path, policy: Path) -> None:
+    most = sum(map(len, trainer_of(policy, rows(tmp_path / "e.jsonl", *LONG)).samples)) // 2
+    mine = trainer_of(policy, tmp_path / "e.jsonl", batch_tokens=most)
+    for epoch in range(3):
+        batches = mine._batches(epoch)  # pyright: ignore
+        order = [s.task_id for batch in batches for s in batch]
+        assert sorted(order) == sorted(s.task_id for s in mine.samples) and len(batches) == 2
+    assert [s.task_id for b in mine._batches(0) for s in b] != order  # pyright: ignore
+
+
+def test_adapters_are_written_alone_and_name_their_base(tmp_path: Path, policy: Path) -> None:
+    file = rows(tmp_path / "d.jsonl", *PIECES[:4])
+    mine = trainer_of(policy, file, lora_rank=2, lr=0.02)
+    list(mine.updates())
+    ids = torch.arange(20)[None]
+    expected = mine.model(input_ids=ids).logits
+    out = tmp_path / "out"
+    out.mkdir()
+    mine.finish(out, {"seed": 0}, adapter=True)
+    assert not list(out.glob("model*")) and (out / "card.json").is_file()
+    loaded, _ = load_model(ModelSettings(name=str(out), threads=1))
+    assert torch.allclose(loaded(input_ids=ids).logits, expected, atol=1e-4)
+
+
+def test_a_checkpoint_is_due_after_minutes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(sft.time, "monotonic", lambda: now)
+    due = sft._Due(10)  # pyright: ignore
+    assert not due.now(3) and due.now(10)
+    now = 181.0
+    assert due.now(3)
+    with due.saving():
+        now += 60.0
+    now += 1000.0
+    assert not due.now(3)  # writing would take more than a twentieth of the time
+    now += 201.0
+    assert due.now(3)
+
+
+def test_the_line_of_progress_says_how_long_it_will_take() -> None:
+    figures = SftFigures(3, 9, 0.3, 1.25, 1e-3, 1.0, 100, 800, 20.0)
+    assert sft._Pace().line(figures) == "loss 1.250  40 tok/s  2 min left  lr 1.0e-03"  # pyright: ignore
 
 
 def arguments(policy: Path, file: Path, out: Path) -> list[str]:

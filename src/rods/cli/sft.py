@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +19,11 @@ from rods.store import RunDirectory, new_run_dir, require_free
 
 if TYPE_CHECKING:
     from rods.trainers.examples import Examples
-    from rods.trainers.sft import SftTrainer
+    from rods.trainers.sft import SftFigures, SftTrainer
 
 KIND = "sft"
+CHECKPOINT_SECONDS = 180.0
+"""At least so often, unless writing takes more than a twentieth of the time."""
 RECENT = 50
 """Updates that the card's last loss is a mean of."""
 
@@ -40,15 +44,20 @@ def sft(
         typer.Option(help="tiny, tiny-math, ..., smollm2, a folder, a .gguf file, a hub name."),
     ] = "",
     lora_rank: Annotated[int, typer.Option(min=0, help="0 trains all weights.")] = 0,
+    adapter: Annotated[
+        bool, typer.Option("--adapter", help="Write the adapters alone, not merged weights.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16 arithmetic.")] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 2,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens of an update.")] = 16_384,
     microbatch_tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens of a forward pass.")
-    ] = 16_384,
-    lr: Annotated[float, typer.Option(help="Peak learning rate.")] = 1e-5,
+        int, typer.Option(min=1, help="Tokens of a forward pass: fewer take less memory.")
+    ] = 4_096,
+    lr: Annotated[
+        float | None, typer.Option(help="Peak learning rate. [default: 1e-5; of adapters 1e-3]")
+    ] = None,
     schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
     warmup: Annotated[float, typer.Option(min=0, max=1, help="Share of the updates.")] = 0.03,
     least: Annotated[
@@ -58,7 +67,8 @@ def sft(
         int, typer.Option(min=0, help="Longer examples are left out; 0: the model's context.")
     ] = 0,
     checkpoint_updates: Annotated[
-        int, typer.Option(min=1, help="Updates between two checkpoints.")
+        int,
+        typer.Option(min=1, help="Updates between two checkpoints; 3 minutes suffice, too."),
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order.")] = 0,
 ) -> None:
@@ -68,12 +78,10 @@ def sft(
         return
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out; or --resume FOLDER.")
-    if schedule not in ("cosine", "constant"):
-        raise ConfigError(f"--schedule {schedule!r}: expected cosine or constant.")
-    if device not in ("auto", "cpu", "cuda") or lr <= 0:
-        raise ConfigError(f"--device {device} --lr {lr}: expected auto, cpu or cuda, and lr > 0.")
-    if dtype not in ("auto", "float32", "bfloat16"):
-        raise ConfigError(f"--dtype {dtype}: expected auto, float32 or bfloat16.")
+    lr = (1e-3 if lora_rank else 1e-5) if lr is None else lr
+    if adapter and not lora_rank:
+        raise ConfigError("--adapter: all weights are trained; give --lora-rank, or leave it out.")
+    _require_known(schedule, device, dtype, lr)
     chosen: dict[str, Any] = {
         "data": [str(path) for path in data],
         "model": {
@@ -91,12 +99,22 @@ def sft(
             "schedule": schedule,
             "warmup": warmup,
         },
+        "adapter": adapter,
         "least": least,
         "max_tokens": max_tokens,
         "checkpoint_updates": checkpoint_updates,
         "seed": seed,
     }
     _begin(target, chosen)
+
+
+def _require_known(schedule: str, device: str, dtype: str, lr: float) -> None:
+    if schedule not in ("cosine", "constant"):
+        raise ConfigError(f"--schedule {schedule!r}: expected cosine or constant.")
+    if device not in ("auto", "cpu", "cuda") or lr <= 0:
+        raise ConfigError(f"--device {device} --lr {lr}: expected auto, cpu or cuda, and lr > 0.")
+    if dtype not in ("auto", "float32", "bfloat16"):
+        raise ConfigError(f"--dtype {dtype}: expected auto, float32 or bfloat16.")
 
 
 def _begin(target: Path, chosen: dict[str, Any]) -> None:
@@ -175,33 +193,67 @@ def _learn(
         f"{len(trainer.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
     )
+    pace, due = _Pace(), _Due(chosen["checkpoint_updates"])
     with (
         progress("updates", trainer.total, trainer.step) as show,
         ctrl_c() as stopped,
     ):
         for update in trainer.updates():
             run.log({"kind": KIND, **update.record()})
-            speed = update.tokens / max(update.seconds, 1e-9)
-            show(
-                update.step,
-                f"loss {update.loss:.3f}  {speed:.0f} tok/s  lr {update.lr:.1e}",
-            )
+            show(update.step, pace.line(update))
             last = update.step == trainer.total
-            if stopped() or last or update.step % chosen["checkpoint_updates"] == 0:
-                with run.checkpoint(update.step) as folder:
+            if stopped() or last or due.now(update.step):
+                with due.saving(), run.checkpoint(update.step) as folder:
                     trainer.save(folder / "policy")
             if stopped() and not last:
                 raise Interrupted(
                     f"stopped after update {update.step}. Go on with: rods sft --resume {run.path}"
                 )
     figures: list[dict[str, Any]] = list(run.metrics())
-    trainer.finish(run.path, _card(chosen, trainer, examples, figures))
+    card = _card(chosen, trainer, examples, figures)
+    trainer.finish(run.path, card, adapter=chosen.get("adapter", False))
     run.finish()
     shutil.rmtree(run.checkpoints.folder)
     first, last_loss = _loss(figures[:RECENT]), _loss(figures[-RECENT:])
     out().print(
         f"loss {first:.3f} -> {last_loss:.3f} in {trainer.total} updates; saved in {run.path}"
     )
+
+
+class _Pace:
+    """What the line of progress states, over the updates of this process."""
+
+    def __init__(self) -> None:
+        self._tokens, self._seconds, self._updates = 0, 0.0, 0
+
+    def line(self, update: SftFigures) -> str:
+        """Loss, tokens a second, the time that is left, and the learning rate."""
+        self._tokens += update.tokens
+        self._seconds += max(update.seconds, 1e-9)
+        self._updates += 1
+        left = (update.total - update.step) * self._seconds / self._updates / 60
+        speed = self._tokens / self._seconds
+        return f"loss {update.loss:.3f}  {speed:.0f} tok/s  {left:.0f} min left  lr {update.lr:.1e}"
+
+
+class _Due:
+    """When a checkpoint is written: after so many updates, or minutes, if writing is short."""
+
+    def __init__(self, updates: int) -> None:
+        self._updates, self._saved, self._took = updates, time.monotonic(), 0.0
+
+    def now(self, step: int) -> bool:
+        """Whether one is due after this update."""
+        waited = time.monotonic() - self._saved
+        return step % self._updates == 0 or waited > max(CHECKPOINT_SECONDS, 20 * self._took)
+
+    @contextmanager
+    def saving(self) -> Generator[None]:
+        """Note what writing one takes."""
+        started = time.monotonic()
+        yield
+        self._saved = time.monotonic()
+        self._took = self._saved - started
 
 
 def _loss(figures: Sequence[dict[str, Any]]) -> float:
@@ -216,8 +268,9 @@ def _card(
     words = [f"--{k.replace('_', '-')} {v}" for k, v in chosen["settings"].items()]
     rank = chosen["model"]["lora_rank"]
     command = ["rods sft", *data, f"--model {base.name}", *words, f"--seed {chosen['seed']}"]
+    command += [f"--lora-rank {rank}", *["--adapter"] * bool(chosen.get("adapter"))]
     return {
-        "command": " ".join([*command, f"--lora-rank {rank}"]),
+        "command": " ".join(command),
         "model": base.name,
         "data": data,
         "digest": examples.digest(),

@@ -34,7 +34,20 @@ def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
         # peft 0.21 asks transformers 5.23 by a name that it calls deprecated.
         warnings.simplefilter("ignore", FutureWarning)
         torch.manual_seed(seed)
-        return cast("nn.Module", get_peft_model(model, config))
+        made = cast("nn.Module", get_peft_model(model, config))
+    for module in made.modules():
+        if hasattr(module, "cast_input_dtype_enabled"):
+            module.register_forward_pre_hook(_as_autocast)
+    return made
+
+
+def _as_autocast(layer: Any, inputs: tuple[Any, ...]) -> None:
+    """Leave the cast of an adapted layer's inputs to autocast, where that is on.
+
+    peft makes a float32 copy of each input, the type of the adapters, which autocast rounds again.
+    The numbers are the same, and the backward pass would keep all three.
+    """
+    layer.cast_input_dtype_enabled = not torch.is_autocast_enabled(inputs[0].device.type)
 
 
 def lora_config(rank: int) -> Any:

@@ -1,5 +1,8 @@
 """Supervised training: next-token loss on what the policy itself says in examples.
 
+Examples that begin alike, with the same tools, stand together in a pass, which computes their
+common prefix once and has no padding. A batch is several such parts, drawn at random.
+
 Owns the loop over epochs and batches, its checkpoints and the finished folder. It reads no files of
 examples (`examples.py`) and plays no rollouts. Batches are a function of seed and epoch, so a
 resumed run makes the updates that an uninterrupted one would have made.
@@ -12,11 +15,13 @@ resumed run makes the updates that an uninterrupted one would have made.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import shutil
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,9 +36,10 @@ from rods.config import ModelSettings, TrainSettings
 from rods.config.train import LocalSettings
 from rods.engines.threads import UPDATE, use_threads
 from rods.errors import StoreError, TrainError
-from rods.trainers.batches.micro import pack
+from rods.trainers.batches.micro import fill, pack
 from rods.trainers.batches.mini import loss_weights
-from rods.trainers.checkpoint import load_checkpoint, save_checkpoint
+from rods.trainers.batches.tree_attention import supports_trees
+from rods.trainers.checkpoint import ModelWeights, load_checkpoint, save_checkpoint
 from rods.trainers.forward import token_scores
 from rods.trainers.loading import quiet, uses_bfloat16
 from rods.trainers.optim import clip_gradients, make_optimizer, rate
@@ -42,6 +48,8 @@ from rods.trainers.samples import Sample
 from rods.types import Json
 
 CARD = "card.json"
+PART = 4_096
+"""Tokens of the parts of a batch whose examples begin alike, at most."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +59,10 @@ class SftSettings:
     epochs: int = 2
     """Passes over the examples."""
     batch_tokens: int = 16_384
-    """Tokens of one update, padding included."""
-    microbatch_tokens: int = 16_384
-    """Tokens of one forward pass, padding included; it changes memory, not results."""
+    """Tokens of one update."""
+    microbatch_tokens: int = 4_096
+    """Tokens of one forward pass, common prefixes counted once; where the model cannot share them,
+    padding included. It changes memory, not results."""
     lr: float = 1e-5
     schedule: Literal["constant", "cosine"] = "cosine"
     warmup: float = 0.03
@@ -119,12 +128,19 @@ class SftTrainer:
         self.samples, self.seed = list(samples), seed
         self.step = 0
         """Updates done."""
+        base = Path(model_settings.name).expanduser()
+        self._base = str(base.resolve()) if base.exists() else model_settings.name
         self._autocast = uses_bfloat16(model_settings, model.device)
+        self._trees = supports_trees(model)
         self._saved: nn.Module = model
         if model_settings.lora_rank:
             self._saved = with_lora(model, model_settings.lora_rank, seed)
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._per_epoch = len(self._batches(0))
+        # Half of a typical prompt: the tools, hardly ever a whole request.
+        prompts = [int(sample.mask.argmax()) for sample in self.samples]
+        self._opening = int(np.median(prompts)) // 2
+        sizes = [len(self._batches(epoch)) for epoch in range(settings.epochs)]
+        self._ends = list(itertools.accumulate(sizes))
         self._schedule = TrainSettings(
             lr=settings.lr,
             schedule=settings.schedule,
@@ -138,14 +154,20 @@ class SftTrainer:
     @property
     def total(self) -> int:
         """Updates of the whole training."""
-        return self._per_epoch * self.settings.epochs
+        return self._ends[-1]
 
     def _batches(self, epoch: int) -> list[list[Sample]]:
-        """Samples of similar length together, all of them once, in an order of their own."""
+        """All samples once, in an order that is a function of seed and epoch."""
         rng = np.random.default_rng((self.seed, epoch))
         shuffled = [self.samples[i] for i in rng.permutation(len(self.samples))]
-        batches = [list(b.samples) for b in pack(shuffled, self.settings.batch_tokens)]
-        return [batches[i] for i in rng.permutation(len(batches))]
+        most = self.settings.batch_tokens
+        if not self._trees:
+            batches = [list(b.samples) for b in pack(shuffled, most)]
+            return [batches[i] for i in rng.permutation(len(batches))]
+        shuffled.sort(key=lambda s: s.ids[: self._opening].tobytes())  # stable: the rest is chance
+        parts = fill([s.context for s in shuffled], max(1, min(PART, most // 2)))
+        mixed = [parts[i] for i in rng.permutation(len(parts))]
+        return [[shuffled[i] for i in some] for some in _level(mixed, shuffled, most)]
 
     def updates(self) -> Iterator[SftFigures]:
         """Make the updates that are left, one at a time.
@@ -153,12 +175,10 @@ class SftTrainer:
         Raises:
             TrainError: a loss or gradient is not finite; the weights are as before that update.
         """
-        batches: list[list[Sample]] = []
         while self.step < self.total:
-            epoch, place = divmod(self.step, self._per_epoch)
-            if not batches or place == 0:
-                batches = self._batches(epoch)
-            yield self._update(batches[place])
+            epoch = bisect_right(self._ends, self.step)
+            for batch in self._batches(epoch)[self.step - self._ends[epoch] :]:
+                yield self._update(batch)
 
     def _update(self, samples: list[Sample]) -> SftFigures:
         started = time.perf_counter()
@@ -167,7 +187,7 @@ class SftTrainer:
             group["lr"] = lr
         loss = 0.0
         weights = loss_weights(samples, "token")
-        for micro in pack(samples, self.settings.microbatch_tokens, weights):
+        for micro in pack(samples, self.settings.microbatch_tokens, weights, self._trees):
             use_threads(UPDATE)
             with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._autocast):
                 logprobs = token_scores(self.model, micro, False)[0]
@@ -188,7 +208,7 @@ class SftTrainer:
         return SftFigures(
             step=self.step,
             total=self.total,
-            epoch=self.step / self._per_epoch,
+            epoch=self.settings.epochs * self.step / self.total,
             loss=loss,
             lr=lr,
             grad_norm=norm,
@@ -214,22 +234,30 @@ class SftTrainer:
         """
         self.step = load_checkpoint(folder, self._saved, self._optimizer)["step"]
 
-    def finish(self, folder: Path, card: Mapping[str, Any]) -> None:
-        """Put the trained model and its card into an existing folder; adapters are merged.
+    def finish(self, folder: Path, card: Mapping[str, Any], adapter: bool = False) -> None:
+        """Put the trained model and its card into an existing folder.
 
         The card comes last: a folder with a card is complete. This ends the training.
+
+        Args:
+            folder: where.
+            card: what is known of the training.
+            adapter: write the adapters alone, which name their base as it was named; else they are
+                merged.
 
         Raises:
             StoreError: it could not be written.
         """
         merged: Any = self._saved
-        if self._saved is not self.model:
+        if adapter:
+            merged.active_peft_config.base_model_name_or_path = self._base
+        elif self._saved is not self.model:
             merged = merged.merge_and_unload()
         part = folder / ".part"
         try:
             shutil.rmtree(part, ignore_errors=True)
             with quiet():
-                merged.save_pretrained(str(part))
+                ModelWeights(merged).save(part)
                 self.tokenizer.save_pretrained(str(part))
             text = json.dumps({**card, "parameters": merged.num_parameters()}, indent=2)
             (part / CARD).write_text(text + "\n", encoding="utf-8")
@@ -241,3 +269,16 @@ class SftTrainer:
                 f"{folder}: the model could not be written: {error}. Free space, then go on with "
                 "--resume."
             ) from error
+
+
+def _level(parts: Sequence[Sequence[int]], samples: Sequence[Sample], most: int) -> list[list[int]]:
+    """Batches of about `most` tokens, as equal as the parts allow."""
+    sizes = [sum(len(samples[i]) for i in part) for part in parts]
+    count = min(len(parts), max(1, round(sum(sizes) / most)))
+    batches: list[list[int]] = [[] for _ in range(count)]
+    held = [0] * count
+    for part, size in zip(parts, sizes, strict=True):
+        place = held.index(min(held))
+        batches[place].extend(part)
+        held[place] += size
+    return batches

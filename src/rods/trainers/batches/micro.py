@@ -170,11 +170,26 @@ def _by_prefix(samples: Sequence[Sample], max_tokens: int) -> list[list[int]]:
     order = sorted(
         range(len(samples)), key=lambda i: (rank[samples[i].task_id], contexts[i].tolist())
     )
+    return [
+        [order[place] for place in some] for some in fill([contexts[i] for i in order], max_tokens)
+    ]
+
+
+def fill(contexts: Sequence[Ints], max_tokens: int) -> list[list[int]]:
+    """Bins of neighbours, each of at most `max_tokens` positions; a common prefix counts once.
+
+    Args:
+        contexts: token ids, in the order in which they go into bins; neighbours share prefixes.
+        max_tokens: positions of a bin; a longer context forms one of its own.
+
+    Returns:
+        indices of the contexts.
+    """
     bins: list[list[int]] = []
     used = 0
-    for index in order:
-        size = len(contexts[index])
-        extra = size - common_prefix(contexts[bins[-1][-1]], contexts[index]) if bins else size
+    for index, context in enumerate(contexts):
+        size = len(context)
+        extra = size - common_prefix(contexts[index - 1], context) if bins else size
         if bins and used + extra <= max_tokens:
             bins[-1].append(index)
             used += extra
