@@ -134,7 +134,7 @@ class Theirs:
             "prompts": [s.ids[:at].tolist() for s, at in cut],
             "completions": [s.ids[at:].tolist() for s, at in cut],
             "masks": [s.mask[at:].astype(int).tolist() for s, at in cut],
-            "logprobs": [s.logprobs[at:].tolist() for s, at in cut],
+            "logprobs": [s.rollout_logprobs[at:].tolist() for s, at in cut],
             "advantages": [s.advantage for s in samples],
         }
         (folder / "batch.json").write_text(json.dumps(batch))

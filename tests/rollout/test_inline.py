@@ -472,8 +472,11 @@ def test_the_world_model_experiment_is_off_by_default(name: str) -> None:
     assert open_.mask.tolist() == [False] * prompt + [True] * (len(open_) - prompt)
     added = open_.mask & ~masked.mask
     assert "ran print(1)" in template().raw_decode(open_.ids[added].tolist())
-    assert np.isnan(open_.logprobs[added]).all() and np.isfinite(open_.logprobs[~added]).all()
-    assert np.array_equal(open_.logprobs[masked.mask], masked.logprobs[masked.mask])
+    assert (
+        np.isnan(open_.rollout_logprobs[added]).all()
+        and np.isfinite(open_.rollout_logprobs[~added]).all()
+    )
+    assert np.array_equal(open_.rollout_logprobs[masked.mask], masked.rollout_logprobs[masked.mask])
 
 
 @pytest.mark.parametrize("loss", ["clipped", "gspo", "cispo"])

@@ -67,13 +67,13 @@ def test_the_gap_is_shown_whatever_is_done_about_it(monkeypatch):
 
 
 @pytest.mark.parametrize("changes", [{}, {"epochs": 3}, {"minibatch": 4, "epochs": 2}])
-def test_computed_anew_the_engines_words_do_not_matter(changes):
+def test_recomputed_the_engines_words_do_not_matter(changes):
     exact = make_groups(make_model(), groups=3)
     groups, _ = noisy(exact)
     right, _ = updated(exact, **changes)
-    anew, _ = updated(groups, method="recompute", **changes)
+    recomputed, _ = updated(groups, method="recompute", **changes)
     misled, _ = updated(groups, **changes)
-    assert close(anew, right) and not close(misled, right)
+    assert close(recomputed, right) and not close(misled, right)
 
 
 def test_an_exact_engine_needs_no_correction():
@@ -84,8 +84,8 @@ def test_an_exact_engine_needs_no_correction():
 
 
 def test_tokens_weigh_as_the_trainer_would_have_sampled_them():
-    gap = torch.tensor([0.0, math.log(1.5), math.log(9.0), -2.0, math.nan])
-    found = importance(gap, 2.0)
+    mismatch = torch.tensor([0.0, math.log(1.5), math.log(9.0), -2.0, math.nan])
+    found = importance(mismatch, 2.0)
     torch.testing.assert_close(found, torch.tensor([1.0, 1.5, 2.0, math.exp(-2.0), 1.0]))
     assert importance(torch.tensor([1e9]), 1e30).isfinite().all()
 
@@ -104,7 +104,7 @@ def test_what_an_engine_samples_gives_the_trainers_gradient_on_average(monkeypat
             {"kl": 0, "entropy": 0, "dual_clip": 0, "correction": {"method": method}}
         )
         new = logits.log_softmax(-1)
-        here = LossInputs(engine, rewards, engine.exp(), torch.arange(4), fresh=True)
+        here = LossInputs(engine, rewards, engine.exp(), torch.arange(4), first_step=True)
         return torch.autograd.grad(objective(new, new, here, settings).loss, logits)[0]
 
     torch.testing.assert_close(gradient("truncated"), wanted)

@@ -65,7 +65,7 @@ def test_scores_equal_a_plain_forward_pass(temperature, shared, monkeypatch):
     samples = collect(groups, make_scores(groups), "grpo").samples
     for micro in pack(samples, 60, shared=shared):
         got, entropy = token_scores(model, micro, False)
-        assert got.tolist() == pytest.approx(micro.old.tolist(), abs=1e-5)
+        assert got.tolist() == pytest.approx(micro.rollout_logprobs.tolist(), abs=1e-5)
         at = 0
         for s in micro.samples:
             with torch.no_grad():
@@ -106,7 +106,7 @@ def test_shared_prefixes_in_other_families(family, flash, monkeypatch):
     micro = pack(samples, 1000, shared=True)[0]
     got, _ = token_scores(model, micro, False)
     assert len(micro.tree.nodes) > 8
-    assert got.tolist() == pytest.approx(micro.old.tolist(), abs=1e-5)
+    assert got.tolist() == pytest.approx(micro.rollout_logprobs.tolist(), abs=1e-5)
 
 
 def test_sliding_windows_are_padded():
@@ -126,7 +126,7 @@ def test_an_unknown_architecture_goes_through_full_logits():
     samples = collect(groups, make_scores(groups), "grpo").samples
     micro = pack(samples, 1000)[0]
     got, _ = token_scores(model, micro, False)
-    assert got.tolist() == pytest.approx(micro.old.tolist(), abs=1e-5)
+    assert got.tolist() == pytest.approx(micro.rollout_logprobs.tolist(), abs=1e-5)
 
 
 def test_logits_in_pieces_are_the_same(monkeypatch):
@@ -250,7 +250,7 @@ def test_the_constant_aggregation_is_that_of_dr_grpo():
     for s in samples:
         logits = model(input_ids=torch.tensor(s.ids[None])).logits[0]
         logs = torch.log_softmax(logits, -1)[:-1].gather(1, torch.tensor(s.ids[1:, None]))[:, 0]
-        ratio = (logs - torch.tensor(s.logprobs[1:])).exp()
+        ratio = (logs - torch.tensor(s.rollout_logprobs[1:])).exp()
         loss = loss - (ratio * s.advantage * torch.tensor(s.mask[1:])).sum()
     (loss / (len(samples) * 50)).backward()
     for name, p in model.named_parameters():

@@ -96,11 +96,11 @@ def test_credit_and_importance_weights_by_token_reach_their_own_tokens(loss):
     # ratio is 1, so the gradient of token t is -A_t w_t I_t with I = (1.5, 1): nothing cancels.
     new = leaf(-1.0, -2.0)
     given = LossInputs(
-        old=torch.tensor([-1.0 - math.log(1.5), -2.0], dtype=torch.float64),
+        rollout_logprobs=torch.tensor([-1.0 - math.log(1.5), -2.0], dtype=torch.float64),
         advantages=torch.tensor([1.0, -1.0], dtype=torch.float64),
         weights=torch.tensor([0.5, 0.5], dtype=torch.float64),
         rows=torch.tensor([0, 0]),
-        fresh=True,
+        first_step=True,
     )
     settings = TrainSettings(loss=loss, kl=0, entropy=0, correction={"method": "truncated"})
     objective(new, torch.zeros(2, dtype=torch.float64), given, settings).loss.backward()
@@ -136,7 +136,7 @@ def test_k3(new, reference, value, gradient):
 
 def inputs(new, reference=None, weights=(0.25, 0.75)):
     return LossInputs(
-        old=new.detach().clone(),
+        rollout_logprobs=new.detach().clone(),
         advantages=torch.tensor([1.0, -2.0], dtype=torch.float64),
         weights=torch.tensor(weights, dtype=torch.float64),
         rows=torch.tensor([0, 1]),

@@ -62,7 +62,7 @@ def by_hand(trainer, group):
         logs = torch.log_softmax(logits.double(), -1)
         at = sample.mask.nonzero()[0]
         known = [logs[i - 1, sample.ids[i]].item() for i in at]
-        costs.append(float(sample.logprobs[sample.mask].sum() - sum(known)))
+        costs.append(float(sample.rollout_logprobs[sample.mask].sum() - sum(known)))
     return costs
 
 

@@ -53,7 +53,7 @@ def test_invariant_1_ids_and_masks_arrive_unchanged():
     assert got.ids.tolist() == list(range(1, 11))
     assert got.mask.tolist() == [False] * 3 + [True] * 2 + [False] + [True] * 3 + [False]
     want = [0, 0, 0, -0.5, -1.5, 0, -0.1, -0.2, -0.3, 0]
-    assert got.logprobs.tolist() == pytest.approx(want)
+    assert got.rollout_logprobs.tolist() == pytest.approx(want)
     assert (got.advantage, got.task_id, got.sampled, len(got)) == (0.5, TASK.id, 5, 10)
 
 
@@ -61,7 +61,7 @@ def test_invariant_1_only_sampled_tokens_are_targets():
     micro = pack([to_sample(make(TURNS), 0.5)], 100)[0]
     assert micro.targets.tolist() == [4, 5, 7, 8, 9]
     assert micro.columns.tolist() == [2, 3, 5, 6, 7]
-    assert micro.old.tolist() == pytest.approx([-0.5, -1.5, -0.1, -0.2, -0.3])
+    assert micro.rollout_logprobs.tolist() == pytest.approx([-0.5, -1.5, -0.1, -0.2, -0.3])
     assert micro.samples[0].ids[micro.columns + 1].tolist() == micro.targets.tolist()
 
 
@@ -211,7 +211,7 @@ def test_a_host_s_row_is_the_ledger_cut_behind_the_last_sampled_token():
     trajectory = Trajectory("t", 2, 0, 0, (), (), (), 1, spans, StopReason.DONE)
     bare = host_row(trajectory, None)
     assert (bare.prompt, bare.completion) == ([1, 2, 3], [4, 5, 6, 7, 8])
-    assert bare.mask == [1, 1, 0, 1, 1] and bare.logprobs == [-0.5, -1.0, 0.0, -2.0, -0.25]
+    assert bare.mask == [1, 1, 0, 1, 1] and bare.rollout_logprobs == [-0.5, -1.0, 0.0, -2.0, -0.25]
     assert bare.trained == [0] * 5 and bare.advantages == [0.0] * 5
     whole = host_row(trajectory, to_sample(trajectory, 0.5))
     assert whole.trained == whole.mask and whole.advantages == [0.5, 0.5, 0.0, 0.5, 0.5]

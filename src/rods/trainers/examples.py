@@ -168,7 +168,7 @@ def _sample(ids: Sequence[int], mask: Sequence[int], task_id: str, member: int) 
     return Sample(
         ids=np.array(ids, dtype=np.int64),
         mask=np.array(mask, dtype=np.bool_),
-        logprobs=np.zeros(len(ids), dtype=np.float32),
+        rollout_logprobs=np.zeros(len(ids), dtype=np.float32),
         advantage=1.0,
         task_id=task_id,
         member=member,

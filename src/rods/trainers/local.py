@@ -167,7 +167,9 @@ class LocalTrainer:
                 samples = self._with_references(samples, known)
             if settings.correction.method != "none" and self._moves_within(samples):
                 parts = self._logprobs(self.model, samples)
-                samples = [replace(s, anew=part) for s, part in zip(samples, parts, strict=True)]
+                samples = [
+                    replace(s, old_logprobs=part) for s, part in zip(samples, parts, strict=True)
+                ]
             if self.critic is None:
                 self._pass(samples, sums, None)
             else:
@@ -242,14 +244,14 @@ class LocalTrainer:
         self._optimizer.zero_grad(set_to_none=True)
         for micro in micros:
             use_threads(UPDATE)
-            terms = self._terms(micro, fresh=not sums.steps)
+            terms = self._terms(micro, first_step=not sums.steps)
             self._check(terms.loss.detach(), "loss", micro.samples)
             cast("Any", terms.loss).backward()
             sums.add("loss", float(terms.loss.detach()))
             for name, value in terms.sums.items():
                 sums.add(name, float(value))
             sums.ratio_max = max(sums.ratio_max, float(terms.ratio_max))
-            sums.compare(terms.gap)
+            sums.compare(terms.mismatch)
         limit = self.settings.local.grad_clip
         norm = clip_gradients(self._optimizer, self._parameters, limit)
         self._check(norm.detach(), "gradient norm", [s for m in micros for s in m.samples])
@@ -258,20 +260,20 @@ class LocalTrainer:
         sums.add("grad_norm", float(norm))
         sums.steps += 1
 
-    def _terms(self, micro: Microbatch, fresh: bool) -> Terms:
+    def _terms(self, micro: Microbatch, first_step: bool) -> Terms:
         with self._precision():
-            new, entropy = token_scores(self.model, micro, self.settings.entropy > 0)
-        reference, anew = micro.reference, micro.anew
+            logprobs, entropy = token_scores(self.model, micro, self.settings.entropy > 0)
+        reference, old_logprobs = micro.reference, micro.old_logprobs
         inputs = LossInputs(
-            old=self._tensor(micro.old),
+            rollout_logprobs=self._tensor(micro.rollout_logprobs),
             advantages=self._tensor(micro.advantages),
             weights=self._tensor(micro.token_weights),
             rows=self._tensor(micro.rows),
             reference=None if reference is None else self._tensor(reference),
-            anew=None if anew is None else self._tensor(anew),
-            fresh=fresh,
+            old_logprobs=None if old_logprobs is None else self._tensor(old_logprobs),
+            first_step=first_step,
         )
-        return objective(new, entropy, inputs, self.settings)
+        return objective(logprobs, entropy, inputs, self.settings)
 
     @property
     def _compares(self) -> bool:

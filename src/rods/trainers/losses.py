@@ -2,15 +2,19 @@
 
 Owns the surrogates, the KL loss, the entropy bonus and the numbers that describe them. It never
 runs a model. Everything is per sampled token, flat, shape (N,); `weights` makes the mean, so sums
-over micro-batches are the mean over the mini-batch.
+over micro-batches are the mean over the mini-batch. Three log-probabilities of a token, in nats:
 
-    terms = objective(new, entropy, LossInputs(old, advantages, weights, rows), settings)
+* `rollout_logprobs`: by the engine, when it sampled the token (pi_engine);
+* `old_logprobs`: recomputed by the trainer under the weights before the update (pi_old);
+* `logprobs`: by the trainer under the current weights, with gradient (pi).
+
+    terms = objective(logprobs, entropy, LossInputs(rollout_logprobs, ...), settings)
     terms.loss.backward()
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -26,8 +30,8 @@ CLAMP = 20.0
 class LossInputs:
     """What is known of each sampled token before the forward pass; all of shape (N,)."""
 
-    old: Tensor
-    """Log-probability at sampling; NaN where the token was not sampled: its ratio is 1."""
+    rollout_logprobs: Tensor
+    """NaN where the token was not sampled: its ratio is 1."""
     advantages: Tensor
     weights: Tensor
     """Share of the mini-batch's mean; sums to 1 over the mini-batch (less under `constant`)."""
@@ -35,12 +39,10 @@ class LossInputs:
     """Which trajectory of the micro-batch a token belongs to, from 0 in steps of at most 1."""
     reference: Tensor | None = None
     """Log-probability under the frozen reference; None: no KL loss."""
-    anew: Tensor | None = None
-    """Log-probability under the weights before the update, by the trainer; None: `old` is taken
-    at its word, or `fresh` says that these are the weights before the update."""
-    fresh: bool = False
-    """Whether no optimiser step of this update was made yet, so that what the forward pass gives is
-    `anew`."""
+    old_logprobs: Tensor | None = None
+    """None: they are not known, or are those of this forward pass (`first_step`)."""
+    first_step: bool = False
+    """Whether no optimizer step of this update was made yet: then `logprobs` are the old ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Surrogate:
 
     loss: Tensor
     ratio: Tensor
-    """pi_new / pi_old, detached; of the sequence under `gspo`."""
+    """pi / pi_old, detached; of the sequence under `gspo`."""
     clipped_high: Tensor
     """The ratio stands above 1 + clip_high (where that stops the gradient)."""
     clipped_low: Tensor
@@ -69,18 +71,18 @@ class Terms:
     (`weight`), and counts to be divided by the tokens (`clip_high`, `clip_low`, `clip_dual`,
     `approx_kl`)."""
     ratio_max: Tensor
-    gap: Tensor | None = None
-    """log pi_trainer - log pi_engine of each sampled token under the weights before the update,
-    NaN where it was not sampled; None: they are not known here."""
+    mismatch: Tensor | None = None
+    """old_logprobs - rollout_logprobs, NaN where the token was not sampled; None: not known."""
 
 
-def k3(new: Tensor, reference: Tensor) -> Tensor:
-    """KL(new || reference) by token: exp(q - p) - (q - p) - 1 with p = new, q = reference.
+def k3(logprobs: Tensor, reference: Tensor) -> Tensor:
+    """KL(policy || reference) by token: exp(q - p) - (q - p) - 1 with p = logprobs, q = reference.
 
-    At least 0; unbiased for tokens sampled from `new` (Schulman, "Approximating KL divergence").
+    At least 0; unbiased for tokens sampled from the policy (Schulman, "Approximating KL
+    divergence"; DeepSeekMath, arXiv 2402.03300, equation 4).
     """
-    gap = (reference - new).clamp(-CLAMP, CLAMP)
-    return gap.exp() - gap - 1
+    difference = (reference - logprobs).clamp(-CLAMP, CLAMP)
+    return difference.exp() - difference - 1
 
 
 def clipped(
@@ -88,11 +90,12 @@ def clipped(
 ) -> Surrogate:
     """PPO's clipped surrogate with separate bounds (clip-higher, DAPO, arXiv 2503.14476).
 
-    max(-A r, -A clip(r, 1 - low, 1 + high)); for A < 0 at most -A * dual (arXiv 1912.09729).
+    max(-A r, -A clip(r, 1 - low, 1 + high)) (PPO, arXiv 1707.06347, equation 7); for A < 0 at most
+    -A * dual (dual-clip PPO, arXiv 1912.09729, equation 5).
 
     Args:
-        log_ratio: log pi_new - log pi_old.
-        advantages: A.
+        log_ratio: log pi - log pi_old, shape (N,).
+        advantages: A, shape (N,).
         low: how far below 1 the ratio may move.
         high: how far above 1.
         dual: above 1, or 0 for no dual clip.
@@ -100,6 +103,7 @@ def clipped(
     ratio = log_ratio.clamp(-CLAMP, CLAMP).exp()
     loss = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - low, 1 + high))
     negative = advantages < 0
+    # For A < 0 the clip has no upper bound: a token that became likely weighs without limit.
     held = negative & (ratio > dual) if dual else torch.zeros_like(negative)
     if dual:
         loss = torch.where(negative, torch.minimum(loss, -advantages * dual), loss)
@@ -129,7 +133,7 @@ def gspo(
     `aggregation = "sequence"` and much smaller bounds (3e-4 and 4e-4).
 
     Args:
-        log_ratio: log pi_new - log pi_old, shape (N,).
+        log_ratio: log pi - log pi_old, shape (N,).
         advantages: A, shape (N,).
         rows: trajectory of each token, shape (N,).
         sampled: False for tokens of the environment: they do not enter s, and their ratio is 1.
@@ -144,16 +148,19 @@ def gspo(
     total = frozen.new_zeros(count).index_add(0, rows, torch.where(sampled, frozen, 0.0))
     lengths = torch.bincount(rows[sampled], minlength=count).clamp(min=1)
     mean = torch.where(sampled, (total / lengths)[rows], 0.0)
+    # log_ratio - frozen is 0 with the gradient of log pi_t: the value is s, the slope by token.
     return clipped(mean + (log_ratio - frozen), advantages, low, high, dual)
 
 
-def cispo(new: Tensor, log_ratio: Tensor, advantages: Tensor, low: float, high: float) -> Surrogate:
-    """REINFORCE with a clipped, constant weight: -sg(clip(r)) A log pi (arXiv 2506.13585).
+def cispo(
+    logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, low: float, high: float
+) -> Surrogate:
+    """REINFORCE with a clipped, constant weight: -sg(clip(r)) A log pi (arXiv 2506.13585, eq. 4).
 
     No token loses its gradient; the marks show where the weight was clipped. No dual clip.
     """
     ratio = log_ratio.detach().clamp(-CLAMP, CLAMP).exp()
-    loss = -ratio.clamp(1 - low, 1 + high) * advantages * new
+    loss = -ratio.clamp(1 - low, 1 + high) * advantages * logprobs
     return Surrogate(
         loss=loss,
         ratio=ratio,
@@ -163,56 +170,66 @@ def cispo(new: Tensor, log_ratio: Tensor, advantages: Tensor, low: float, high: 
     )
 
 
-def importance(gap: Tensor, cap: float) -> Tensor:
-    """Truncated importance weight of each token: min(pi_trainer / pi_engine, cap).
+def importance(mismatch: Tensor, cap: float) -> Tensor:
+    """Truncated importance weight of each token: min(pi_old / pi_engine, cap).
 
-    The trainer's policy before the update over the engine's, constant in the gradient (Yao et al.,
-    "Your efficient RL framework secretly brings you off-policy RL training", 2025; decoupled from
-    the ratio that is clipped as in AReaL, arXiv 2505.24298). 1 where the token was not sampled.
+    Constant in the gradient (Yao et al., "Your efficient RL framework secretly brings you
+    off-policy RL training", 2025; decoupled from the ratio that is clipped as in AReaL, arXiv
+    2505.24298, equation 5). 1 where the token was not sampled.
 
     Args:
-        gap: log pi_trainer - log pi_engine, NaN where not sampled.
+        mismatch: old_logprobs - rollout_logprobs, NaN where not sampled.
         cap: at least 1.
     """
-    return torch.where(gap.isnan(), 0.0, gap).clamp(-CLAMP, CLAMP).exp().clamp(max=cap)
+    log_weight = torch.where(mismatch.isnan(), 0.0, mismatch).clamp(-CLAMP, CLAMP)
+    return log_weight.exp().clamp(max=cap)
 
 
 def surrogate(
-    new: Tensor, inputs: LossInputs, sampled: Tensor, settings: TrainSettings
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    inputs: LossInputs,
+    sampled: Tensor,
+    settings: TrainSettings,
 ) -> Surrogate:
     """The loss that `settings.loss` names; `sampled` is False for tokens of the environment."""
-    log_ratio, advantages = new - inputs.old, inputs.advantages
+    log_ratio, advantages = logprobs - old_logprobs, inputs.advantages
     low, high, dual = settings.clip_low, settings.clip_high, settings.dual_clip
     if settings.loss == "gspo":
         return gspo(log_ratio, advantages, inputs.rows, sampled, low, high, dual)
     if settings.loss == "cispo":
-        return cispo(new, log_ratio, advantages, low, high)
+        return cispo(logprobs, log_ratio, advantages, low, high)
     return clipped(log_ratio, advantages, low, high, dual)
 
 
-def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainSettings) -> Terms:
+def objective(
+    logprobs: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainSettings
+) -> Terms:
     """Surrogate + kl * k3 - entropy coefficient * entropy, weighted.
 
     Args:
-        new: log-probability of each sampled token under the current weights, with gradient.
-        entropy: of the same distributions; needs a gradient only if `settings.entropy` > 0.
+        logprobs: of each sampled token under the current weights, with gradient, shape (N,).
+        entropy: of the same distributions, in nats, shape (N,); needs a gradient only if
+            `settings.entropy` > 0.
         inputs: see `LossInputs`.
         settings: loss, clips and coefficients.
     """
-    anew = new.detach() if inputs.anew is None and inputs.fresh else inputs.anew
-    gap = None if anew is None else anew - inputs.old
-    method, old = settings.correction.method, inputs.old
-    if method != "none" and anew is not None:
-        old = torch.where(old.isnan(), old, anew)
-    sampled = ~old.isnan()
-    inputs = replace(inputs, old=torch.where(sampled, old, new.detach()))
-    weights = inputs.weights
-    part = surrogate(new, inputs, sampled, settings)
-    corrected = part.loss
-    if method == "truncated" and gap is not None:
-        corrected = corrected * importance(gap, CAP)
+    recomputed, rollout_logprobs = inputs.old_logprobs, inputs.rollout_logprobs
+    if recomputed is None and inputs.first_step:
+        recomputed = logprobs.detach()
+    mismatch = None if recomputed is None else recomputed - rollout_logprobs
+    sampled = ~rollout_logprobs.isnan()
+    # Without a correction the engine is taken at its word: pi_old is the policy that sampled.
+    old_logprobs = rollout_logprobs
+    if recomputed is not None and settings.correction.method != "none":
+        old_logprobs = recomputed
+    old_logprobs = torch.where(sampled, old_logprobs, logprobs.detach())
+    part = surrogate(logprobs, old_logprobs, inputs, sampled, settings)
+    weights, corrected = inputs.weights, part.loss
+    if settings.correction.method == "truncated" and mismatch is not None:
+        corrected = corrected * importance(mismatch, CAP)
     loss = policy = (corrected * weights).sum()
-    moved = (new - inputs.old).detach().clamp(-CLAMP, CLAMP)
+    log_ratio = (logprobs - old_logprobs).detach().clamp(-CLAMP, CLAMP)
     sums = {
         "policy": policy.detach(),
         "weight": weights.sum(),
@@ -220,13 +237,14 @@ def objective(new: Tensor, entropy: Tensor, inputs: LossInputs, settings: TrainS
         "clip_high": part.clipped_high.sum(),
         "clip_low": part.clipped_low.sum(),
         "clip_dual": part.clipped_dual.sum(),
-        "approx_kl": (moved.exp() - 1 - moved).sum(),
+        # k3 of KL(pi_old || pi) for tokens of pi_old: r - 1 - log r.
+        "approx_kl": (log_ratio.exp() - 1 - log_ratio).sum(),
     }
     if settings.entropy:
         loss = loss - settings.entropy * (entropy * weights).sum()
     if inputs.reference is not None:
-        divergence = (k3(new, inputs.reference) * weights).sum()
+        divergence = (k3(logprobs, inputs.reference) * weights).sum()
         sums["kl"] = divergence.detach()
         if settings.kl_in == "loss":
             loss = loss + settings.kl * divergence
-    return Terms(loss, sums, part.ratio.max(), gap)
+    return Terms(loss, sums, part.ratio.max(), mismatch)

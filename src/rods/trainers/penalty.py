@@ -31,7 +31,9 @@ def log_ratio(sample: Sample) -> NDArray[np.float64]:
             f"task {sample.task_id}, member {sample.member}: a KL reward needs the reference's "
             "log-probabilities, and none were computed."
         )
-    return sample.logprobs[sample.mask].astype(np.float64) - sample.reference.astype(np.float64)
+    return sample.rollout_logprobs[sample.mask].astype(np.float64) - sample.reference.astype(
+        np.float64
+    )
 
 
 def penalised(

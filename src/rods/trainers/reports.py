@@ -86,8 +86,8 @@ class LocalUpdateReport:
     """Shares of tokens, 0-1."""
     ratio_max: float = 0.0
     gap_mean: float | None = None
-    """Mean of |log pi_trainer - log pi_engine| under the weights before the update, of the tokens
-    of the first optimiser step (all, under `correction`); None: nothing was compared."""
+    """Mean of |old_logprobs - rollout_logprobs| over the tokens of the first optimizer step (all,
+    under `correction`); None: nothing was compared."""
     gap_p99: float | None = None
     """99 % of the tokens differ by less."""
     gap_clipped: float | None = None
@@ -128,12 +128,12 @@ class UpdateSums:
     sampled: int = 0
     positions: int = 0
     gaps: list[Floats] = field(default_factory=list["Floats"])
-    """log pi_trainer - log pi_engine of the tokens that were compared."""
+    """old_logprobs - rollout_logprobs of the tokens that were compared."""
 
-    def compare(self, gap: Tensor | None) -> None:
+    def compare(self, mismatch: Tensor | None) -> None:
         """Note how trainer and engine differ, NaN where nothing was sampled."""
-        if gap is not None:
-            values = gap.detach().float().cpu().numpy()
+        if mismatch is not None:
+            values = mismatch.detach().float().cpu().numpy()
             self.gaps.append(values[~np.isnan(values)])
 
     def gap(self, cap: float) -> tuple[float | None, float | None, float | None]:

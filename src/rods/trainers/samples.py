@@ -47,7 +47,7 @@ class Sample:
     """Token ids, int64, shape (T,)."""
     mask: Bools
     """True where the token carries loss: where the policy sampled it; shape (T,); never at 0."""
-    logprobs: Floats
+    rollout_logprobs: Floats
     """Natural log-probability at sampling, 0 elsewhere; shape (T,). NaN: not sampled, but carries
     loss (`mask_env_tokens=False`)."""
     advantage: float
@@ -67,8 +67,8 @@ class Sample:
     """Those of a critic, under `gae`."""
     credit: Floats | None = None
     """Advantage of each sampled token, in the place of `advantage`; shape (`sampled`,)."""
-    anew: Floats | None = None
-    """Log-probability of the sampled tokens by the trainer before the update; (`sampled`,)."""
+    old_logprobs: Floats | None = None
+    """Those of the sampled tokens, recomputed before the update; shape (`sampled`,)."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -156,7 +156,7 @@ class HostRow:
     """Ids from there on, C of them."""
     mask: list[int]
     """1 where the policy sampled the id of the completion, else 0; length C."""
-    logprobs: list[float]
+    rollout_logprobs: list[float]
     """Log-probability at sampling, 0 elsewhere; length C."""
     trained: list[int]
     """1 where the id carries loss, as the sample says; length C."""
@@ -189,7 +189,7 @@ def host_row(trajectory: Trajectory, sample: Sample | None, filler: int = 0) -> 
         whole.ids[:first].tolist(),
         whole.ids[part].tolist(),
         whole.mask[part].astype(int).tolist(),
-        whole.logprobs[part].tolist(),
+        whole.rollout_logprobs[part].tolist(),
         trained[part].astype(int).tolist(),
         advantages[part].tolist(),
     )

@@ -199,7 +199,7 @@ def _played(prompts: Sequence[str], trainer: CurriculumGRPOTrainer) -> dict[str,
     return {
         "prompt_ids": [row.prompt for row in rows],
         "completion_ids": [row.completion for row in rows],
-        "logprobs": [row.logprobs for row in rows],
+        "logprobs": [row.rollout_logprobs for row in rows],
         "env_mask": [row.mask for row in rows],
     }
 

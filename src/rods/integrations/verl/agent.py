@@ -93,7 +93,7 @@ def output_of(trajectory: Trajectory, filler: int = 0) -> Any:
         row.prompt,
         row.completion,
         row.mask,
-        row.logprobs,
+        row.rollout_logprobs,
         min(versions, default=trajectory.policy_version),
         {TRAJECTORY: json.dumps(to_json(trajectory))},
         turns=len(trajectory.messages),

@@ -73,9 +73,9 @@ class Microbatch:
         return np.concatenate([s.ids[s.mask] for s in self.samples])
 
     @cached_property
-    def old(self) -> Floats:
+    def rollout_logprobs(self) -> Floats:
         """Their log-probabilities at sampling; shape (N,)."""
-        return np.concatenate([s.logprobs[s.mask] for s in self.samples])
+        return np.concatenate([s.rollout_logprobs[s.mask] for s in self.samples])
 
     @property
     def reference(self) -> Floats | None:
@@ -83,9 +83,9 @@ class Microbatch:
         return _joined([s.reference for s in self.samples])
 
     @property
-    def anew(self) -> Floats | None:
+    def old_logprobs(self) -> Floats | None:
         """Those by the trainer before the update, shape (N,); None unless all are known."""
-        return _joined([s.anew for s in self.samples])
+        return _joined([s.old_logprobs for s in self.samples])
 
     @property
     def advantages(self) -> Floats:
