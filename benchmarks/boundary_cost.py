@@ -132,7 +132,9 @@ def play(config: RunConfig, folder: Path, options: argparse.Namespace) -> tuple[
         if curriculum.epoch_done:
             with timed("start of an epoch"):
                 curriculum.start_epoch()
-            for task, epoch in curriculum.lease(int(options.done * curriculum.buffer.remaining)):
+            for task, epoch in curriculum.lease(
+                int(options.done * curriculum.buffer.draws.open(curriculum.buffer.epoch))
+            ):
                 curriculum.buffer.draws.close(task.id, epoch)
         with timed("draw"):
             leased = curriculum.lease(n)

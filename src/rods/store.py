@@ -166,9 +166,8 @@ class RunDirectory:
         return run
 
     def _folder(self) -> None:
-        folder = self.checkpoints.folder
-        with disk(folder, "making"):
-            folder.mkdir(exist_ok=True)
+        with disk(self.checkpoints.folder, "making"):
+            self.checkpoints.folder.mkdir(exist_ok=True)
 
     def abandon(self, *, refused: bool = False) -> None:
         """Remove what a failed start left, so that the next one may have the folder.
@@ -189,23 +188,18 @@ class RunDirectory:
         Raises:
             StoreError: there is no run, or its manifest is damaged.
         """
+        file = path / MANIFEST
         if not path.is_dir():
             raise StoreError(f"{path}: there is no such run. `rods train` starts one.")
-        if not (path / MANIFEST).exists():
+        if not file.exists():
             raise StoreError(f"{path}: there is no {MANIFEST} here, so this is not a run of rods.")
         try:
-            data: Any = json.loads(text_of(path / MANIFEST, "a run's settings", StoreError))
+            data: Any = json.loads(text_of(file, "a run's settings", StoreError))
         except json.JSONDecodeError as error:
-            raise StoreError(
-                f"{path / MANIFEST}: not JSON: {error}. The run is damaged."
-            ) from error
-        missing = [
-            k for k in ("rods", "digest", "config") if not isinstance(data, dict) or k not in data
-        ]
-        if missing:
-            raise StoreError(
-                f"{path / MANIFEST}: {', '.join(missing)} missing; the run is damaged."
-            )
+            raise StoreError(f"{file}: not JSON: {error}. The run is damaged.") from error
+        held = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
+        if missing := [key for key in ("rods", "digest", "config") if key not in held]:
+            raise StoreError(f"{file}: {', '.join(missing)} missing; the run is damaged.")
         return cls(path, cast("dict[str, Json]", data))
 
     @classmethod
@@ -289,8 +283,7 @@ class RunDirectory:
 
     def _adopt(self, config: RunConfig, changes: Sequence[str], start: Start | None) -> None:
         before = cast("list[Json]", self.manifest.get("changes") or [])
-        checkpoint = self.latest_checkpoint()
-        step = checkpoint.step if checkpoint else 0
+        step = checkpoint.step if (checkpoint := self.latest_checkpoint()) else 0
         self.update_manifest(
             config=cast("Json", config.model_dump(mode="json")),
             digest=config.digest(),
@@ -321,20 +314,13 @@ class RunDirectory:
         write_atomic(self.path / MANIFEST, text + "\n")
 
     def finish(self, stages_done: bool = True) -> None:
-        """Note that the run came to its end.
-
-        Args:
-            stages_done: no stage has a task left; else a limit such as `updates` ended it.
-        """
+        """Note that the run came to its end, by its stages or by a limit such as `updates`."""
         self.update_manifest(finished=now(), stages_done=stages_done)
 
     # -- metrics ----------------------------------------------------------------------------
 
     def log(self, record: Mapping[str, Json]) -> None:
-        """Append one record to `metrics.jsonl`.
-
-        Args:
-            record: plain JSON with `step`, the number of updates done.
+        """Append one record to `metrics.jsonl`; its `step` is the number of updates done.
 
         Raises:
             StoreError: `step` is missing, or the line cannot be written (what was there stays).
@@ -346,7 +332,7 @@ class RunDirectory:
             watch(record)
 
     def metrics(self) -> list[dict[str, Json]]:
-        """All whole records. A last line that was torn by a kill is left out: it is owed again.
+        """All whole records; a last line that a kill tore is left out, as it is owed again.
 
         Raises:
             StoreError: a line before the last is damaged.

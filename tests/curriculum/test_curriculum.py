@@ -14,7 +14,8 @@ from pool_cases import (
 )
 from rods.config import StageSettings
 from rods.curriculum import requests
-from rods.curriculum.online import METRICS, OnlineCurriculum
+from rods.curriculum.metrics import METRICS
+from rods.curriculum.online import OnlineCurriculum
 from rods.curriculum.saving import load, save
 from rods.curriculum.stages import stage_tasks
 from rods.errors import ConfigError, RewardError, StoreError, TaskError, TrainError
@@ -53,13 +54,13 @@ def test_stages_in_order_with_their_tasks(curriculum_of):
         {"name": "all", "epochs": 1, "expand": True},
     ]
     curriculum = curriculum_of(stages=stages)
-    assert curriculum.stage.name == "format" and curriculum.epochs == 4
+    assert curriculum.stage_of(curriculum.epoch).name == "format" and curriculum.epochs == 4
     seen = []
     while not curriculum.done:
         play(curriculum)
-        drawn = curriculum.buffer.drawn(curriculum.epoch)
+        drawn = curriculum.buffer.draws.order(curriculum.epoch)
         categories = {curriculum.buffer.pool.task(i).category for i in drawn}
-        seen.append((curriculum.stage.name, len(drawn), len(categories)))
+        seen.append((curriculum.stage_of(curriculum.epoch).name, len(drawn), len(categories)))
     assert seen == [("format", 4, 4), ("base", 4, 1), ("base", 4, 1), ("all", 16, 4)]
     with pytest.raises(TrainError, match="all stages are over"):
         curriculum.start_epoch()
@@ -71,7 +72,7 @@ def test_a_slice_brings_every_original_into_play_in_turn(curriculum_of):
     seen = []
     while not curriculum.done:
         play(curriculum, half)
-        drawn = curriculum.buffer.drawn(curriculum.epoch)
+        drawn = curriculum.buffer.draws.order(curriculum.epoch)
         seen.append([i for i in drawn if curriculum.buffer.pool.task(i).is_original])
     assert [len(ids) for ids in seen] == [6] * 5
     counts = Counter(i for ids in seen for i in ids)
@@ -82,7 +83,7 @@ def test_a_slice_brings_every_original_into_play_in_turn(curriculum_of):
 def test_a_slice_larger_than_the_stage_is_the_whole_stage(curriculum_of):
     curriculum = curriculum_of(stages=[{"name": "grow", "slice": 99, "expand": True}])
     curriculum.start_epoch()
-    assert curriculum.buffer.remaining == 16
+    assert curriculum.buffer.draws.open(curriculum.buffer.epoch) == 16
 
 
 def test_stage_tasks_are_stratified_and_seeded():
@@ -111,7 +112,7 @@ def test_a_stage_on_another_scale_is_judged_by_turns(curriculum_of):
     [(task, _)] = grow.lease(1)
     with pytest.raises(RewardError, match="expand"):
         grow.observe(*group(task, [1.5, 2.0, 0.0, 0.0]))
-    assert grow.buffer.completed == 0  # nothing was half done
+    assert grow.buffer.draws.done(grow.buffer.epoch) == 0  # nothing was half done
     assert two.id != one.id
 
 
@@ -127,7 +128,7 @@ def test_only_what_is_out_is_observed(curriculum_of):
         curriculum.observe(*group(task, half(task)))
     with pytest.raises(TaskError, match="not in the replay buffer"):
         curriculum.observe(*group(original(99), half(None)))
-    assert curriculum.buffer.completed == 1
+    assert curriculum.buffer.draws.done(curriculum.buffer.epoch) == 1
 
 
 def test_an_epoch_may_start_while_groups_of_the_one_before_are_played(curriculum_of):
@@ -152,8 +153,8 @@ def test_an_epoch_may_start_while_groups_of_the_one_before_are_played(curriculum
             + (curriculum.buffer.draws.done(epoch) - 1) // 4
         )
     assert curriculum.buffer.draws.done(0) == 16 == len(late)
-    assert curriculum.counts(0)["judged"] == 16
-    assert curriculum.counts(1)["judged"] == 4
+    assert curriculum.counts[0]["judged"] == 16
+    assert curriculum.counts[1]["judged"] == 4
     assert curriculum.buffer.first_step(1) == 4
 
 
@@ -264,10 +265,10 @@ def test_late_requests_are_taken_in_later_and_once(curriculum_of):
     held = curriculum.buffer.pool.task(queue.requests[slow][0].id)
     first = queue.requests[slow][2]
     late = {variant(held, first + i).id for i in range(2)}
-    assert not late & set(curriculum.buffer.drawn(1))
+    assert not late & set(curriculum.buffer.draws.order(1))
     queue.slow = set()
     play(curriculum, half)
-    assert late <= set(curriculum.buffer.drawn(2))
+    assert late <= set(curriculum.buffer.draws.order(2))
     assert slow not in curriculum.requests.open
 
 
@@ -311,7 +312,7 @@ def test_metrics_and_log_rows(curriculum_of):
     row = curriculum.log_row(judged[2])
     assert (row["origin"], row["region"], row["first_visit"]) == ("original", "boundary", True)
     assert (row["rbar"], row["phi"], row["variance"]) == (0.5, 1.0, 0.25)
-    assert curriculum.step == 1
+    assert curriculum.step(curriculum.epoch) == 1
 
 
 def test_a_resume_needs_the_saved_files_alone(curriculum_of, tmp_path):
@@ -367,7 +368,7 @@ def test_groups_judged_together_leave_what_they_leave_one_by_one(curriculum_of):
         assert one.state_dict() == together.state_dict()
     assert together.done and rows[one] == rows[together]
     assert queues[0].requests == queues[1].requests
-    counts = [together.counts(e) for e in range(4)]
+    counts = [together.counts[e] for e in range(4)]
     assert any("unjudged" in m for m in counts) and any("zero_variance" in m for m in counts)
     assert any(name.startswith("retired") for m in counts for name in m)
 
@@ -392,4 +393,4 @@ def test_an_error_judges_no_group_of_the_batch(curriculum_of):
     assert curriculum.state_dict() == before
     curriculum.judge(groups, scores, [0] * 16)
     assert curriculum.request_variants() == 4
-    assert curriculum.buffer.completed == 16 and len(queue.requests) == 4
+    assert curriculum.buffer.draws.done(curriculum.buffer.epoch) == 16 and len(queue.requests) == 4

@@ -47,8 +47,8 @@ def show(curriculum: OnlineCurriculum, lease: Lease) -> None:
 def observed(curriculum: OnlineCurriculum) -> list[tuple[int, int]]:
     """Of each epoch, the groups that were counted and the tasks that were drawn."""
     epochs = range(curriculum.epoch + 1)
-    counts = [curriculum.counts(e) for e in epochs]
-    drawn = [curriculum.buffer.drawn(e) for e in epochs]
+    counts = [curriculum.counts[e] for e in epochs]
+    drawn = [curriculum.buffer.draws.order(e) for e in epochs]
     assert all(len(ids) == len(set(ids)) for ids in drawn)
     return [(m.get("judged", 0), len(ids)) for m, ids in zip(counts, drawn, strict=True)]
 
@@ -78,9 +78,11 @@ def test_numbers_that_are_none_are_refused(build: Build) -> None:
         curriculum.observe_values(task.id, [0.0, float("nan")])
     with pytest.raises(RewardError, match="2 values came with 1 entries"):
         curriculum.observe_values(task.id, [0.0, 1.0], [True])
-    assert curriculum.buffer.completed == 0
+    assert curriculum.buffer.draws.done(curriculum.buffer.epoch) == 0
     assert curriculum.observe_values(task.id, [1.0, 9, 9], [True, False, False]) is None
-    assert curriculum.buffer.completed == 1, "not judged, and not drawn again"
+    assert curriculum.buffer.draws.done(curriculum.buffer.epoch) == 1, (
+        "not judged, and not drawn again"
+    )
 
 
 def test_prefetching_neither_raises_nor_shrinks(build: Build) -> None:
@@ -118,7 +120,9 @@ def test_threads_draw_and_observe_at_once(build: Build) -> None:
     assert curriculum.done and set(drawn.values()) == {1}
     assert all(judged == draws for judged, draws in observed(curriculum))
     buffer = curriculum.buffer
-    assert [buffer.draws.done(e) for e in range(5)] == [len(buffer.drawn(e)) for e in range(5)]
+    assert [buffer.draws.done(e) for e in range(5)] == [
+        len(buffer.draws.order(e)) for e in range(5)
+    ]
 
 
 def test_what_dead_workers_held_comes_again_first(build: Build) -> None:
@@ -141,7 +145,7 @@ def test_what_dead_workers_held_comes_again_first(build: Build) -> None:
 
 
 def order(curriculum: OnlineCurriculum, lease: Lease) -> tuple[int, int]:
-    return lease.epoch, curriculum.buffer.drawn(lease.epoch).index(lease.task.id)
+    return lease.epoch, curriculum.buffer.draws.order(lease.epoch).index(lease.task.id)
 
 
 def test_the_state_is_one_value_that_torch_saves_too(build: Build) -> None:
@@ -218,5 +222,5 @@ def test_nothing_is_lost_or_doubled_whatever_happens(moves: list[str], rng: rand
         out += batch
         see()
     assert curriculum.done and set(done.values()) == {1}
-    laid = {(i, e) for e in range(curriculum.epochs) for i in curriculum.buffer.drawn(e)}
+    laid = {(i, e) for e in range(curriculum.epochs) for i in curriculum.buffer.draws.order(e)}
     assert set(done) == laid and all(a == b for a, b in observed(curriculum))

@@ -43,7 +43,7 @@ def offer(buffer, count, epoch=0, seed=None, noise=0):
 
 def test_an_empty_buffer():
     buffer = make()
-    assert buffer.epoch == -1 and buffer.remaining == 0 and buffer.lease(4) == []
+    assert buffer.epoch == -1 and buffer.draws.open(buffer.epoch) == 0 and buffer.lease(4) == []
     assert buffer.pool.counts() == (10, 0, 0, {})
 
 
@@ -87,12 +87,12 @@ def test_draws_are_deterministic_and_differ_between_epochs():
         for epoch in range(2):
             start(buffer, epoch)
             finish(buffer)
-        orders.append([buffer.drawn(0), buffer.drawn(1)])
+        orders.append([buffer.draws.order(0), buffer.draws.order(1)])
     assert orders[0] == orders[1]
     assert orders[0][0] != orders[0][1]
     other = make(seed=3)
     other.start_epoch(0)
-    assert other.drawn(0) != orders[0][0]
+    assert other.draws.order(0) != orders[0][0]
 
 
 def test_stage_pools_and_categories():
@@ -101,7 +101,7 @@ def test_stage_pools_and_categories():
     offer(buffer, 1, seed=original(1, "miss_func"))
     offer(buffer, 1)
     start(buffer, 0, originals=pool, categories=("base",))
-    assert sorted(buffer.drawn(0)) == sorted(pool)
+    assert sorted(buffer.draws.order(0)) == sorted(pool)
     finish(buffer)
     report = start(buffer, 1, originals=pool, categories=("base",))
     assert (report.injected, report.deferred, report.pending) == (0, 1, 2)  # 20 % of 3 is none
@@ -141,7 +141,7 @@ def test_a_lease_keeps_its_epoch_and_none_of_an_older_one_is_overtaken():
     assert buffer.draws.leased_in(task.id) == 0
     buffer.draws.close(task.id, 0)
     assert buffer.draws.leased_in(task.id) == 1
-    assert (buffer.draws.open(0), buffer.remaining, buffer.draws.due) == (9, 10, 0)
+    assert (buffer.draws.open(0), buffer.draws.open(buffer.epoch), buffer.draws.due) == (9, 10, 0)
     buffer = resumed(buffer)
     again = buffer.lease(99)  # the older epoch's first, in their old places
     assert again == [lease for lease in first if lease.task != task]
@@ -157,7 +157,7 @@ def test_revival_by_retest():
         status = {1: (0, {"mastered": 1}), 2: (1, {})}.get(epoch)
         if status:
             assert (buffer.pool.counts().active, buffer.pool.counts().retired) == status
-    assert task.id in buffer.drawn(2)
+    assert task.id in buffer.draws.order(2)
 
 
 def test_reports_tell_what_came_and_went():
@@ -220,7 +220,7 @@ class Machine(RuleBasedStateMachine):
         epoch = self.buffer.epoch + 1
         report = start(self.buffer, epoch, first_step=3 * epoch + 1)
         assert report.injected <= self.settings["inject"] * (before.originals + before.active)
-        drawn = self.buffer.drawn(report.epoch)
+        drawn = self.buffer.draws.order(report.epoch)
         assert len(set(drawn)) == len(drawn) == report.draws
         assert set(drawn) >= {t.id for t in self.originals}
         assert all(self.accepted[i] < report.epoch for i in drawn if i in self.accepted)
@@ -261,7 +261,7 @@ class Machine(RuleBasedStateMachine):
         for epoch in range(self.buffer.epoch + 1):
             done = sum(e == epoch for e, _ in self.trained)
             assert self.buffer.draws.done(epoch) == done
-            assert self.buffer.draws.open(epoch) == len(self.buffer.drawn(epoch)) - done
+            assert self.buffer.draws.open(epoch) == len(self.buffer.draws.order(epoch)) - done
 
     @invariant()
     def counts_are_those_of_the_entries(self):

@@ -100,22 +100,22 @@ def test_1_originals_stay(buffer_of, rbar):
         start(buffer, epoch)
         play(buffer, rbar=rbar)
     assert buffer.pool.counts().originals == 10
-    assert len(buffer.drawn(5)) == 10
+    assert len(buffer.draws.order(5)) == 10
 
 
 def test_2_invariant_6_a_variant_of_epoch_n_waits_for_n_plus_1(buffer_of):
     buffer = buffer_of(inject=1.0)
     [before] = offer(buffer, 1, epoch=0)
     start(buffer, 0)
-    assert before not in buffer.drawn(0)
+    assert before not in buffer.draws.order(0)
     play(buffer)
     late = variant(original(1), 7)
     buffer.pool.offer(late, 1)  # made ahead of its time: it must wait for epoch 2
     start(buffer, 1)
-    assert before in buffer.drawn(1) and late.id not in buffer.drawn(1)
+    assert before in buffer.draws.order(1) and late.id not in buffer.draws.order(1)
     play(buffer)
     start(buffer, 2)
-    assert late.id in buffer.drawn(2)
+    assert late.id in buffer.draws.order(2)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_3_injection_is_limited_and_in_order(buffer_of, inject, originals, enter
     play(buffer)
     report = start(buffer, 1)
     assert (report.injected, report.deferred, report.pending) == (enter, 40 - enter, 40 - enter)
-    assert sorted(set(buffer.drawn(1)) & set(ids)) == sorted(ids[:enter])
+    assert sorted(set(buffer.draws.order(1)) & set(ids)) == sorted(ids[:enter])
 
 
 def test_3_the_share_is_of_the_pool_before_injection(buffer_of):
@@ -150,7 +150,7 @@ def test_4_the_lowest_phi_leave_first(buffer_of):
     play(buffer, dict(zip(ids, [0.9, 0.5, 0.3, 0.6], strict=False)), skip=ids[2:3])
     report = start(buffer, 2)  # four more enter, two must leave
     assert (report.injected, report.pruned, report.active) == (4, 2, 6)
-    assert set(ids) & set(buffer.drawn(2)) == {ids[1], ids[2], *ids[4:8]}
+    assert set(ids) & set(buffer.draws.order(2)) == {ids[1], ids[2], *ids[4:8]}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_6_retirement_at_the_second_visit(buffer_of, rbar, reason):
         play(buffer, {task_id: mean})
     assert buffer.pool.counts().retired == ({reason: 1} if reason else {})
     start(buffer, 3)
-    assert (task_id in buffer.drawn(3)) == (reason is None)
+    assert (task_id in buffer.draws.order(3)) == (reason is None)
 
 
 def test_7_stale_after_three_epochs_without_a_judgement(buffer_of):
@@ -216,10 +216,10 @@ def test_9_every_active_task_is_drawn_once(buffer_of):
     ids = offer(buffer, 9)
     for epoch in range(4):
         report = start(buffer, epoch)
-        drawn = buffer.drawn(epoch)
+        drawn = buffer.draws.order(epoch)
         assert len(drawn) == len(set(drawn)) == 10 + report.active
         play(buffer)
-    assert set(ids) <= set(buffer.drawn(3))
+    assert set(ids) <= set(buffer.draws.order(3))
 
 
 def test_10_invariant_8_open_leases_are_due_again(buffer_of):
@@ -229,14 +229,14 @@ def test_10_invariant_8_open_leases_are_due_again(buffer_of):
     buffer.draws.close(first[1].task.id, 0)
     again = buffer_of()
     again.load_state_dict(json.loads(json.dumps(buffer.state_dict())))
-    due = [i for i in buffer.drawn(0) if i != first[1].task.id]
+    due = [i for i in buffer.draws.order(0) if i != first[1].task.id]
     assert [lease.task.id for lease in again.lease(99)] == due
 
 
 def uninterrupted(curriculum):
     while not curriculum.done:
         run_epoch(curriculum)
-    return [curriculum.buffer.drawn(e) for e in range(curriculum.epochs)]
+    return [curriculum.buffer.draws.order(e) for e in range(curriculum.epochs)]
 
 
 @pytest.mark.parametrize("kill_after", [*slow(1, 7, 11), 12, *slow(13, 23), 24, *slow(30, 41), 55])
@@ -263,7 +263,7 @@ def test_11_invariant_8_a_resumed_run_draws_the_same(curriculum_of, tmp_path, ki
             again.start_epoch()
         for task, _ in again.lease(4):
             again.observe(*group(task, rewards(task, again.epoch)))
-    assert [again.buffer.drawn(e) for e in range(again.epochs)] == expected
+    assert [again.buffer.draws.order(e) for e in range(again.epochs)] == expected
     assert again.buffer.reports == whole.buffer.reports
     assert again.state_dict() == whole.state_dict()
     assert sum(e.injected for e in again.buffer.reports) > 0
@@ -340,7 +340,7 @@ def test_13_an_unjudged_group_moves_nothing_and_is_counted(curriculum_of):
     assert curriculum.observe(*group(task, [1.0], invalid=3)) is None
     assert curriculum.metrics()["unjudged"] == 1 and curriculum.metrics()["judged"] == 0
     assert curriculum.buffer.pool[task.id].judgements == []
-    assert curriculum.buffer.completed == 1
+    assert curriculum.buffer.draws.done(curriculum.buffer.epoch) == 1
 
 
 def test_14_static_orders_and_moves_nothing(curriculum_of):
@@ -362,7 +362,7 @@ def test_15_invariant_7_ancestors_lead_back_to_an_original(curriculum_of):
     known = {t.id for t in originals(12)}
     depths = set()
     for epoch in range(curriculum.epochs):
-        for task_id in curriculum.buffer.drawn(epoch):
+        for task_id in curriculum.buffer.draws.order(epoch):
             task = curriculum.buffer.pool.task(task_id)
             depths.add(len(task.provenance.ancestors))
             if not task.is_original:

@@ -22,7 +22,6 @@ from typing import Literal, NamedTuple
 from rods.config import BoundarySettings
 from rods.errors import RewardError
 from rods.reward import Score
-from rods.task import Task
 from rods.trajectory import Group, Trajectory
 
 Region = Literal["hard", "boundary", "mastered"]
@@ -90,18 +89,14 @@ def judge(
         RewardError: the number of scores differs from K, or a value lies outside [0, 1].
     """
     values = signals(group, scores, settings, by_turns=by_turns)
-    return judge_values(group.task, values, settings, step, group.policy_version)
-
-
-class TaskName(NamedTuple):
-    """What a judgement is of."""
-
-    id: str
-    category: str
+    return judge_values(
+        group.task.id, group.task.category, values, settings, step, group.policy_version
+    )
 
 
 def judge_values(
-    task: TaskName | Task,
+    task_id: str,
+    category: str,
     values: Sequence[float | None],
     settings: BoundarySettings,
     step: int,
@@ -116,7 +111,7 @@ def judge_values(
     wrong = [v for v in given if not -EDGE <= v <= 1 + EDGE]
     if wrong:
         raise RewardError(
-            f"task {task.id}: the boundary needs rewards in [0, 1], got {wrong[0]}. Use such a "
+            f"task {task_id}: the boundary needs rewards in [0, 1], got {wrong[0]}. Use such a "
             "reward in stages without `expand`, or set boundary.signal = 'binary'."
         )
     valid = [0.0 if v < 0.0 else 1.0 if v > 1.0 else v for v in given]
@@ -125,8 +120,8 @@ def judge_values(
         return None
     rbar = math.fsum(valid) / n
     return Judgement(
-        task_id=task.id,
-        category=task.category,
+        task_id=task_id,
+        category=category,
         rbar=rbar,
         variance=math.fsum([(v - rbar) ** 2 for v in valid]) / n,
         interval=wilson(rbar, n),

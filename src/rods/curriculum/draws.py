@@ -62,6 +62,9 @@ class _Epoch:
         return taken
 
 
+_NONE = _Epoch([])
+
+
 class Draws:
     """The draws of all epochs."""
 
@@ -74,8 +77,7 @@ class Draws:
 
     def order(self, epoch: int) -> list[str]:
         """Task ids of an epoch in the order of the draws."""
-        found = self._epochs.get(epoch)
-        return [] if found is None else list(found.order)
+        return list(self._epochs.get(epoch, _NONE).order)
 
     @property
     def due(self) -> int:
@@ -84,13 +86,11 @@ class Draws:
 
     def open(self, epoch: int) -> int:
         """Draws of an epoch that are not done."""
-        found = self._epochs.get(epoch)
-        return 0 if found is None else found.open
+        return self._epochs.get(epoch, _NONE).open
 
     def done(self, epoch: int) -> int:
         """Draws of an epoch that are done."""
-        found = self._epochs.get(epoch)
-        return 0 if found is None else found.done
+        return self._epochs.get(epoch, _NONE).done
 
     def lease(self, n: int) -> list[tuple[str, int]]:
         """The next draws, at most `n`, of the oldest epoch that has some due: tasks and epoch."""
@@ -141,9 +141,9 @@ class Draws:
         draws.move(draws.position[task_id], status)
 
     def _is_out(self, task_id: str, epoch: int) -> bool:
-        draws = self._epochs.get(epoch)
-        position = None if draws is None else draws.position.get(task_id)
-        return draws is not None and position is not None and draws.status[position] == OUT
+        draws = self._epochs.get(epoch, _NONE)
+        position = draws.position.get(task_id)
+        return position is not None and draws.status[position] == OUT
 
     def state_dict(self) -> dict[str, Json]:
         """Each epoch's task ids, and behind them one string of their status letters.

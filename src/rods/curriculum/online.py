@@ -15,22 +15,21 @@ repeated: then before an epoch, for so long at most.
 `draw` crosses epochs, so that batches are whole: an epoch starts as soon as the one before has too
 few tasks left, while groups of that one are still rolled out. A loop that wants to do this itself
 calls `lease`, and between epochs `ingest_variants`, `retire` and `lay_out_epoch`. Any number of
-threads may share the object.
-
-A checkpoint is `state_dict()`, one value of plain JSON (`saving.py` writes it as files); a run
-resumed on any machine continues from it (invariant 8).
+threads may share the object. `state_dict()` is plain JSON, from which a resumed run continues
+(invariant 8).
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.config import RunConfig, StageSettings
 from rods.curriculum.boundary import Judgement, judge_values, signals
 from rods.curriculum.draws import Lease
+from rods.curriculum.metrics import EpochCounts, epoch_metrics, judgement_row
 from rods.curriculum.replay import EpochReport, ReplayBuffer
 from rods.curriculum.requests import SynthesisQueue, SynthesisRequests
 from rods.curriculum.stages import Stages
@@ -42,13 +41,6 @@ from rods.types import Json
 
 FLAT = 1e-12
 """A group whose rewards vary less has no advantage and gives no gradient."""
-METRICS = (
-    "judged", "unjudged", "hard", "boundary", "mastered", "zero_variance", "no_variance",
-    "cycles", "seed_emitted", "cooldown_filtered", "quota_filtered",
-    "backlog_filtered", "accepted", "duplicate", "late_requests", "retired_burn_in",
-    "retired_too_hard", "retired_mastered", "revived",
-)  # fmt: skip
-"""Counts of one epoch in `metrics`, beside rates and the pool's state."""
 
 
 class OnlineCurriculum:
@@ -67,7 +59,7 @@ class OnlineCurriculum:
         Raises:
             ConfigError: a stage has no tasks, or a stage expands and there is no synthesis.
         """
-        self._config = config
+        self._config, self._tasks_per_step = config, config.rollout.tasks_per_step
         self._drawing, self._lock = threading.RLock(), threading.RLock()
         """Held while an epoch starts, which may wait for synthesis; held while the state moves."""
         self.waited, self.late = 0.0, 0
@@ -79,10 +71,10 @@ class OnlineCurriculum:
                 "a stage has expand = true but there is no synthesis queue. Give one, or set "
                 "curriculum = 'static'."
             )
-        self._counts: dict[int, Counter[str]] = {}
+        self.counts: EpochCounts = defaultdict(Counter)
         self.buffer = ReplayBuffer(config.replay, config.seed)
         self.buffer.pool.add_originals(originals, fixed=config.curriculum != "rods")
-        self.requests = SynthesisRequests(config, self._stages, self.buffer, synthesis, self._count)
+        self.requests = SynthesisRequests(config, self._stages, self.buffer, synthesis, self.counts)
         self._judged_in: set[int] = set()
         """Epochs of the tasks that were judged since variants were last requested."""
 
@@ -93,13 +85,8 @@ class OnlineCurriculum:
         """Number of the current epoch over all stages; -1 before the first."""
         return self.buffer.epoch
 
-    @property
-    def stage(self) -> StageSettings:
-        """Settings of the current stage (before the first epoch: of the first one)."""
-        return self.stage_of(self.epoch)
-
     def stage_of(self, epoch: int) -> StageSettings:
-        """Settings of an epoch's stage."""
+        """Settings of an epoch's stage (before the first epoch: of the first one)."""
         return self._stages.at(epoch)
 
     def hints(self, epoch: int) -> bool:
@@ -114,7 +101,7 @@ class OnlineCurriculum:
     @property
     def epoch_done(self) -> bool:
         """Whether every task of the epoch was drawn and judged."""
-        return self.buffer.remaining == 0
+        return self.buffer.draws.open(self.epoch) == 0
 
     @property
     def drawn_out(self) -> bool:
@@ -135,23 +122,20 @@ class OnlineCurriculum:
         """Whether all epochs of all stages are over."""
         return self.last and self.epoch_done
 
-    @property
-    def step(self) -> int:
-        """Training steps begun before the current group, at `tasks_per_step` groups a step."""
-        return self._step(self.epoch)
-
-    def _step(self, epoch: int, more: int = 0) -> int:
-        """The same, once `more` further groups of an epoch are judged."""
+    def step(self, epoch: int, more: int = 0) -> int:
+        """Training steps begun, at `tasks_per_step` groups a step, once `more` further groups of
+        this epoch are judged.
+        """
         done = self.buffer.draws.done(epoch) + more
-        return self.buffer.first_step(epoch) + done // self._config.rollout.tasks_per_step
+        return self.buffer.first_step(epoch) + done // self._tasks_per_step
 
     # -- draw -------------------------------------------------------------------------------
 
     def draw(self, n: int) -> list[Lease]:
         """Draw the next `n` tasks, each with the epoch that drew it.
 
-        Where the current epoch has too few, the next one starts and gives the rest. Fewer than `n`:
-        all stages are drawn, or the pool is smaller than that (an epoch starts once a call).
+        Where the current epoch has too few, the next one starts and gives the rest. Fewer than `n`
+        if all stages are drawn, or the pool is smaller (at most one epoch starts a call).
         """
         with self._drawing:
             drawn = self.lease(n)
@@ -182,8 +166,7 @@ class OnlineCurriculum:
             draws = self.buffer.draws
             leases = draws.out()
             if task_ids is not None:
-                epochs = self._epochs_of(task_ids, [epoch] * len(task_ids))
-                leases = list(zip(task_ids, epochs, strict=True))
+                leases = self._leases(task_ids, [epoch] * len(task_ids))
             draws.require_out(leases)
             for task_id, drawn_in in leases:
                 draws.release(task_id, drawn_in)
@@ -212,12 +195,11 @@ class OnlineCurriculum:
             RewardError: a score lies outside [0, 1], or the lengths differ.
         """
         with self._lock:
-            drawn_in = self._epochs_of([g.task.id for g in groups], epochs)
+            leases = self._leases([g.task.id for g in groups], epochs)
             values = [
                 signals(group, rows, self._config.boundary, by_turns=not self.stage_of(e).expand)
-                for group, rows, e in zip(groups, scores, drawn_in, strict=True)
+                for group, rows, (_, e) in zip(groups, scores, leases, strict=True)
             ]
-            leases = [(g.task.id, e) for g, e in zip(groups, drawn_in, strict=True)]
             return self._judge(leases, values, [g.policy_version for g in groups])
 
     def observe(
@@ -249,26 +231,27 @@ class OnlineCurriculum:
         Raises:
             RewardError: a value lies outside [0, 1], or the lengths differ.
         """
-        counts = [True] * len(values) if valid is None else valid
-        if len(counts) != len(values):
+        if valid is not None and len(valid) != len(values):
             raise RewardError(
-                f"task {task_id}: {len(values)} values came with {len(counts)} entries of `valid`; "
+                f"task {task_id}: {len(values)} values came with {len(valid)} entries of `valid`; "
                 "expected one for each."
             )
+        counts = valid or [True] * len(values)
         read = [v if c else None for v, c in zip(values, counts, strict=True)]
         with self._lock:
-            [drawn_in] = self._epochs_of([task_id], [epoch])
-            [judgement] = self._judge([(task_id, drawn_in)], [read], [version])
+            [judgement] = self._judge(self._leases([task_id], [epoch]), [read], [version])
         self.request_variants()
         return judgement
 
-    def _epochs_of(self, task_ids: Sequence[str], epochs: Sequence[int | None]) -> list[int]:
-        """The epoch that drew each task; where it is not given, the oldest in which it is out."""
-        found: list[int] = []
+    def _leases(
+        self, task_ids: Sequence[str], epochs: Sequence[int | None]
+    ) -> list[tuple[str, int]]:
+        """Each task with the epoch that drew it; None: the oldest in which it is out."""
+        found: list[tuple[str, int]] = []
         for task_id, epoch in zip(task_ids, epochs, strict=True):
             self.buffer.pool.task(task_id)  # raises where there is no such task
             leased = self.buffer.draws.leased_in(task_id) if epoch is None else epoch
-            found.append(self.epoch if leased is None else leased)
+            found.append((task_id, self.epoch if leased is None else leased))
         return found
 
     def _judge(
@@ -279,15 +262,18 @@ class OnlineCurriculum:
     ) -> list[Judgement | None]:
         self.buffer.draws.require_out(leases)
         judgements: list[Judgement | None] = []
-        before: Counter[int] = Counter()
+        before, boundary = Counter[int](), self._config.boundary
         for (task_id, epoch), row, version in zip(leases, values, versions, strict=True):
-            task, step = self.buffer.pool.task(task_id), self._step(epoch, before[epoch])
+            category, step = (
+                self.buffer.pool.task(task_id).category,
+                self.step(epoch, before[epoch]),
+            )
             before[epoch] += 1
-            judgements.append(judge_values(task, row, self._config.boundary, step, version))
+            judgements.append(judge_values(task_id, category, row, boundary, step, version))
         # No error is possible from here on, so a batch is judged whole or not at all.
         for judgement, (task_id, epoch) in zip(judgements, leases, strict=True):
             for name in self._record(judgement, epoch):
-                self._count(name, epoch)
+                self.counts[epoch][name] += 1
             self.buffer.draws.close(task_id, epoch)
         self._judged_in.update(before)
         return judgements
@@ -308,28 +294,20 @@ class OnlineCurriculum:
     # -- synthesis and epochs ---------------------------------------------------------------
 
     def request_variants(self) -> int:
-        """Ask the worker for variants of boundary tasks, in each epoch whose cycle is due.
-
-        Returns:
-            Number of requests that were submitted.
-        """
+        """Submit requests in each epoch whose synthesis cycle is due; returns how many."""
         with self._lock:
             requests = [
                 request
                 for epoch in sorted(self._judged_in)
                 if self.requests.due(epoch)
-                for request in self.requests.choose(epoch, self._step(epoch, more=-1))
+                for request in self.requests.choose(epoch, self.step(epoch, more=-1))
             ]
             self._judged_in.clear()
         self.requests.submit(requests)
         return len(requests)
 
     def ingest_variants(self) -> int:
-        """Take variants from the worker into the pool; they wait for the next epoch's start.
-
-        Returns:
-            Number of variants that are new.
-        """
+        """Take variants from the worker, pending until the next epoch; returns how many are new."""
         finished, self.waited = self.requests.wait()
         with self._lock:
             before = self.buffer.pool.count("pending")
@@ -344,8 +322,7 @@ class OnlineCurriculum:
     def lay_out_epoch(self) -> EpochReport:
         """Inject pending variants, prune above the cap and lay out the next epoch's draws.
 
-        Groups of the epoch before may still be rolled out. Their judgements come too late for this
-        start.
+        Judgements of groups that are still rolled out come too late for this start.
 
         Raises:
             TrainError: all stages are over.
@@ -359,7 +336,7 @@ class OnlineCurriculum:
                 originals=self._stages.originals(epoch),
                 categories=self.stage_of(epoch).categories,
                 expand=self._stages.expands(epoch),
-                first_step=self.buffer.laid_out // self._config.rollout.tasks_per_step,
+                first_step=sum(r.draws for r in self.buffer.reports) // self._tasks_per_step,
             )
 
     def start_epoch(self) -> EpochReport:
@@ -369,9 +346,7 @@ class OnlineCurriculum:
             TrainError: the current epoch has tasks that were not drawn, or all stages are over.
         """
         if left := self.buffer.draws.due:
-            raise TrainError(
-                f"the next epoch cannot start: epoch {self.epoch} has {left} draws left."
-            )
+            raise TrainError(f"epoch {self.epoch} has {left} draws left, so no other can start.")
         with self._drawing:
             if not self.last:
                 self.ingest_variants()
@@ -380,51 +355,15 @@ class OnlineCurriculum:
 
     # -- metrics ----------------------------------------------------------------------------
 
-    def _count(self, name: str, epoch: int, by: int = 1) -> None:
-        self._counts.setdefault(epoch, Counter())[name] += by
-
-    def counts(self, epoch: int) -> Mapping[str, int]:
-        """Counts of an epoch so far, by the names of `METRICS`."""
-        return self._counts.get(epoch, Counter[str]())
-
     def metrics(self, epoch: int | None = None) -> dict[str, float]:
         """Counts of an epoch and the state of the pool, for the log; None: the current epoch."""
         epoch = self.epoch if epoch is None else epoch
         with self._lock:
-            counts = self.counts(epoch)
-            out: dict[str, float] = {name: float(counts.get(name, 0)) for name in METRICS}
-            judged = max(1, counts.get("judged", 0))
-            out["boundary_rate"] = counts.get("boundary", 0) / judged
-            out["zero_variance_rate"] = counts.get("zero_variance", 0) / judged
-            pool = self.buffer.pool.counts()
-            out |= {"originals": pool.originals, "active": pool.active, "pending": pool.pending}
-            out["requests_open"] = len(self.requests.open)
-            out["never_solved"] = len(self.buffer.pool.never_solved)
-            if epoch >= 0:
-                report = self.buffer.reports[epoch]
-                out |= {"ingested": report.injected, "deferred": report.deferred}
-                out |= {"priority_pruned": report.pruned}
-                out |= {"retired_stale": report.retired.get("stale", 0)}
-        return out
+            return epoch_metrics(epoch, self.counts, self.buffer, len(self.requests.open))
 
     def log_row(self, judgement: Judgement) -> dict[str, Json]:
-        """Describe a judgement as a row of the step's record."""
-        entry = self.buffer.pool[judgement.task_id]
-        low, high = judgement.interval
-        return {
-            "task_id": judgement.task_id,
-            "category": judgement.category,
-            "origin": "original" if entry.task.is_original else "variant",
-            "rbar": judgement.rbar,
-            "phi": judgement.phi,
-            "variance": judgement.variance,
-            "interval": [low, high],
-            "n_valid": judgement.n_valid,
-            "k": judgement.k,
-            "region": judgement.region,
-            "policy_version": judgement.policy_version,
-            "first_visit": len(entry.visits) == 1,
-        }
+        """A judgement as a row of the step's record."""
+        return judgement_row(judgement, self.buffer.pool[judgement.task_id])
 
     # -- state ------------------------------------------------------------------------------
 
@@ -434,7 +373,7 @@ class OnlineCurriculum:
             return {
                 "buffer": self.buffer.state_dict(),
                 "requests": self.requests.state_dict(),
-                "counts": {str(e): dict(counts) for e, counts in self._counts.items()},
+                "counts": {str(e): dict(counts) for e, counts in self.counts.items() if counts},
             }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -450,6 +389,7 @@ class OnlineCurriculum:
             )
         with self._drawing, self._lock:
             self.buffer.load_state_dict(state["buffer"])
-            self._counts = {int(e): Counter(row) for e, row in state["counts"].items()}
+            self.counts.clear()
+            self.counts.update({int(e): Counter(row) for e, row in state["counts"].items()})
             self._judged_in.clear()
             self.requests.load_state_dict(state["requests"])

@@ -82,28 +82,9 @@ class ReplayBuffer:
         """Number of the epoch that was started last; -1 before the first."""
         return len(self.reports) - 1
 
-    @property
-    def remaining(self) -> int:
-        """Draws of this epoch that are not completed."""
-        return self.draws.open(self.epoch)
-
-    @property
-    def completed(self) -> int:
-        """Draws of this epoch that are completed."""
-        return self.draws.done(self.epoch)
-
-    @property
-    def laid_out(self) -> int:
-        """Draws of all epochs so far."""
-        return sum(r.draws for r in self.reports)
-
     def first_step(self, epoch: int) -> int:
         """Training step at which an epoch began."""
         return self.reports[epoch].first_step if 0 <= epoch < len(self.reports) else 0
-
-    def drawn(self, epoch: int) -> list[str]:
-        """Task ids of an epoch in the order of the draws."""
-        return self.draws.order(epoch)
 
     def retire_stale(self, epoch: int) -> None:
         """Retire active variants that were not judged for `STALE_EPOCHS` before this epoch."""

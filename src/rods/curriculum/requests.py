@@ -15,11 +15,12 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from rods.config import RunConfig
 from rods.curriculum.boundary import select_seeds
+from rods.curriculum.metrics import EpochCounts
 from rods.curriculum.replay import ReplayBuffer
 from rods.curriculum.stages import Stages
 from rods.task import Task
@@ -76,7 +77,7 @@ class SynthesisRequests:
         stages: Stages,
         buffer: ReplayBuffer,
         queue: SynthesisQueue | None,
-        count: Callable[[str, int, int], None],
+        counts: EpochCounts,
     ) -> None:
         """Ask for nothing yet.
 
@@ -85,10 +86,10 @@ class SynthesisRequests:
             stages: which epochs expand.
             buffer: what seed tasks are chosen from, and where variants go.
             queue: the worker; None for a fixed pool.
-            count: adds to a metric of an epoch: (name, epoch, number).
+            counts: counts of each epoch, which it adds to.
         """
         self._config, self._stages, self._buffer, self._queue = config, stages, buffer, queue
-        self._count = count
+        self._counts = counts
         self.open: dict[str, SynthesisRequest] = {}
         """Requests whose variants are not ingested yet, oldest first."""
         self.closed: dict[str, SynthesisRequest] = {}
@@ -153,7 +154,7 @@ class SynthesisRequests:
             ("quota_filtered", chosen.quota_filtered),
             ("backlog_filtered", config.boundary.seeds - limit),
         ):
-            self._count(metric, epoch, by)
+            self._counts[epoch][metric] += by
         return requests
 
     def _all(self) -> Iterable[SynthesisRequest]:
@@ -204,10 +205,10 @@ class SynthesisRequests:
             return 0
         for request_id, _, task, _ in self._queue.results(finished):
             new = self._buffer.pool.offer(task, self.open[request_id].epoch)
-            self._count("accepted" if new else "duplicate", epoch, 1)
+            self._counts[epoch]["accepted" if new else "duplicate"] += 1
         for request_id in finished:
             self.closed[request_id] = self.open.pop(request_id)
-        self._count("late_requests", epoch, len(self.open))
+        self._counts[epoch]["late_requests"] += len(self.open)
         return len(self.open)
 
     def state_dict(self) -> dict[str, Json]:

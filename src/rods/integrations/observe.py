@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from rods.config import BoundarySettings
-from rods.curriculum.boundary import EDGE, Region, TaskName, judge_values
+from rods.curriculum.boundary import EDGE, Region, judge_values
 from rods.errors import ConfigError, StoreError
 from rods.infra.files import write_atomic
 from rods.integrations.formats.logged import Logged, latest
@@ -74,7 +74,7 @@ def _of(rows: Sequence[Logged], seen: int, settings: BoundarySettings) -> Observ
     valid = sum(value is not None for value in values)
     judgement = None
     if valid >= MIN_GROUP:
-        judgement = judge_values(TaskName(first.task, ""), values, settings, 0, 0)
+        judgement = judge_values(first.task, "", values, settings, 0, 0)
     counts = (first.step, len(rows), valid, seen, first.where)
     if judgement is None:
         return Observed(first.task, "unjudged", None, None, None, None, *counts)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -129,10 +129,10 @@ class Episode:
 
     async def play(self) -> Trajectory:
         """Play until the task is done, a budget is spent or infrastructure fails."""
-        failure = None
+        failure, lockstep = None, self._context.lockstep
         try:
             try:
-                async with self._place():
+                async with nullcontext() if lockstep is None else lockstep.member():
                     stop = await self._turns()
             except Late:
                 stop = StopReason.SECONDS
@@ -146,11 +146,6 @@ class Episode:
         if stop is StopReason.SECONDS and 2 * seconds_ran(self._world) < self._owner.spent:
             failure = self._late()
         return self._trajectory(stop, failure)
-
-    def _place(self) -> AbstractAsyncContextManager[None]:
-        """Its place among those who go in lockstep."""
-        lockstep = self._context.lockstep
-        return nullcontext() if lockstep is None else lockstep.member()
 
     def _late(self) -> str:
         return f"its world took more than rollout.seconds = {self._limits.seconds:g} seconds"
@@ -231,20 +226,13 @@ class Episode:
             shown = parsed.calls if parsed.verdict is ParseVerdict.CALLS else ()
             self._messages.append(Message("assistant", text, shown))
             results, stop = await self._act(world, parsed)
+            verdict, sampled = parsed.verdict, len(completion.ids)
             self._steps.append(
-                Step(
-                    index,
-                    text,
-                    parsed.verdict,
-                    completion.finish,
-                    parsed.calls,
-                    results,
-                    len(completion.ids),
-                )
+                Step(index, text, verdict, completion.finish, parsed.calls, results, sampled)
             )
             if stop or self._ended:
                 return stop
-            if parsed.verdict is ParseVerdict.ANSWER and not await self._replied(world, parsed):
+            if verdict is ParseVerdict.ANSWER and not await self._replied(world, parsed):
                 return None
         rule = ability(self._context.environment, StepRule)
         return StopReason.STEPS if rule and rule.gives_up else None
@@ -282,8 +270,7 @@ class Episode:
             self._ledger.add_context(ids)
         self._pending.clear()
         self._usage.context = len(self._ledger)
-        budget = self._limits.step_budget(self._usage)
-        context = self._context
+        context, budget = self._context, self._limits.step_budget(self._usage)
         parts: list[Completion] = []
         if context.lockstep is not None:
             await context.lockstep.generating()
@@ -297,8 +284,8 @@ class Episode:
             self._ledger.add_sampled(part.ids, part.logprobs, part.version)
             parts.append(part)
             ids = []
-        if self._context.lockstep is not None:
-            await self._context.lockstep.working()
+        if context.lockstep is not None:
+            await context.lockstep.working()
         completion = joined(parts)
         self._usage.context = len(self._ledger)
         self._usage.generated += len(completion.ids)

@@ -52,21 +52,10 @@ async def run_episode(
     member: int = 0,
     temperature: float | None = None,
 ) -> Trajectory:
-    """Play one task once.
+    """Roll one task out once; an invalid trajectory says so by its `failure`.
 
-    Args:
-        task: what is played.
-        environment: opens the task's world.
-        policy: what is sampled.
-        dialect: how the policy writes calls.
-        template: how messages become ids.
-        settings: budgets.
-        seed: the run's seed; the noise depends on it, the task, the member and the policy version.
-        member: index within the group.
-        temperature: 0 is greedy; None: that of the settings.
-
-    Returns:
-        A trajectory; an invalid one says so by its `failure`.
+    Args as those of `run_groups`. The noise depends on `seed`, the task, `member` (index within the
+    group) and the policy version.
 
     Raises:
         TaskError: the task's world cannot be loaded.

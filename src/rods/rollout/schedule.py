@@ -38,6 +38,7 @@ from rods.env import Layer
 from rods.errors import ConfigError
 from rods.policy import Engine
 from rods.reward import Score
+from rods.rollout.clock import BusyClock
 from rods.rollout.groups import RolloutRunner
 from rods.rollout.owner import hanging
 from rods.task import Task
@@ -166,37 +167,6 @@ class Rollout:
         return self.playing.result()
 
 
-class _Clock:
-    """Seconds in which a side was busy since it was last asked."""
-
-    def __init__(self) -> None:
-        self._busy, self._spent, self._since = 0, 0.0, 0.0
-        self._stopped = False
-
-    def enter(self) -> None:
-        self._count()
-        self._busy += 1
-
-    def leave(self) -> None:
-        self._count()
-        self._busy -= 1
-
-    def stop(self, stopped: bool) -> None:
-        self._count()
-        self._stopped = stopped
-
-    def take(self) -> float:
-        self._count()
-        spent, self._spent = self._spent, 0.0
-        return spent
-
-    def _count(self) -> None:
-        now = time.perf_counter()
-        if self._busy and not self._stopped:
-            self._spent += now - self._since
-        self._since = now
-
-
 class Schedule:
     """Says how many groups to begin, and makes batches of those that are finished."""
 
@@ -228,7 +198,7 @@ class Schedule:
         """Draws for the batch that is being formed."""
         self._asked = self._dry = False
         self._changed = asyncio.Event()
-        self._rolling, self._training = _Clock(), _Clock()
+        self._rolling, self._training = BusyClock(), BusyClock()
         self._looked = time.perf_counter()
 
     @property
