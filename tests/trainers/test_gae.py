@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rods.errors import TrainError
 from rods.task import Task, Turn
 from rods.tokens import Span
+from rods.trainers.advantages import whiten
 from rods.trainers.batches.micro import pack
-from rods.trainers.gae import explained_variance, token_advantages, whiten, with_estimates
+from rods.trainers.gae import explained_variance, token_advantages, with_estimates
 from rods.trainers.samples import to_sample
 from rods.trajectory import Trajectory
 from rods.types import StopReason

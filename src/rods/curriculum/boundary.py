@@ -114,6 +114,7 @@ def judge_values(
             f"task {task_id}: the boundary needs rewards in [0, 1], got {wrong[0]}. Use such a "
             "reward in stages without `expand`, or set boundary.signal = 'binary'."
         )
+    # A mean of fractions may leave [0, 1] by a rounding error, and phi is not negative there.
     valid = [0.0 if v < 0.0 else 1.0 if v > 1.0 else v for v in given]
     n = len(valid)
     if not n or n < MIN_VALID * len(values) - EDGE:
@@ -175,6 +176,8 @@ def region_of(rbar: float, settings: BoundarySettings) -> Region:
 
 def wilson(share: float, n: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share seen in `n` trials (Wilson 1927), within [0, 1]."""
+    # The roots of (p - share)^2 = z^2 p (1 - p) / n; unlike share +- z * deviation, they are not
+    # one point where all K rewards are equal.
     z2 = _Z95 * _Z95
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
@@ -246,6 +249,7 @@ def _priority(
         return j.variance
     if settings.priority == "thompson":
         last = visits.get(j.task_id, (j,))[-VISITS:]
+        # Beta posterior of the mean reward, from the uniform prior; rewards count as partial wins.
         won = sum(v.rbar * v.n_valid for v in last)
         draw = rng.betavariate(1 + won, 1 + sum(v.n_valid for v in last) - won)
         return 4 * draw * (1 - draw)
@@ -267,6 +271,7 @@ def _within_quotas(
     counts = dict.fromkeys(types, 0)
     for seed in seeds:
         counts[seed.judgement.category] = counts.get(seed.judgement.category, 0) + 1
+    # The paper's quota: every type gets its share first, whatever the priorities of the others.
     left = quotas(total, counts)
     chosen: list[Seed] = []
     others: list[Seed] = []

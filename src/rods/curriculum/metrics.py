@@ -18,7 +18,7 @@ from rods.types import Json
 
 METRICS = (
     "judged", "unjudged", "hard", "boundary", "mastered", "zero_variance", "no_variance",
-    "cycles", "seed_emitted", "cooldown_filtered", "variance_filtered", "quota_filtered",
+    "cycles", "seed_emitted", "cooldown_filtered", "quota_filtered",
     "backlog_filtered", "accepted", "duplicate", "late_requests", "retired_burn_in",
     "retired_too_hard", "retired_mastered", "revived",
 )  # fmt: skip

@@ -117,6 +117,7 @@ class Rows:
     def _pick(self, context: Context, wanted: set[tuple[int, ...]]) -> int | None:
         """The lowest free row that holds the context's prompt, or whose content nobody wants."""
         own = self._holders.get(context.shared, [])
+        # A prompt that only one row still holds would have to be computed again.
         last = {rows[0] for key, rows in self._holders.items() if key in wanted and len(rows) == 1}
         free = [row for row, owner in enumerate(self._owner[: self._limit]) if owner is None]
         return min(free, key=lambda row: (row not in own, row in last, row), default=None)
@@ -195,6 +196,8 @@ class Rows:
             now: number of this pass.
         """
         top, live = max(running) + 1, set(running)
+        # A move copies a whole row, and a decode step reads all rows up to the highest: an eighth
+        # of idle ones pays for the copies within a few steps.
         worth = max(4, top // 8)
         if top - len(live) < worth:
             return

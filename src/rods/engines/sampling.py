@@ -31,6 +31,8 @@ class Noise:
         number, offset = divmod(position, _BLOCK)
         block = self._blocks.get(number)
         if block is None:
+            # Block `number` has a generator of its own, so a session that is resumed in the middle
+            # of its context needs no draws before it.
             key = np.array([self._key, number], dtype=np.uint64)
             generator = np.random.Generator(np.random.Philox(key=key))
             block = self._blocks[number] = generator.random(_BLOCK).tolist()
@@ -67,8 +69,11 @@ def draw(
         probs = logprobs.exp()
         if any(p < 1 for p in top_ps):
             probs = _nucleus(probs, torch.tensor(top_ps, device=logits.device)[:, None])
+        # float64: over a vocabulary of 150,000 a float32 sum loses the rare ids.
         cdf = probs.cumsum(-1, dtype=torch.float64)
         noise = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)[:, None]
+        # The first id whose cumulated probability exceeds u times the total, which is almost 1.
+        # `right`: an id of probability 0 is never taken, not even at u = 0.
         ids = torch.searchsorted(cdf, noise * cdf[:, -1:], right=True)
         ids = ids.clamp_(max=logits.shape[-1] - 1)
         if any(greedy):
@@ -83,5 +88,6 @@ def _nucleus(probs: Tensor, top_ps: Tensor) -> Tensor:
     """The probabilities with all but each row's most probable ids set to 0."""
     ordered, places = probs.sort(-1, descending=True)
     before = ordered.cumsum(-1) - ordered  # what the more probable ids have together
+    # An id stays while those before it have less than top_p, so the one that crosses it stays.
     ordered = ordered.masked_fill((before >= top_ps) & (top_ps < 1), 0.0)
     return torch.zeros_like(probs).scatter(-1, places, ordered)

@@ -19,9 +19,10 @@ import asyncio
 import itertools
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from rods.abilities import Bounded, ability
@@ -37,6 +38,8 @@ from rods.rollout.template import ChatTemplate
 from rods.task import Task
 from rods.trajectory import Group, Trajectory
 from rods.types import StopReason
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -122,6 +125,17 @@ def in_rounds(show: Callable[[int, int], None], total: int) -> Callable[[Traject
     return lambda _: show(next(counted), total)
 
 
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Results of concurrent work, in order; where one part fails the others are cancelled."""
+    running = [asyncio.create_task(part) for part in work]
+    try:
+        return await asyncio.gather(*running)
+    finally:
+        for part in running:
+            part.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
 class RolloutRunner:
     """Plays groups; what it plays at the same time shares a bound and a share of failures."""
 
@@ -164,16 +178,7 @@ class RolloutRunner:
             EnvError: too many of the last trajectories are invalid.
             TaskError: the task's world cannot be loaded.
         """
-        members = [
-            asyncio.create_task(self.member(task, member, visit, layer))
-            for member in range(self._size)
-        ]
-        try:
-            played = await asyncio.gather(*members)
-        finally:
-            for member in members:
-                member.cancel()
-            await asyncio.gather(*members, return_exceptions=True)
+        played = await together(self.member(task, m, visit, layer) for m in range(self._size))
         versions = [t.policy_version for t in played]
         return Group(task, tuple(played), min(versions, default=self.version))
 

@@ -79,17 +79,12 @@ class LeanAdamW(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Make one update; `closure` is not supported and must be None."""
-        number = 0
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                gradient = self.held[number].grad
-                if gradient is not None:
-                    self._update(parameter, gradient, group, number)
-                number += 1
+        groups = [group for group in self.param_groups for _ in group["params"]]
+        for parameter, held, group in zip(self._all, self.held, groups, strict=True):
+            if held.grad is not None:
+                self._update(parameter, held.grad, group)
 
-    def _update(
-        self, parameter: Tensor, gradient: Tensor, group: Mapping[str, Any], number: int
-    ) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: Mapping[str, Any]) -> None:
         state = cast("dict[str, Any]", self.state[parameter])
         if not state:
             state |= self._fresh(parameter)

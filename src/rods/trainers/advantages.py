@@ -72,7 +72,7 @@ def advantages(kind: str, rewards: Rewards, tokens: Counts = ()) -> list[list[fl
 
 def zero_variance(rewards: Sequence[float | None]) -> bool:
     """Whether the valid rewards of one group are all equal (or fewer than two)."""
-    return _flat(np.array([r for r in rewards if r is not None], dtype=np.float64))
+    return is_flat(np.array([r for r in rewards if r is not None], dtype=np.float64))
 
 
 def _restore(row: Sequence[float | None], values: Array) -> list[float | None]:
@@ -91,7 +91,8 @@ def _weights(rewards: Rewards, tokens: Counts) -> Array:
     return np.array([n for row in pairs for r, n in row if r is not None], dtype=np.float64)
 
 
-def _flat(values: Array) -> bool:
+def is_flat(values: Array) -> bool:
+    """Whether all values are equal, or fewer than two: then there is nothing to compare."""
     return values.size < 2 or float(np.ptp(values)) <= EQUAL
 
 
@@ -100,27 +101,31 @@ def _deviation(values: Array) -> float:
 
 
 def _centred(values: Array) -> Array:
-    return np.zeros_like(values) if _flat(values) else values - values.mean()
+    return np.zeros_like(values) if is_flat(values) else values - values.mean()
 
 
 def _grpo(groups: list[Array]) -> list[Array]:
+    # DeepSeekMath, section 4.1.2: (r_i - mean(r)) / std(r).
     return [_centred(g) / (_deviation(g) + EPSILON) for g in groups]
 
 
 def _dr_grpo(groups: list[Array]) -> list[Array]:
+    # No deviation below: it would weigh groups that are almost always right or wrong the most.
     return [_centred(g) for g in groups]
 
 
 def _rloo(groups: list[Array]) -> list[Array]:
-    # r - (sum - r) / (n - 1) is (r - mean) * n / (n - 1).
+    # The baseline is the mean of the others: r - (sum - r) / (n - 1) is (r - mean) * n / (n - 1).
     return [_centred(g) * (g.size / max(g.size - 1, 1)) for g in groups]
 
 
-def _batch(groups: list[Array]) -> list[Array]:
+def whiten(groups: Sequence[Array]) -> list[Array]:
+    """All numbers together to mean 0 and deviation 1; numbers that are all equal become 0."""
     values = np.concatenate([np.zeros(0), *groups])
-    if _flat(values):
+    if is_flat(values):
         return [np.zeros_like(g) for g in groups]
-    return [(g - values.mean()) / (_deviation(values) + EPSILON) for g in groups]
+    mean, deviation = values.mean(), _deviation(values) + EPSILON
+    return [(g - mean) / deviation for g in groups]
 
 
 def _batch_baseline(groups: list[Array]) -> list[Array]:
@@ -133,9 +138,10 @@ def _batch_baseline(groups: list[Array]) -> list[Array]:
 def _tokens(groups: list[Array], weights: Array) -> list[Array]:
     """verl's `masked_whiten` over tokens that all carry their member's value."""
     values, count = np.concatenate([np.zeros(0), *groups]), float(weights.sum())
-    if _flat(values[weights > 0]):
+    if is_flat(values[weights > 0]):
         return [np.zeros_like(g) for g in groups]
     mean = float(weights @ values) / (count + ROOT)
+    # Variance over tokens with Bessel's correction count / (count - 1), as verl computes it.
     spread = float(weights @ (values - mean) ** 2) / (count + ROOT) * (count / (count - 1))
     return [(g - mean) / math.sqrt(spread + ROOT) for g in groups]
 
@@ -148,7 +154,7 @@ _BY_MEMBER: dict[str, Callable[[list[Array]], list[Array]]] = {
     "grpo": _grpo,
     "dr_grpo": _dr_grpo,
     "rloo": _rloo,
-    "reinforce++_by_trajectory": _batch,
+    "reinforce++_by_trajectory": whiten,
     "reinforce++_baseline_by_trajectory": _batch_baseline,
 }
 _BY_TOKEN: dict[str, Callable[[list[Array], Array], list[Array]]] = {

@@ -16,7 +16,7 @@ from itertools import accumulate
 import numpy as np
 
 from rods.errors import TrainError
-from rods.trainers.advantages import EPSILON, EQUAL, Array
+from rods.trainers.advantages import Array, is_flat, whiten
 from rods.trainers.penalty import log_ratio
 from rods.trainers.samples import Estimates, Floats, Sample
 
@@ -37,19 +37,12 @@ def token_advantages(
         gamma: discount of one token.
         lam: 1: return minus value; 0: d_t alone.
     """
+    # gamma V_{t+1} for all but the last token, whose V_{t+1} is 0 and which earns the reward.
     after = [gamma * v for v in values[1:]] + [reward]
     paid = costs or [0.0] * len(after)
     errors = [b - c - a for a, b, c in zip(values, after, paid, strict=True)]
+    # Equation 16 of the paper as a recursion, from the last token to the first.
     return list(accumulate(reversed(errors), lambda later, d: d + gamma * lam * later))[::-1]
-
-
-def whiten(parts: Sequence[Array]) -> list[Array]:
-    """All numbers together to mean 0 and deviation 1; numbers that are all equal become 0."""
-    together = np.concatenate([np.zeros(0), *parts])
-    if together.size < 2 or float(np.ptp(together)) <= EQUAL:
-        return [np.zeros_like(p) for p in parts]
-    mean, deviation = together.mean(), np.std(together, ddof=1) + EPSILON
-    return [(p - mean) / deviation for p in parts]
 
 
 def explained_variance(returns: Array, values: Array) -> float | None:
@@ -57,7 +50,7 @@ def explained_variance(returns: Array, values: Array) -> float | None:
 
     None: the returns are all equal.
     """
-    if returns.size < 2 or float(np.ptp(returns)) <= EQUAL:
+    if is_flat(returns):
         return None
     return float(1 - np.var(returns - values) / np.var(returns))
 
@@ -93,6 +86,7 @@ def with_estimates(
         np.array(token_advantages(v.tolist(), s.reward, gamma, lam, _costs(s, kl)))
         for s, v in zip(samples, exact, strict=True)
     ]
+    # The critic's target is A + V, the lambda-return, before whitening.
     return [
         replace(s, estimates=Estimates(_single(white), _single(a + v), _single(v)))
         for s, white, a, v in zip(samples, whiten(raw), raw, exact, strict=True)

@@ -36,7 +36,7 @@ from rods.reward import Score
 from rods.rewards import rewards_of
 from rods.rewards.filters import filter_of
 from rods.rollout.episode import RolloutContext
-from rods.rollout.groups import RolloutRunner
+from rods.rollout.groups import RolloutRunner, together
 from rods.rollout.preflight import preflight
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
@@ -223,15 +223,11 @@ class HostedRun:
         self._engine = engine
         environment = self._worlds(players)
         self._running.callback(environment.close)
+        config, dialect = self.config, get_dialect(self.config.model.dialect)
         self._context = RolloutContext(
-            environment,
-            engine,
-            get_dialect(self.config.model.dialect),
-            template,
-            self.config.rollout,
-            self.config.seed,
-            self.config.rollout.temperature,
-        )
+            environment, engine, dialect, template, config.rollout, config.seed,
+            config.rollout.temperature,
+        )  # fmt: skip
 
     @property
     def engine(self) -> Engine:
@@ -277,23 +273,12 @@ class HostedRun:
     async def _play(self, dealt: Sequence[Dealt], weights: Weights, version: int) -> list[Group]:
         await self.hand_over(weights, version)
         player = self.player(len(dealt))
-        playing = [asyncio.create_task(player.group(d.task, d.visit, self.layer(d))) for d in dealt]
-        try:
-            groups = await asyncio.gather(*playing)
-        finally:
-            for task in playing:
-                task.cancel()
-            await asyncio.gather(*playing, return_exceptions=True)
+        groups = await together(player.group(d.task, d.visit, self.layer(d)) for d in dealt)
         await self.engine.sleep()
         return groups
 
     def collect(self, groups: Sequence[Group], scores: Sequence[Sequence[Score]]) -> Batch:
         """Samples of an update as the local trainer makes them: advantages, filter, credit."""
         train = self.config.train
-        return collect(
-            groups,
-            scores,
-            train.advantage,
-            filters=filter_of(train),
-            credit=Credit(train.credit),
-        )
+        credit = Credit(train.credit)
+        return collect(groups, scores, train.advantage, filters=filter_of(train), credit=credit)

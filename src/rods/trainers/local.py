@@ -148,14 +148,9 @@ class LocalTrainer:
         scores, perplexities = self._compared(groups, scores, known)
         credit = Credit(settings.credit)
         batch = collect(
-            groups,
-            scores,
-            settings.advantage,
-            settings.mask_env_tokens,
-            self.filter,
-            credit,
+            groups, scores, settings.advantage, settings.mask_env_tokens, self.filter, credit,
             perplexities,
-        )
+        )  # fmt: skip
         lr = rate(settings, self.step, self.total_steps)
         sums = UpdateSums()
         critic, warming = None, self._warming()

@@ -91,7 +91,7 @@ def clipped(
     """PPO's clipped surrogate with separate bounds (clip-higher, DAPO, arXiv 2503.14476).
 
     max(-A r, -A clip(r, 1 - low, 1 + high)) (PPO, arXiv 1707.06347, equation 7); for A < 0 at most
-    -A * dual (dual-clip PPO, arXiv 1912.09729, equation 5).
+    -A * dual (dual-clip PPO, arXiv 1912.09729).
 
     Args:
         log_ratio: log pi - log pi_old, shape (N,).
@@ -175,7 +175,7 @@ def importance(mismatch: Tensor, cap: float) -> Tensor:
 
     Constant in the gradient (Yao et al., "Your efficient RL framework secretly brings you
     off-policy RL training", 2025; decoupled from the ratio that is clipped as in AReaL, arXiv
-    2505.24298, equation 5). 1 where the token was not sampled.
+    2505.24298). 1 where the token was not sampled.
 
     Args:
         mismatch: old_logprobs - rollout_logprobs, NaN where not sampled.

@@ -34,7 +34,7 @@ from typing import NamedTuple
 from rods.reward import Score
 from rods.task import Task
 from rods.trainers.credit.matching import call_rewards
-from rods.trainers.credit.peers import Floats, Peers, by_token, compared
+from rods.trainers.credit.peers import Floats, Peers, by_member, by_token, compared
 from rods.trajectory import Group, Trajectory
 from rods.types import ParseVerdict
 
@@ -74,20 +74,13 @@ def call_credit(
                     values[g, step.turn, step.depth][m] = step.value
     found = compared(kind, values)
 
-    def of_member(g: int, m: int, trajectory: Trajectory, advantage: float) -> Floats:
-        local = [advantage] * len(trajectory.steps)
+    def of_member(g: int, m: int, trajectory: Trajectory) -> Floats:
+        local = [whole[g][m] or 0.0] * len(trajectory.steps)
         for index, step in returns[g, m].items():
             local[index] += found[g, step.turn, step.depth][m]
         return by_token(trajectory, local)
 
-    return [
-        [
-            None if (g, m) not in returns or advantage is None
-            else of_member(g, m, trajectory, advantage)
-            for m, (trajectory, advantage) in enumerate(zip(group.trajectories, row, strict=True))
-        ]
-        for g, (group, row) in enumerate(zip(groups, whole, strict=True))
-    ]  # fmt: skip
+    return by_member(groups, lambda g, m: (g, m) in returns and whole[g][m] is not None, of_member)
 
 
 def step_returns(task: Task, trajectory: Trajectory, gamma: float) -> dict[int, StepReturn]:

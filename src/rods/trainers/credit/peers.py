@@ -8,7 +8,7 @@ is said by `turns` and `calls`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rods.trainers.advantages import advantages
 from rods.trainers.samples import Sample
-from rods.trajectory import Trajectory
+from rods.trajectory import Group, Trajectory
 
 Floats = NDArray[np.float32]
 Peers: TypeAlias = tuple[int, int, int]
@@ -42,6 +42,18 @@ def by_token(trajectory: Trajectory, values: Sequence[float]) -> Floats:
     """Each step's value for every token that was sampled in it; shape (sampled tokens,)."""
     sizes = [step.tokens for step in trajectory.steps]
     return np.repeat(np.array(values, dtype=np.float32), sizes)
+
+
+def by_member(
+    groups: Sequence[Group],
+    counts: Callable[[int, int], bool],
+    made: Callable[[int, int, Trajectory], Floats],
+) -> list[list[Floats | None]]:
+    """What is made of each member, by (group, member); None where it does not count."""
+    return [
+        [made(g, m, t) if counts(g, m) else None for m, t in enumerate(group.trajectories)]
+        for g, group in enumerate(groups)
+    ]
 
 
 def with_credit(sample: Sample, credit: Floats) -> Sample:

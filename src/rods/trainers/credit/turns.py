@@ -18,7 +18,7 @@ import numpy as np
 
 from rods.errors import TrainError
 from rods.reward import Score
-from rods.trainers.credit.peers import Floats, Peers, by_token, compared
+from rods.trainers.credit.peers import Floats, Peers, by_member, by_token, compared
 from rods.trajectory import Group, Trajectory
 
 
@@ -44,13 +44,7 @@ def turn_credit(
         turns = [step.turn for step in trajectory.steps]
         return by_token(trajectory, [found[g, t, _sound(trajectory, t)][m] for t in turns])
 
-    return [
-        [
-            of_member(g, m, trajectory) if score.valid else None
-            for m, (trajectory, score) in enumerate(zip(group.trajectories, row, strict=True))
-        ]
-        for g, (group, row) in enumerate(zip(groups, scores, strict=True))
-    ]
+    return by_member(groups, lambda g, m: scores[g][m].valid, of_member)
 
 
 def _returns(trajectory: Trajectory, score: Score) -> list[float]:
