@@ -45,6 +45,9 @@ os.environ.setdefault("KMP_BLOCKTIME", "0")
 # oneDNN keeps the kernels that it made for shapes of matrices, a thousand unless told, several
 # hundred MB in all; a decode step and an update have not so many that come again.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
+# Each large tensor is new memory, and the kernel fills it page by page: with pages of 4 KB that
+# took as long as the arithmetic of a small language model. torch asks for pages of 2 MB instead.
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 app = typer.Typer(
     name="rods",
