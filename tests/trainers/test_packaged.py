@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 from typing import Any, cast
@@ -13,8 +14,10 @@ from gguf import GGUFWriter
 
 from rods.config import ModelSettings
 from rods.errors import PolicyError, PrerequisiteError
+from rods.store import RunDirectory
 from rods.trainers import packaged
 from rods.trainers.loading import load_architecture, load_model, load_tokenizer, path_or_name
+from verbs import rods
 
 
 def gguf_file(path: Path, architecture: str = "nonesuch") -> Path:
@@ -101,3 +104,42 @@ def test_the_packaged_model_answers_and_ends_its_turn(monkeypatch: pytest.Monkey
         made = model.generate(**ids, max_new_tokens=12, do_sample=False)
     answer = tokenizer.decode(made[0][ids["input_ids"].shape[1] :])
     assert "Paris" in answer and answer.endswith("<|im_end|>")
+
+
+@pytest.mark.slow
+def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A short cold start, an update in the loop, and another one after a resume."""
+    told = tmp_path / "told.parquet"
+    started, run = tmp_path / "started", tmp_path / "run"
+    smollm2 = ("--model", "smollm2")
+    demonstrate = ("demonstrate", *smollm2, "--profile", "smollm2", "--originals", "1.0")
+    assert not rods(*demonstrate, "--n", "32", "--out", str(told), monkeypatch=monkeypatch)
+    sft = ("sft", str(told), *smollm2, "--lora-rank", "16", "--adapter", "--dtype", "bfloat16")
+    sizes = (
+        "--epochs",
+        "1",
+        "--batch-tokens",
+        "2048",
+        "--lr",
+        "2e-3",
+        "--threads",
+        "1",
+        "--out",
+        str(started),
+    )
+    assert not rods(*sft, *sizes, monkeypatch=monkeypatch)
+    card = json.loads((started / "card.json").read_text())
+    assert card["loss"] < 0.85 * card["loss_first"]
+    train = ("train", "--profile", "smollm2", "--model", str(started), "--updates", "1")
+    small = ("--rollout.tasks_per_step", "4", "--rollout.k", "4", "--rollout.step_tokens", "48")
+    short = ("--rollout.generated_tokens", "96", "--evaluation.tasks", "1", "--out", str(run))
+    once = ("--evaluation.variants", "1", "--rollout.steps_per_turn", "2", "--model.threads", "1")
+    assert not rods(*train, *small, *short, *once, monkeypatch=monkeypatch)
+    assert not rods("train", "--resume", str(run), "--updates", "2", monkeypatch=monkeypatch)
+    steps = [row for row in RunDirectory.open(run).metrics() if row["kind"] == "step"]
+    assert [row["step"] for row in steps] == [1, 2]
+    assert all(row["trajectories"] == 16 for row in steps)
+    learned = cast("list[dict[str, Any]]", [row for row in steps if row["trained"]])
+    assert learned and all(0 < row["gap_mean"] < 0.1 for row in learned)

@@ -25,7 +25,7 @@ KIND = "sft"
 CHECKPOINT_SECONDS = 180.0
 """At least so often, unless writing takes more than a twentieth of the time."""
 RECENT = 50
-"""Updates that the card's last loss is a mean of."""
+"""Updates that the card's first and last loss are means of, at most half of all."""
 
 
 def sft(
@@ -214,9 +214,9 @@ def _learn(
     trainer.finish(run.path, card, adapter=chosen.get("adapter", False))
     run.finish()
     shutil.rmtree(run.checkpoints.folder)
-    first, last_loss = _loss(figures[:RECENT]), _loss(figures[-RECENT:])
     out().print(
-        f"loss {first:.3f} -> {last_loss:.3f} in {trainer.total} updates; saved in {run.path}"
+        f"loss {card['loss_first']:.3f} -> {card['loss']:.3f} in {trainer.total} updates; saved "
+        f"in {run.path}"
     )
 
 
@@ -267,6 +267,7 @@ def _card(
     data = [Path(path).name for path in chosen["data"]]
     words = [f"--{k.replace('_', '-')} {v}" for k, v in chosen["settings"].items()]
     rank = chosen["model"]["lora_rank"]
+    recent = max(1, min(RECENT, len(figures) // 2))
     command = ["rods sft", *data, f"--model {base.name}", *words, f"--seed {chosen['seed']}"]
     command += [f"--lora-rank {rank}", *["--adapter"] * bool(chosen.get("adapter"))]
     return {
@@ -279,8 +280,8 @@ def _card(
         "tokens": examples.tokens,
         "trained_tokens": sum(s.sampled for s in examples.samples),
         "updates": trainer.total,
-        "loss_first": round(_loss(figures[:RECENT]), 4),
-        "loss": round(_loss(figures[-RECENT:]), 4),
+        "loss_first": round(_loss(figures[:recent]), 4),
+        "loss": round(_loss(figures[-recent:]), 4),
         "seconds": round(sum(f["seconds"] for f in figures)),
         "seed": chosen["seed"],
     }

@@ -9,6 +9,7 @@ and never prints.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -51,6 +52,9 @@ BUNDLED = {
     "tiny-repo": TINY_REPO,
 }
 """The bundled policies by name."""
+
+# It asks for a package that nobody needs, whenever peft is imported beside it.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """One of these files holds a saved tokenizer."""
