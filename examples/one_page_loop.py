@@ -3,7 +3,7 @@
     python examples/one_page_loop.py --curriculum rods    # or static: a fixed pool
 
 A user says over three turns what to do with things in boxes; the agent answers with tool calls.
-P marks numbers of the paper. Read `train` first; `src/rods/loop.py` is the same loop for real
+[P] marks numbers of the paper. Read `train` first; `src/rods/loop.py` is the same loop for real
 environments and models.
 """
 
@@ -16,12 +16,12 @@ from torch import Tensor
 from transformers import DynamicCache, LlamaConfig
 from transformers import LlamaForCausalLM as Policy
 
-K, TASKS_PER_STEP, TURNS = 16, 6, 3  # P: K rollouts of a task
-LOW, HIGH, MASTERED = 0.20, 0.85, 0.95  # P: boundary; below the first, above the last: retired
+K, TASKS_PER_STEP, TURNS = 16, 6, 3  # [P]: K rollouts of a task
+LOW, HIGH, MASTERED = 0.20, 0.85, 0.95  # [P]: boundary; below the first, above the last: retired
 QUOTA, PER_SEED = 2, 2  # most seed tasks of a type in an epoch; variants of each
-INJECT, CAP = 0.20, 40  # P: the share of the pool that enters an epoch; the paper's cap is 400
+INJECT, CAP = 0.20, 40  # [P]: new variants an epoch, a share of the pool; cap: 400
 LEARNING_RATE, PASSES, CLIP = 1e-3, 2, (0.8, 1.28)
-HABIT, SLIP = 0.7, 0.2  # shares of shown calls: "put" for "take", and a random number
+HABIT, SLIP = 0.7, 0.2  # how often a demonstration is wrong: "put" for "take", a random number
 TOOLS, TYPES = ("put", "take", "set"), ("one call", "two calls")  # types of tasks: calls a turn
 BOXES = ["red", "blue", "green", "gold", "black", "white", "pink", "grey"]
 NUMBERS = [str(n) for n in range(1, 10)]
@@ -146,7 +146,7 @@ def roll_out(policy: Policy, tasks: list[Task], k: int, temperature: float = 1.0
 
 
 def score(batch: Batch) -> Tensor:
-    """P: progress, the share of turns after which the world is as the ground truth leaves it."""
+    """[P]: progress, the share of turns after which the world is as the ground truth leaves it."""
     rows = zip([task.states() for task in batch.tasks], batch.states, strict=True)
     solved = [[a == b for a, b in zip(*row, strict=True)] for row in rows]
     return torch.tensor(solved).float().mean(1)
@@ -159,7 +159,7 @@ def advantages(rewards: Tensor) -> Tensor:
 
 
 def grpo_loss(policy: Policy, batch: Batch, advantage: Tensor) -> Tensor:
-    """Clipped policy-gradient loss, over sampled tokens; one advantage a row. P: and a KL term."""
+    """Clipped policy-gradient loss over sampled tokens; advantages by row. [P] adds a KL term."""
     logprobs = policy(batch.ids[:, :-1]).logits.log_softmax(-1)
     logprobs = logprobs.gather(-1, batch.ids[:, 1:, None])[..., 0]
     ratio, gain = (logprobs - batch.logprobs[:, 1:]).exp(), advantage[:, None]
@@ -167,7 +167,7 @@ def grpo_loss(policy: Policy, batch: Batch, advantage: Tensor) -> Tensor:
 
 
 def phi(rbar: float) -> float:
-    """P: priority 4 r (1 - r), an upper bound of the variance: 1 where half of it is solved."""
+    """[P]: priority 4 r (1 - r), an upper bound of the variance: 1 where half of it is solved."""
     return 4 * rbar * (1 - rbar)
 
 
@@ -194,7 +194,7 @@ class Buffer:
         self.active, self.pending = self.active + self.pending[:room], self.pending[room:]
 
     def retire(self, judged: dict[Task, float]) -> None:
-        """P: drop variants that are mastered, too hard at the first visit (burn-in) or later."""
+        """[P]: drop variants that are mastered, too hard at the first visit (burn-in) or later."""
         for task in [t for t in self.active if t in judged]:
             why = "too hard" if task in self.first else "burn-in"
             why = "mastered" if judged[task] > MASTERED else why

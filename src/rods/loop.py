@@ -4,8 +4,8 @@
       ^                                                         |
       +---------------- retire <- ingest variants <-------------+        the data follows it
 
-Owns the order of these verbs and what is written when. It knows no model, environment, writer or
-screen: those come in as `Components`. Each verb lives in one place: `curriculum/` draws, judges,
+Owns the order of these verbs and what is written when. Model, environment, writer and screen come
+in as `Components`, by their interfaces. Each verb lives in one place: `curriculum/` draws, judges,
 requests, ingests and retires, `rollout/` rolls out, `rewards/` score, `trainers/` update.
 
 A step ends with a checkpoint. A kill anywhere repeats at most the steps since then, with the same
@@ -94,9 +94,9 @@ class _Loop:
         state = components.rewards.state_dict
         self.schedule = Schedule(self._player(), plan, self.trainer.step, state)
         self.sampled = run.sampled()
-        """Trajectories of all updates so far."""
+        """Number of trajectories that updates were made with so far."""
         self._ahead = False
-        """Whether an epoch began since the last draw: a pool smaller than a batch begins one."""
+        """A new epoch began after the last draw, so the next draw begins no other."""
 
     @property
     def over(self) -> bool:
@@ -183,7 +183,7 @@ class _Loop:
     async def _next_epoch(self, n: int) -> None:
         """Begin the next epoch where this one has fewer than `n` tasks left to draw.
 
-        A variant made in one epoch is drawn from the next one on (invariant 6).
+        A variant made in one epoch is drawn from the next one on.
         """
         if not self.curriculum.short_of(n):
             return
@@ -246,7 +246,7 @@ class _Loop:
 async def keep_rolling(
     schedule: Schedule, start: Start, score: Grade, until: Callable[[], bool]
 ) -> None:
-    """Draw, roll out and score as a schedule wants it, until something is the case."""
+    """Draw, roll out and score as the schedule asks, until `until()` is true."""
     while True:
         while (rollout := schedule.finished()) is not None:
             schedule.add(score(rollout))

@@ -1,15 +1,15 @@
-"""The way of a variant, from an order to its outcome; each room is met once, in this order.
+"""The way of a variant, from an order to its outcome; each part is met once, in this order.
 
     worker/     the generator takes the next outcome of a seed from the queue
     pipeline    attempts, at most K_max: what failed is told to the next one
     llm/        plan, execute, rewrite, augment: which calls, made in a fresh world, told by users,
-                with gaps and long context (structure/ says what a task is made of, planned.py puts
-                gaps in, chat/ asks a model; rods.writers has writers without one)
+                with gaps and long context (structure/ says what a task is made of, planned.py
+                augments, chat/ asks a model; rods.writers has writers without one)
     gates/      what is deterministic, cheapest first
     llm/        critique, by a writer that has a model
     worker/     the outcome is recorded in the queue: a variant, or why there is none
 
-From the queue the curriculum (training) or dataset/ (`rods synth`) takes it. Owns the attempts: a
+From the queue the curriculum (training) or collect.py (`rods synth`) takes it. Owns the attempts: a
 pure function of its inputs, so that a repeated order gives the same variant. Never keeps state
 between calls.
 
@@ -86,7 +86,7 @@ def _attempt(
     history: Sequence[Rejection],
     seen: Sequence[Prints],
 ) -> tuple[Task, float] | Rejection:
-    """One proposal and its profile distance, or which room turned it down."""
+    """One proposal and its profile distance, or what refused it."""
     proposal = writer.propose(seed, rng, history)
     if isinstance(proposal, Rejection):
         return proposal
