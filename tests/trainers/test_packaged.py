@@ -117,26 +117,27 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
     demonstrate = ("demonstrate", *smollm2, "--profile", "smollm2", "--originals", "1.0")
     assert not rods(*demonstrate, "--n", "32", "--out", str(told), monkeypatch=monkeypatch)
     sft = ("sft", str(told), *smollm2, "--lora-rank", "16", "--adapter", "--dtype", "bfloat16")
-    sizes = (
-        "--epochs",
-        "1",
-        "--batch-tokens",
-        "2048",
-        "--lr",
-        "2e-3",
-        "--threads",
-        "1",
-        "--out",
-        str(started),
-    )
-    assert not rods(*sft, *sizes, monkeypatch=monkeypatch)
+    quick = ("--epochs", "1", "--batch-tokens", "2048", "--lr", "2e-3", "--threads", "1")
+    assert not rods(*sft, *quick, "--out", str(started), monkeypatch=monkeypatch)
     card = json.loads((started / "card.json").read_text())
     assert card["loss"] < 0.85 * card["loss_first"]
-    train = ("train", "--profile", "smollm2", "--model", str(started), "--updates", "1")
-    small = ("--rollout.tasks_per_step", "4", "--rollout.k", "4", "--rollout.step_tokens", "48")
-    short = ("--rollout.generated_tokens", "96", "--evaluation.tasks", "1", "--out", str(run))
-    once = ("--evaluation.variants", "1", "--rollout.steps_per_turn", "2", "--model.threads", "1")
-    assert not rods(*train, *small, *short, *once, monkeypatch=monkeypatch)
+    overrides = {
+        "rollout": {
+            "tasks_per_step": 4, "k": 4, "steps_per_turn": 2, "step_tokens": 48,
+            "generated_tokens": 96, "context_tokens": 1280,
+        },
+        "evaluation": {"tasks": 1, "variants": 1},
+        "train.local": {"microbatch_tokens": 1280},
+        "model": {"threads": 1},
+    }  # fmt: skip
+    words = [
+        word
+        for section, values in overrides.items()
+        for key, value in values.items()
+        for word in (f"--{section}.{key}", str(value))
+    ]
+    train = ("train", "--profile", "smollm2", "--model", str(started), "--updates", "1", *words)
+    assert not rods(*train, "--out", str(run), monkeypatch=monkeypatch)
     assert not rods("train", "--resume", str(run), "--updates", "2", monkeypatch=monkeypatch)
     steps = [row for row in RunDirectory.open(run).metrics() if row["kind"] == "step"]
     assert [row["step"] for row in steps] == [1, 2]
