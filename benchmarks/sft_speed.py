@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +21,7 @@ from typing import NamedTuple
 
 import torch
 from shared import Options
+from trl_process import TrlProcess
 
 from rods.assemble.demonstrated import demonstrations_of
 from rods.config import ModelSettings, load_config
@@ -83,32 +82,13 @@ class Theirs:
             "model": str(folder / "model"),
             "rows": [{"input_ids": ids, "completion_mask": mask} for ids, mask in masked],
         }
-        (folder / "batch.json").write_text(json.dumps(given))
-        command = [options.trl, str(Path(__file__).with_name("sft_trl.py")), str(folder)]
-        command += [str(options.trl_rows), str(options.repeats + 1)]
-        own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        self._log = (folder / "log").open("w+")
-        self._process = subprocess.Popen(
-            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            env={**own, "HF_HUB_OFFLINE": "1"},
-        )  # fmt: skip
+        rows, updates = options.trl_rows, options.repeats + 1
+        self._trl = TrlProcess("sft_trl.py", options.trl, folder, given, rows, updates)
+        self.end = self._trl.end
 
     def update(self) -> Took:
         """Ask for one."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            self._log.seek(0)
-            sys.exit(f"TRL ended; its last words:\n{self._log.read()[-3000:]}")
-        return Took(**json.loads(answer))
-
-    def end(self) -> None:
-        """It has made all its updates."""
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        return Took(**self._trl.update())
 
 
 def settings_of(options: argparse.Namespace) -> ModelSettings:

@@ -10,39 +10,30 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
 from peft import LoraConfig
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
+from trl_timed import Timed
 
 
-class Timed(TrainerCallback):
-    """Waits for a line before each update, and says afterwards what it took."""
+class Figures:
+    """Loss and tokens of an update, from a row of the log, which counts the tokens so far."""
 
     def __init__(self) -> None:
-        self._wall = self._cpu = 0.0
         self._seen = 0
 
-    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
-        sys.stdin.readline()
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        self._wall = time.perf_counter() - self._wall
-        self._cpu = time.process_time() - self._cpu
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any, **kwargs: Any) -> None:
-        if "loss" in logs:
-            seen, self._seen = self._seen, int(logs["num_tokens"])
-            took = {"wall": self._wall, "cpu": self._cpu, "tokens": self._seen - seen}
-            took["loss"] = logs["loss"]
-            sys.__stdout__.write(f"{json.dumps(took)}\n")  # type: ignore[union-attr]
-            sys.__stdout__.flush()  # type: ignore[union-attr]
+    def __call__(self, logs: Mapping[str, Any]) -> dict[str, float]:
+        """Nothing where the row is of no update."""
+        if "loss" not in logs:
+            return {}
+        before, self._seen = self._seen, int(logs["num_tokens"])
+        return {"tokens": self._seen - before, "loss": logs["loss"]}
 
 
 def main() -> None:
@@ -68,7 +59,8 @@ def main() -> None:
     )  # fmt: skip
     SFTTrainer(
         model, config, train_dataset=Dataset.from_list(given["rows"]), peft_config=lora,
-        processing_class=AutoTokenizer.from_pretrained(given["model"]), callbacks=[Timed()],
+        processing_class=AutoTokenizer.from_pretrained(given["model"]),
+        callbacks=[Timed(Figures())],
     ).train()  # fmt: skip
 
 

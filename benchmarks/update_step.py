@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +29,7 @@ from shared import Options
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from trl_process import TrlProcess
 
 from rods.config import ModelSettings, TrainSettings
 from rods.config.train import LocalSettings
@@ -137,33 +135,13 @@ class Theirs:
             "logprobs": [s.rollout_logprobs[at:].tolist() for s, at in cut],
             "advantages": [s.advantage for s in samples],
         }
-        (folder / "batch.json").write_text(json.dumps(batch))
-        command = [options.trl, str(Path(__file__).with_name("update_trl.py")), str(folder)]
-        command += [str(options.trl_rows or len(samples)), str(options.repeats + 1)]
-        own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        quiet = {"TRL_EXPERIMENTAL_SILENCE": "1", "HF_HUB_OFFLINE": "1"}
-        self._log = (folder / "log").open("w+")
-        self._process = subprocess.Popen(
-            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            env={**own, **quiet},
-        )  # fmt: skip
+        rows, updates = options.trl_rows or len(samples), options.repeats + 1
+        self._trl = TrlProcess("update_trl.py", options.trl, folder, batch, rows, updates)
+        self.end = self._trl.end
 
     def update(self) -> Took:
         """Ask for one."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            self._log.seek(0)
-            sys.exit(f"TRL ended; its last words:\n{self._log.read()[-3000:]}")
-        return Took(**json.loads(answer))
-
-    def end(self) -> None:
-        """It has made all its updates."""
-        self._process.kill()
-        self._process.wait()
-        self._log.close()
+        return Took(**self._trl.update())
 
 
 def scores_of(options: argparse.Namespace) -> list[list[Score]]:

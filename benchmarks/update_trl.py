@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ import torch
 from datasets import Dataset
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast, TrainerCallback
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
+from trl_timed import Timed
 
 
 def padded(rows: list[list[float]], left: bool, fill: float, kind: torch.dtype) -> torch.Tensor:
@@ -58,25 +59,9 @@ class Given(GRPOTrainer):
         return dict(self.given)
 
 
-class Timed(TrainerCallback):
-    """Waits for a line before each update, and says afterwards what it took."""
-
-    def __init__(self) -> None:
-        self._wall = self._cpu = 0.0
-
-    def on_step_begin(self, *args: Any, **kwargs: Any) -> None:
-        sys.stdin.readline()
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        self._wall = time.perf_counter() - self._wall
-        self._cpu = time.process_time() - self._cpu
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any, **kwargs: Any) -> None:
-        if "grad_norm" in logs:
-            took = {"wall": self._wall, "cpu": self._cpu, "grad_norm": logs["grad_norm"]}
-            sys.__stdout__.write(f"{json.dumps(took)}\n")  # type: ignore[union-attr]
-            sys.__stdout__.flush()  # type: ignore[union-attr]
+def figures(logs: Mapping[str, Any]) -> dict[str, float]:
+    """The gradient's norm, of a row that has one."""
+    return {"grad_norm": logs["grad_norm"]} if "grad_norm" in logs else {}
 
 
 def main() -> None:
@@ -102,7 +87,7 @@ def main() -> None:
     trainer = Given(
         model, lambda completions, **_: [0.0] * len(completions), config,
         Dataset.from_list([{"prompt": "w"}] * count),
-        processing_class=tokenizer, callbacks=[Timed()],
+        processing_class=tokenizer, callbacks=[Timed(figures)],
     )  # fmt: skip
     trainer.given = tensors(batch)
     trainer.train()

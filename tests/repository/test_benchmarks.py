@@ -16,16 +16,7 @@ COMMANDS = (
     *("hints", "hostile_writer", "join_window", "math_start", "matrix_share", "mechanism"),
     *("memory_plan", "profile_figures", "recipes", "resident", "rollout_engine", "sandbox"),
     *("scale curriculum", "scale worlds", "scale writers", "schedules", "schedules_real"),
-    *(
-        "search",
-        "server_engine",
-        "sft_speed",
-        "skyrl",
-        "soak",
-        "synthesis_yield",
-        "threads",
-        "turn_outcomes",
-    ),
+    *("search", "server_engine", "sft_speed", "skyrl", "soak", "synthesis_yield", "threads"),
     *("turn_outcomes", "update_step", "whole_step"),
 )
 ELSEWHERE = {
@@ -34,7 +25,10 @@ ELSEWHERE = {
     "tool_rewards": "needs the released scorers",
 }
 """Commands that are only seen to parse their options, and why."""
-MODULES = {"sft_trl", "shared", "tau2_verdicts", "update_trl", "vllm_server"}
+MODULES = {
+    *("sft_trl", "shared", "tau2_verdicts", "trl_process", "trl_timed", "update_trl"),
+    "vllm_server",
+}
 """What commands import or start."""
 GPU = ("memory", "speed")
 """Commands for a GPU that run in small on a CPU."""

@@ -111,12 +111,12 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A short cold start, an update in the loop, and another one after a resume."""
-    told = tmp_path / "told.parquet"
+    data = tmp_path / "data.parquet"
     started, run = tmp_path / "started", tmp_path / "run"
     smollm2 = ("--model", "smollm2")
     demonstrate = ("demonstrate", *smollm2, "--profile", "smollm2", "--originals", "1.0")
-    assert not rods(*demonstrate, "--n", "32", "--out", str(told), monkeypatch=monkeypatch)
-    sft = ("sft", str(told), *smollm2, "--lora-rank", "16", "--adapter", "--dtype", "bfloat16")
+    assert not rods(*demonstrate, "--n", "32", "--out", str(data), monkeypatch=monkeypatch)
+    sft = ("sft", str(data), *smollm2, "--lora-rank", "16", "--adapter", "--dtype", "bfloat16")
     quick = ("--epochs", "1", "--batch-tokens", "2048", "--lr", "2e-3", "--threads", "1")
     assert not rods(*sft, *quick, "--out", str(started), monkeypatch=monkeypatch)
     card = json.loads((started / "card.json").read_text())

@@ -40,14 +40,14 @@ def demonstrate(
     writer: Annotated[
         str,
         typer.Option(
-            help="Tasks: variants by resample, graph or both with a comma, each as often as it "
-            "stands here; empty: none."
+            help="Tasks: writers of variants, resample or graph, with commas; one that is named "
+            "twice writes twice as many. Empty: no variants."
         ),
     ] = "",
     variants: Annotated[
         int,
         typer.Option(
-            min=0, help="Tasks: so many variants, shown in turn; 0: one for each conversation."
+            min=0, help="Tasks: number of different variants; 0: one for each conversation."
         ),
     ] = 0,
     originals: Annotated[

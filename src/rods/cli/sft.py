@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 KIND = "sft"
 CHECKPOINT_SECONDS = 180.0
-"""At least so often, unless writing takes more than a twentieth of the time."""
+"""Longest time between checkpoints, unless writing one takes over a twentieth of it."""
 RECENT = 50
 """Updates that the card's first and last loss are means of, at most half of all."""
 
@@ -37,7 +37,7 @@ def sft(
         Path | None, typer.Option("--out", help="Where the model goes; must be new.")
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="Go on in this folder, as it was started.")
+        Path | None, typer.Option(help="Continue the training in this folder, with its settings.")
     ] = None,
     model: Annotated[
         str,
@@ -68,11 +68,11 @@ def sft(
     ] = 0,
     checkpoint_updates: Annotated[
         int,
-        typer.Option(min=1, help="Updates between two checkpoints; 3 minutes suffice, too."),
+        typer.Option(min=1, help="Most updates between two checkpoints; at most 3 minutes."),
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order.")] = 0,
 ) -> None:
-    """Train a model on what good trajectories and demonstrations say; nothing else has a loss."""
+    """Train a model on the assistant's messages in good trajectories and demonstrations."""
     if resume is not None:
         _resume(resume)
         return

@@ -123,9 +123,7 @@ class OnlineCurriculum:
         return self.last and self.epoch_done
 
     def step(self, epoch: int, more: int = 0) -> int:
-        """Training steps begun, at `tasks_per_step` groups a step, once `more` further groups of
-        this epoch are judged.
-        """
+        """Training steps begun once `more` further groups of this epoch are judged."""
         done = self.buffer.draws.done(epoch) + more
         return self.buffer.first_step(epoch) + done // self._tasks_per_step
 
@@ -134,8 +132,8 @@ class OnlineCurriculum:
     def draw(self, n: int) -> list[Lease]:
         """Draw the next `n` tasks, each with the epoch that drew it.
 
-        Where the current epoch has too few, the next one starts and gives the rest. Fewer than `n`
-        if all stages are drawn, or the pool is smaller (at most one epoch starts a call).
+        If the current epoch has too few left, the next one starts and provides the rest. Returns
+        fewer than `n` if all stages are drawn, or if the whole pool is smaller than that.
         """
         with self._drawing:
             drawn = self.lease(n)

@@ -28,7 +28,7 @@ class BusyClock:
         self._busy -= 1
 
     def stop(self, stopped: bool) -> None:
-        """Stop or continue the clock, whoever is busy."""
+        """Stop or continue the clock, even if trainer or engine is busy."""
         self._count()
         self._stopped = stopped
 
