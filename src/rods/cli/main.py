@@ -45,9 +45,6 @@ os.environ.setdefault("KMP_BLOCKTIME", "0")
 # oneDNN keeps the kernels that it made for shapes of matrices, a thousand unless told, several
 # hundred MB in all; a decode step and an update have not so many that come again.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "256")
-# A large tensor is fresh memory, which the kernel provides page by page. With 4 KB pages that took
-# four tenths of an update of a small language model; with this, torch asks for 2 MB pages.
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 app = typer.Typer(
     name="rods",

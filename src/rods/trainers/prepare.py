@@ -14,12 +14,10 @@ import copy
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
-from types import MethodType
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch import nn
 from transformers import PreTrainedModel
 
 from rods.errors import PrerequisiteError
@@ -39,24 +37,17 @@ def with_lora(model: PreTrainedModel, rank: int, seed: int) -> nn.Module:
         made = cast("nn.Module", get_peft_model(model, config))
     for module in made.modules():
         if hasattr(module, "cast_input_dtype_enabled"):
-            cast("Any", module).forward = MethodType(_adapted, module)
+            module.register_forward_pre_hook(_as_autocast)
     return made
 
 
-def _adapted(layer: Any, x: Tensor, *rest: Any, **named: Any) -> Tensor:
-    """The output of an adapted layer; under autocast as one product on top of the base's.
+def _as_autocast(layer: Any, inputs: tuple[Any, ...]) -> None:
+    """Leave the cast of an adapted layer's inputs to autocast, where that is on.
 
-    peft scales and adds outputs of full width, three passes over memory forward and two backward,
-    and makes a float32 copy of each input, which autocast rounds again.
+    peft makes a float32 copy of each input, the type of the adapters, which autocast rounds again.
+    The numbers are the same, and the backward pass would keep all three.
     """
-    active = layer.active_adapters
-    plain = rest or named or layer.merged or layer.disable_adapters or len(active) != 1
-    if plain or not torch.is_autocast_enabled(x.device.type):
-        return type(layer).forward(layer, x, *rest, **named)
-    base = layer.base_layer(x)
-    low = linear(x, layer.lora_A[active[0]].weight) * layer.scaling[active[0]]
-    above = layer.lora_B[active[0]].weight
-    return torch.addmm(base.flatten(0, -2), low.flatten(0, -2), above.t()).view_as(base)
+    layer.cast_input_dtype_enabled = not torch.is_autocast_enabled(inputs[0].device.type)
 
 
 def lora_config(rank: int) -> Any:
