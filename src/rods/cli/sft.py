@@ -51,6 +51,9 @@ def sft(
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16 arithmetic.")] = "auto",
     threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0: all.")] = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 2,
+    updates: Annotated[
+        int, typer.Option(min=0, help="Updates at most; 0: all of the passes. Also with --resume.")
+    ] = 0,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Tokens of an update.")] = 16_384,
     microbatch_tokens: Annotated[
         int, typer.Option(min=1, help="Tokens of a forward pass: fewer take less memory.")
@@ -74,7 +77,7 @@ def sft(
 ) -> None:
     """Train a model on the assistant's messages in good trajectories and demonstrations."""
     if resume is not None:
-        _resume(resume)
+        _resume(resume, updates)
         return
     if not data or target is None or not model:
         raise ConfigError("rods sft needs data, --model and --out; or --resume FOLDER.")
@@ -93,6 +96,7 @@ def sft(
         },
         "settings": {
             "epochs": epochs,
+            "updates": updates,
             "batch_tokens": batch_tokens,
             "microbatch_tokens": microbatch_tokens,
             "lr": lr,
@@ -133,8 +137,8 @@ def _begin(target: Path, chosen: dict[str, Any]) -> None:
     _learn(run, chosen, trainer, examples)
 
 
-def _resume(folder: Path) -> None:
-    """Go on from the last checkpoint."""
+def _resume(folder: Path, updates: int) -> None:
+    """Go on from the last checkpoint, to `updates` in all unless that is 0."""
     made = RunDirectory.open(folder).manifest
     if made.get("kind") == KIND and made["finished"]:
         raise StoreError(
@@ -143,6 +147,8 @@ def _resume(folder: Path) -> None:
         )
     run = RunDirectory.resume(folder, kind=KIND)
     chosen: Any = run.manifest["config"]
+    if updates:
+        chosen["settings"]["updates"] = updates
     trainer, examples = _open(chosen)
     if run.manifest["digest"] != examples.digest():
         raise StoreError(

@@ -58,6 +58,8 @@ class SftSettings:
 
     epochs: int = 2
     """Passes over the examples."""
+    updates: int = 0
+    """Updates at most, over which the learning rate is spread; 0: all of the passes."""
     batch_tokens: int = 16_384
     """Tokens of one update."""
     microbatch_tokens: int = 4_096
@@ -154,7 +156,7 @@ class SftTrainer:
     @property
     def total(self) -> int:
         """Updates of the whole training."""
-        return self._ends[-1]
+        return min(self._ends[-1], self.settings.updates or self._ends[-1])
 
     def _batches(self, epoch: int) -> list[list[Sample]]:
         """All samples once, in an order that is a function of seed and epoch."""
@@ -177,7 +179,8 @@ class SftTrainer:
         """
         while self.step < self.total:
             epoch = bisect_right(self._ends, self.step)
-            for batch in self._batches(epoch)[self.step - self._ends[epoch] :]:
+            left = self._batches(epoch)[self.step - self._ends[epoch] :]
+            for batch in left[: self.total - self.step]:
                 yield self._update(batch)
 
     def _update(self, samples: list[Sample]) -> SftFigures:
@@ -208,7 +211,7 @@ class SftTrainer:
         return SftFigures(
             step=self.step,
             total=self.total,
-            epoch=self.settings.epochs * self.step / self.total,
+            epoch=self.settings.epochs * self.step / self._ends[-1],
             loss=loss,
             lr=lr,
             grad_norm=norm,

@@ -19,6 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 from rods.engines.attention import after, flashes
+from rods.trainers.batches.blocked_attention import attend, blocks
 from rods.trainers.batches.tree import Node
 
 NAME = "rods_tree"
@@ -57,7 +58,7 @@ def _attend(
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each node over its path; heads stand in dimension 1, tokens in 2."""
-    flash = flashes(query)
+    block, flash = blocks(query), flashes(query)
     if query.shape[1] != key.shape[1] and not flash:
         # Masked attention of grouped heads has no fused kernel where there is no flash one.
         key, value = (
@@ -69,6 +70,10 @@ def _attend(
     outputs: list[Tensor] = []
     for node, q in zip(rods_tree, queries, strict=True):
         *above, own = node.path
+        if block:
+            context = [torch.cat([parts[i] for i in node.path], dim=2) for parts in (keys, values)]
+            outputs.append(attend(q, *context, scale))
+            continue
         if not above:
             outputs.append(
                 scaled_dot_product_attention(
@@ -77,8 +82,8 @@ def _attend(
             )
             continue
         past = [torch.cat([parts[i] for i in above], dim=2) for parts in (keys, values)]
-        attend = after if flash else _masked
-        outputs.append(attend(q, past[0], past[1], keys[own], values[own], scale))
+        split = after if flash else _masked
+        outputs.append(split(q, past[0], past[1], keys[own], values[own], scale))
     return torch.cat(outputs, dim=2).transpose(1, 2).contiguous(), None
 
 
