@@ -19,7 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 from rods.engines.attention import after, flashes
-from rods.trainers.batches.blocked_attention import attend, blocks
+from rods.trainers.batches.blocked_attention import attend, halves
 from rods.trainers.batches.tree import Node
 
 NAME = "rods_tree"
@@ -58,50 +58,28 @@ def _attend(
     **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each node over its path; heads stand in dimension 1, tokens in 2."""
-    block, flash = blocks(query), flashes(query)
-    if query.shape[1] != key.shape[1] and not flash:
-        # Masked attention of grouped heads has no fused kernel where there is no flash one.
-        key, value = (
-            t.repeat_interleave(query.shape[1] // t.shape[1], dim=1) for t in (key, value)
-        )
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    flash = flashes(query) and not halves(query)
     lengths = [n.length for n in rods_tree]
     queries, keys, values = (t.split(lengths, dim=2) for t in (query, key, value))
     outputs: list[Tensor] = []
     for node, q in zip(rods_tree, queries, strict=True):
         *above, own = node.path
-        if block:
-            context = [torch.cat([parts[i] for i in node.path], dim=2) for parts in (keys, values)]
-            outputs.append(attend(q, *context, scale))
-            continue
-        if not above:
-            outputs.append(
-                scaled_dot_product_attention(
-                    q, keys[own], values[own], is_causal=True, scale=scale, enable_gqa=flash
-                )
+        if not flash:
+            found = attend(q, _joined(keys, node.path), _joined(values, node.path), scale)
+        elif above:
+            past = _joined(keys, above), _joined(values, above)
+            found = after(q, *past, keys[own], values[own], scale)
+        else:
+            found = scaled_dot_product_attention(
+                q, keys[own], values[own], is_causal=True, scale=scale, enable_gqa=True
             )
-            continue
-        past = [torch.cat([parts[i] for i in above], dim=2) for parts in (keys, values)]
-        split = after if flash else _masked
-        outputs.append(split(q, past[0], past[1], keys[own], values[own], scale))
+        outputs.append(found)
     return torch.cat(outputs, dim=2).transpose(1, 2).contiguous(), None
 
 
-def _masked(
-    query: Tensor,
-    past_keys: Tensor,
-    past_values: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    scale: float,
-) -> Tensor:
-    """As `after`, with a mask."""
-    rows, columns = query.shape[2], past_keys.shape[2] + keys.shape[2]
-    ones = torch.ones(rows, columns, dtype=torch.bool, device=query.device)
-    return scaled_dot_product_attention(
-        query, torch.cat([past_keys, keys], 2), torch.cat([past_values, values], 2),
-        attn_mask=ones.tril(diagonal=columns - rows), scale=scale,
-    )  # fmt: skip
+def _joined(parts: Sequence[Tensor], path: Sequence[int]) -> Tensor:
+    return torch.cat([parts[i] for i in path], dim=2)
 
 
 AttentionInterface.register(NAME, _attend)
