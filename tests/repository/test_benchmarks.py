@@ -11,7 +11,15 @@ import pytest
 from places import BENCHMARKS, ROOT, SOURCE
 
 COMMANDS = (
-    *("beside_synthesis", "bfcl_world", "boundary_cost", "decode_step", "faults", "gap_words"),
+    *(
+        "attention",
+        "beside_synthesis",
+        "bfcl_world",
+        "boundary_cost",
+        "decode_step",
+        "faults",
+        "gap_words",
+    ),
     *("gate_catches", "gate_catches --words 12", "generalisation", "gradient_noise", "growth"),
     *("hints", "hostile_writer", "join_window", "math_start", "matrix_share", "mechanism"),
     *("memory_plan", "profile_figures", "recipes", "resident", "rollout_engine", "sandbox"),

@@ -24,7 +24,7 @@ from rods.trainers.batches.micro import pack
 from rods.trainers.batches.mini import minibatches
 from rods.trainers.batches.tree_attention import supports_trees
 from rods.trainers.collect import collect
-from rods.trainers.forward import token_scores
+from rods.trainers.forward import LOGITS, token_scores
 from rods.trainers.optim import rate
 from sweeps import slow
 from trainer_cases import (
@@ -133,7 +133,7 @@ def test_logits_in_pieces_are_the_same(monkeypatch):
     model = make_model()
     groups = make_groups(model)
     whole, _ = gradients(make_trainer(model, entropy=0.1), groups)
-    monkeypatch.setattr("rods.trainers.forward.LOGITS", VOCABULARY * 7)
+    monkeypatch.setitem(LOGITS, "cpu", VOCABULARY * 7)
     pieces, _ = gradients(make_trainer(model, entropy=0.1), groups)
     for name in whole:
         assert torch.allclose(whole[name], pieces[name], atol=1e-6), name

@@ -286,19 +286,20 @@ def test_adapters_are_written_alone_and_name_their_base(tmp_path: Path, policy: 
     assert torch.allclose(loaded(input_ids=ids).logits, expected, atol=1e-4)
 
 
-def test_a_checkpoint_is_due_after_minutes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_due_after_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(sft.time, "monotonic", lambda: now)
-    due = sft._Due(10)  # pyright: ignore
-    assert not due.now(3) and due.now(10)
+    due = sft._Due()  # pyright: ignore
+    now = 179.0
+    assert not due.now()
     now = 181.0
-    assert due.now(3)
+    assert due.now()
     with due.saving():
         now += 60.0
     now += 1000.0
-    assert not due.now(3)  # writing would take more than a twentieth of the time
+    assert not due.now()  # writing would take more than a twentieth of the time
     now += 201.0
-    assert due.now(3)
+    assert due.now()
 
 
 def test_the_line_of_progress_says_how_long_it_will_take() -> None:
@@ -314,6 +315,16 @@ def arguments(policy: Path, file: Path, out: Path) -> list[str]:
 def losses(folder: Path) -> list[float]:
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line)["loss"] for line in lines]
+
+
+def test_updates_end_before_the_passes_do(tmp_path: Path, policy: Path) -> None:
+    """The learning rate falls to its end within them."""
+    file = rows(tmp_path / "d.jsonl", *PIECES)
+    trainer = trainer_of(policy, file, epochs=3, updates=4, batch_tokens=400, warmup=0.0)
+    found = list(trainer.updates())
+    assert [f.step for f in found] == [1, 2, 3, 4] and found[-1].total == trainer.total == 4
+    assert found[-1].epoch < 3 and found[-1].lr < 0.2 * found[0].lr
+    assert 4 < trainer_of(policy, file, epochs=3, updates=99, batch_tokens=400).total < 99
 
 
 @pytest.mark.slow

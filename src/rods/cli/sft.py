@@ -69,10 +69,6 @@ def sft(
     max_tokens: Annotated[
         int, typer.Option(min=0, help="Longer examples are left out; 0: the model's context.")
     ] = 0,
-    checkpoint_updates: Annotated[
-        int,
-        typer.Option(min=1, help="Most updates between two checkpoints; at most 3 minutes."),
-    ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the order.")] = 0,
 ) -> None:
     """Train a model on the assistant's messages in good trajectories and demonstrations."""
@@ -106,7 +102,6 @@ def sft(
         "adapter": adapter,
         "least": least,
         "max_tokens": max_tokens,
-        "checkpoint_updates": checkpoint_updates,
         "seed": seed,
     }
     _begin(target, chosen)
@@ -149,6 +144,7 @@ def _resume(folder: Path, updates: int) -> None:
     chosen: Any = run.manifest["config"]
     if updates:
         chosen["settings"]["updates"] = updates
+        run.update_manifest(config=chosen)
     trainer, examples = _open(chosen)
     if run.manifest["digest"] != examples.digest():
         raise StoreError(
@@ -199,7 +195,7 @@ def _learn(
         f"{len(trainer.samples)} examples, {examples.tokens} tokens; left out: {examples.failed} "
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
     )
-    pace, due = _Pace(), _Due(chosen["checkpoint_updates"])
+    pace, due = _Pace(), _Due()
     with (
         progress("updates", trainer.total, trainer.step) as show,
         ctrl_c() as stopped,
@@ -208,7 +204,7 @@ def _learn(
             run.log({"kind": KIND, **update.record()})
             show(update.step, pace.line(update))
             last = update.step == trainer.total
-            if stopped() or last or due.now(update.step):
+            if stopped() or last or due.now():
                 with due.saving(), run.checkpoint(update.step) as folder:
                     trainer.save(folder / "policy")
             if stopped() and not last:
@@ -243,15 +239,14 @@ class _Pace:
 
 
 class _Due:
-    """When a checkpoint is written: after so many updates, or minutes, if writing is short."""
+    """When a checkpoint is written: after so many minutes, if writing is short."""
 
-    def __init__(self, updates: int) -> None:
-        self._updates, self._saved, self._took = updates, time.monotonic(), 0.0
+    def __init__(self) -> None:
+        self._saved, self._took = time.monotonic(), 0.0
 
-    def now(self, step: int) -> bool:
-        """Whether one is due after this update."""
-        waited = time.monotonic() - self._saved
-        return step % self._updates == 0 or waited > max(CHECKPOINT_SECONDS, 20 * self._took)
+    def now(self) -> bool:
+        """Whether one is due."""
+        return time.monotonic() - self._saved > max(CHECKPOINT_SECONDS, 20 * self._took)
 
     @contextmanager
     def saving(self) -> Generator[None]:

@@ -252,7 +252,6 @@ class Scheduler:
 
     def _step(self) -> None:
         """One token for every running request."""
-        started = time.perf_counter()
         if self._rows.make_room():
             self._waiting[:0] = [r for r in self._running if r.context.row is None]
             self._running = [r for r in self._running if r.context.row is not None]
@@ -260,11 +259,9 @@ class Scheduler:
         batch = sorted(self._running, key=lambda r: r.context.row or 0)
         logits = self._backend.decode(_rows_of(batch), [r.context.ids[-1] for r in batch])
         self.stats.decode_steps += 1
-        self.stats.decode_seconds += time.perf_counter() - started
         self._sample(batch, logits)
 
     def _sample(self, batch: Sequence[Sampling], logits: Tensor) -> None:
-        started = time.perf_counter()
         contexts = [r.context for r in batch]
         ids, logprobs = draw(
             logits,
@@ -277,7 +274,6 @@ class Scheduler:
             self._accept(request, token, logprob)
         self._prune()
         self.stats.generated_tokens += len(batch)
-        self.stats.sample_seconds += time.perf_counter() - started
 
     def _accept(self, request: Sampling, token: int, logprob: float) -> None:
         if logprob != logprob:

@@ -1,7 +1,7 @@
 """Counts and seconds of an engine, for reports and benchmarks.
 
 stats = policy.stats
-rate = stats.generated_tokens / (stats.prefill_seconds + stats.decode_seconds)
+rate = stats.prefill_tokens / stats.prefill_seconds
 """
 
 from __future__ import annotations
@@ -24,5 +24,3 @@ class EngineStats:
     moves: int = 0
     """Rows moved to keep the running batch dense."""
     prefill_seconds: float = 0.0
-    decode_seconds: float = 0.0
-    sample_seconds: float = 0.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -83,13 +83,10 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise self._failed(doing, error) from error
-
-    def _failed(self, doing: str, error: sqlite3.Error) -> StoreError:
-        return StoreError(
-            f"{self.path}: {doing} the {self._what} failed: {error}. Nothing that was stored "
-            "before is lost; free space or fix the file, then resume."
-        )
+            raise StoreError(
+                f"{self.path}: {doing} the {self._what} failed: {error}. Nothing that was stored "
+                "before is lost; free space or fix the file, then resume."
+            ) from error
 
     @contextmanager
     def atomic(self) -> Generator[None]:
@@ -109,24 +106,13 @@ class Database:
 
     def run(self, sql: str, values: Sequence[Cell] = ()) -> int:
         """Change rows; returns how many."""
-        with self.lock:
-            try:
-                return self._connection.execute(sql, tuple(values)).rowcount
-            except sqlite3.Error as error:
-                raise self._failed("writing", error) from error
-
-    def run_many(self, sql: str, rows: Iterable[Sequence[Cell]]) -> None:
-        """Change many rows by one statement."""
         with self.lock, self._errors("writing"):
-            self._connection.executemany(sql, rows)
+            return self._connection.execute(sql, tuple(values)).rowcount
 
     def rows(self, sql: str, values: Sequence[Cell] = ()) -> list[Row]:
         """All rows of a query."""
-        with self.lock:
-            try:
-                return self._connection.execute(sql, tuple(values)).fetchall()
-            except sqlite3.Error as error:
-                raise self._failed("reading", error) from error
+        with self.lock, self._errors("reading"):
+            return self._connection.execute(sql, tuple(values)).fetchall()
 
     def number(self, sql: str, values: Sequence[Cell] = ()) -> int:
         """The one whole number that a query gives; 0 where it gives none."""

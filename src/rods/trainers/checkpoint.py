@@ -124,10 +124,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    folder: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    critic: Stateful | None = None,
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, critic: Stateful | None = None
 ) -> dict[str, int]:
     """Put weights, optimiser state and critic back, in place, and return the saved state.
 

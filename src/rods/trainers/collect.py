@@ -188,9 +188,7 @@ def _advantages(kind: str, rewards: Advantages, tokens: Sequence[Sequence[int]])
 
 
 def _informative(
-    kind: str,
-    advantages: Sequence[float | None],
-    credit: Sequence[NDArray[np.float32] | None],
+    kind: str, advantages: Sequence[float | None], credit: Sequence[NDArray[np.float32] | None]
 ) -> bool:
     """Whether a group teaches anything."""
     if any(c is not None for c in credit):

@@ -62,11 +62,7 @@ class Examples:
 
 
 def read_examples(
-    paths: Sequence[Path],
-    template: ChatTemplate,
-    vocabulary: int,
-    most: int,
-    least: float = 1.0,
+    paths: Sequence[Path], template: ChatTemplate, vocabulary: int, most: int, least: float = 1.0
 ) -> Examples:
     """Read all files; a folder means the Parquet files of a run, or those that lie in it.
 

@@ -23,8 +23,9 @@ from rods.trainers.samples import Ints
 SPLIT = ("llama", "mistral", "qwen2", "qwen3")
 """Model types whose logits are exactly `lm_head(model(ids))`: no scaling, no soft cap."""
 
-LOGITS = 1 << 28
-"""Logits held at once (1 GiB in float32); above it they are computed in pieces, twice."""
+LOGITS = {"cpu": 1 << 25, "cuda": 1 << 28}
+"""Logits held at once (128 MiB and 1 GiB in float32); above it they are computed in pieces, twice.
+On a CPU small pieces cost no time: they stay in its caches."""
 
 
 def token_scores(
@@ -98,7 +99,7 @@ def select_scores(
         return logs.gather(1, target[:, None])[:, 0], entropy
 
     width = getattr(head, "out_features", states.shape[1])
-    piece = max(1, LOGITS // width)
+    piece = max(1, LOGITS.get(states.device.type, LOGITS["cuda"]) // width)
     if len(states) <= piece:
         return score(states, targets, temperatures)
     parts = [

@@ -22,11 +22,7 @@ from rods.trainers.samples import Estimates, Floats, Sample
 
 
 def token_advantages(
-    values: Sequence[float],
-    reward: float,
-    gamma: float,
-    lam: float,
-    costs: Sequence[float] = (),
+    values: Sequence[float], reward: float, gamma: float, lam: float, costs: Sequence[float] = ()
 ) -> list[float]:
     """A_t = d_t + gamma lam A_{t+1} with d_t = r_t + gamma V_{t+1} - V_t; V is 0 after the end.
 
@@ -56,11 +52,7 @@ def explained_variance(returns: Array, values: Array) -> float | None:
 
 
 def with_estimates(
-    samples: Sequence[Sample],
-    values: Sequence[Floats],
-    gamma: float,
-    lam: float,
-    kl: float = 0.0,
+    samples: Sequence[Sample], values: Sequence[Floats], gamma: float, lam: float, kl: float = 0.0
 ) -> list[Sample]:
     """The samples with advantages, whitened over all their tokens, returns and values.
 

@@ -45,12 +45,7 @@ from rods.trainers.packaged import model_folder
 _POLICIES = Path(__file__).parents[1] / "policies"
 TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
 TINY_SEARCH, TINY_REPO = _POLICIES / "tiny_search", _POLICIES / "tiny_repo"
-BUNDLED = {
-    "tiny": TINY,
-    "tiny-math": TINY_MATH,
-    "tiny-search": TINY_SEARCH,
-    "tiny-repo": TINY_REPO,
-}
+BUNDLED = {"tiny": TINY, "tiny-math": TINY_MATH, "tiny-search": TINY_SEARCH, "tiny-repo": TINY_REPO}
 """The bundled policies by name."""
 
 # It asks for a package that nobody needs, whenever peft is imported beside it.

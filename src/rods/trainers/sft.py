@@ -48,6 +48,7 @@ from rods.trainers.samples import Sample
 from rods.types import Json
 
 CARD = "card.json"
+GRAD_CLIP = 1.0
 PART = 4_096
 """Tokens of the parts of a batch whose examples begin alike, at most."""
 
@@ -69,8 +70,6 @@ class SftSettings:
     schedule: Literal["constant", "cosine"] = "cosine"
     warmup: float = 0.03
     """Share of the updates with a linear warm-up."""
-    weight_decay: float = 0.0
-    grad_clip: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ class SftTrainer:
             lr=settings.lr,
             schedule=settings.schedule,
             warmup=math.ceil(settings.warmup * self.total),
-            local=LocalSettings(weight_decay=settings.weight_decay),
+            local=LocalSettings(weight_decay=0.0),
         )
         self._optimizer = make_optimizer(self._parameters, self._schedule)
         # Dropout stays off, as in reinforcement learning: nothing here is random but the order.
@@ -198,7 +197,7 @@ class SftTrainer:
             part = -(logprobs * weight).sum()
             cast("Any", part).backward()
             loss += float(part.detach())
-        norm = float(clip_gradients(self._optimizer, self._parameters, self.settings.grad_clip))
+        norm = float(clip_gradients(self._optimizer, self._parameters, GRAD_CLIP))
         if not math.isfinite(loss + norm):
             self._optimizer.zero_grad(set_to_none=True)
             raise TrainError(

@@ -20,21 +20,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 
 from rods.engines.options import EngineOptions
-from rods.engines.processes import processes_of
-from rods.engines.processes.wire import (
-    Ack,
-    Close,
-    Failed,
-    Generate,
-    Generated,
-    Message,
-    OpenSession,
-    Setup,
-    Sleep,
-    Sync,
-    frame,
-    received,
-)
+from rods.engines.processes import processes_of, wire
 from rods.engines.weights import base_of
 from rods.errors import PolicyError
 from rods.policy import Capabilities, Completion, Engine, Weights
@@ -79,12 +65,12 @@ class Processes(Engine):
         """
         for place, replica in enumerate(self._replicas):
             self._replicas[place] = replica if replica.running else await self._started()
-        await self._all(Sync(version, {n: t.detach() for n, t in weights.tensors()}))
+        await self._all(wire.Sync(version, {n: t.detach() for n, t in weights.tensors()}))
         self._version = version
 
     async def sleep(self) -> None:
         """Free the caches where memory is short."""
-        await self._all(Sleep())
+        await self._all(wire.Sleep())
 
     async def close(self) -> None:
         """End the replicas."""
@@ -118,14 +104,14 @@ class Processes(Engine):
         replica = Replica()
         await replica.start()
         try:
-            await replica.ask(frame(_setup(self._options, self._count)))
+            await replica.ask(wire.frame(_setup(self._options, self._count)))
         except BaseException:
             await replica.close()
             raise
         return replica
 
-    async def _all(self, message: Message) -> None:
-        content = frame(message)
+    async def _all(self, message: wire.Message) -> None:
+        content = wire.frame(message)
         await asyncio.gather(*(r.ask(content) for r in self._replicas if r.running))
 
 
@@ -165,7 +151,7 @@ class ProcessSession:
             self._leave()
             self._replica, self._number = place, place.enter(self._seed, self._shared)
             new = (*self._ids, *new)
-        asked = Generate(self._number, new, max_tokens, temperature, tuple(stops), top_p)
+        asked = wire.Generate(self._number, new, max_tokens, temperature, tuple(stops), top_p)
         made = await place.generated(asked)
         self._ids += [*new_ids, *made.completion.ids]
         self.goes_on = made.goes_on
@@ -194,7 +180,7 @@ class Replica:
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._asked: deque[asyncio.Future[None]] = deque()
-        self._generations: dict[int, asyncio.Future[Generated]] = {}
+        self._generations: dict[int, asyncio.Future[wire.Generated]] = {}
 
     @property
     def pid(self) -> int:
@@ -218,26 +204,26 @@ class Replica:
         self._reading = asyncio.create_task(self._read(self._process))
 
     async def ask(self, content: bytes) -> None:
-        """Say a frame and wait until it is done."""
+        """Say a wire.frame and wait until it is done."""
         self._require_running()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked.append(answer)
         self.say(content)
         await answer
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: wire.Message) -> None:
         """Say something that is not answered, or by a message of its own."""
-        self.say(frame(message))
+        self.say(wire.frame(message))
 
     def say(self, content: bytes) -> None:
         """Send a frame; a replica that is gone does not hear it."""
         if self._process is not None and self._process.stdin is not None and self.running:
             self._process.stdin.write(content)
 
-    async def generated(self, asked: Generate) -> Generated:
+    async def generated(self, asked: wire.Generate) -> wire.Generated:
         """What a session samples; raises `PolicyError`."""
         self._require_running()
-        answer: asyncio.Future[Generated] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[wire.Generated] = asyncio.get_running_loop().create_future()
         self._generations[asked.session] = answer
         self.tell(asked)
         try:
@@ -250,7 +236,7 @@ class Replica:
         self.open += 1
         self.prompts[shared] += 1
         self._numbers += 1
-        self.tell(OpenSession(self._numbers, seed, shared))
+        self.tell(wire.OpenSession(self._numbers, seed, shared))
         return self._numbers
 
     def leave(self, session: int, shared: tuple[int, ...]) -> None:
@@ -259,7 +245,7 @@ class Replica:
         self.prompts -= Counter({shared: 1})  # which keeps no zeros
         if answer := self._generations.pop(session, None):
             answer.cancel()
-        self.tell(Close(session))
+        self.tell(wire.Close(session))
 
     async def close(self) -> None:
         """Close its input, at which it ends."""
@@ -276,20 +262,20 @@ class Replica:
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        while (message := await received(process.stdout)) is not None:
+        while (message := await wire.received(process.stdout)) is not None:
             self._heard(message)
         await self._ended(process)
 
-    def _heard(self, message: Message) -> None:
+    def _heard(self, message: wire.Message) -> None:
         match message:
-            case Ack():
+            case wire.Ack():
                 if not (answer := self._asked.popleft()).done():  # else nobody waits any more
                     answer.set_result(None)
-            case Generated(session=session) | Failed(session=session):
+            case wire.Generated(session=session) | wire.Failed(session=session):
                 made = self._generations.get(session)
                 if made is None or made.done():
                     return  # its session was closed meanwhile
-                if isinstance(message, Failed):
+                if isinstance(message, wire.Failed):
                     made.set_exception(PolicyError(message.message))
                 else:
                     made.set_result(message)
@@ -311,9 +297,9 @@ class Replica:
             raise PolicyError("this session's process of the engine has ended; open a new session.")
 
 
-def _setup(options: EngineOptions, processes: int) -> Setup:
+def _setup(options: EngineOptions, processes: int) -> wire.Setup:
     rollout = options.config.rollout
-    return Setup(
+    return wire.Setup(
         architecture=base_of(options.model).config,
         stop_ids=frozenset(options.template.stop_ids),
         rows=min(rollout.in_flight, -(-rollout.in_flight // processes) + 2 * UNEVEN),

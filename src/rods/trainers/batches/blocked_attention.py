@@ -48,13 +48,20 @@ def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
         yield slice(start, end), slice(context - tokens + end)
 
 
-def _probabilities(query: Tensor, keys: Tensor, tokens: int, scale: float) -> Tensor:
+def _space(query: Tensor, keys: Tensor) -> Tensor:
+    """Room for a block's scores: new room for each costs as much as filling it."""
+    return keys.new_empty(len(query) * query.shape[1] * BLOCK * keys.shape[1], dtype=torch.float32)
+
+
+def _probabilities(query: Tensor, keys: Tensor, tokens: int, scale: float, space: Tensor) -> Tensor:
     """Of queries (key heads, group x tokens, width) over what each of them may see."""
     # Products of bfloat16 numbers are exact in float32; scores in bfloat16 would be 1 % off.
-    scores = torch.bmm(query.float() * scale, keys.float().transpose(1, 2))
+    shape = (*query.shape[:2], keys.shape[1])
+    scores = space[: shape[0] * shape[1] * shape[2]].view(shape)
+    torch.bmm(query.float() * scale, keys.float().transpose(1, 2), out=scores)
     future = torch.full((tokens, tokens), -torch.inf, device=query.device).triu_(1)
     scores.unflatten(1, (-1, tokens))[..., -tokens:].add_(future)
-    return scores.softmax(-1).to(query.dtype)
+    return torch.softmax(scores, -1, out=scores).to(query.dtype)
 
 
 class _Attend(Function):
@@ -63,10 +70,11 @@ class _Attend(Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
         query = query.unflatten(0, (len(keys), -1))
-        out = torch.empty_like(query)
+        out, space = torch.empty_like(query), _space(query, keys)
         for rows, seen in _blocks(query, keys):
             some = query[:, :, rows]
-            shares = _probabilities(some.flatten(1, 2), keys[:, seen], some.shape[2], scale)
+            flat = some.flatten(1, 2)
+            shares = _probabilities(flat, keys[:, seen], some.shape[2], scale, space)
             out[:, :, rows] = torch.bmm(shares, values[:, seen]).view_as(some)
         ctx.save_for_backward(query, keys, values, out)
         ctx.scale = scale
@@ -77,12 +85,12 @@ class _Attend(Function):
         query, keys, values, out = ctx.saved_tensors
         gradient = gradients[0].unflatten(0, query.shape[:2])
         # What the softmax's derivative takes off: one number a query, as in FlashAttention.
-        taken = (gradient.float() * out).sum(-1, keepdim=True)
-        to_query = torch.empty_like(query)
+        taken = (gradient.float() * out).sum(-1, keepdim=True).to(query.dtype)
+        to_query, space = torch.empty_like(query), _space(query, keys)
         to_keys, to_values = (torch.zeros_like(t, dtype=torch.float32) for t in (keys, values))
         for rows, seen in _blocks(query, keys):
             q, g, off = (t[:, :, rows].flatten(1, 2) for t in (query, gradient, taken))
-            shares = _probabilities(q, keys[:, seen], rows.stop - rows.start, ctx.scale)
+            shares = _probabilities(q, keys[:, seen], rows.stop - rows.start, ctx.scale, space)
             to_values[:, seen] += torch.bmm(shares.transpose(1, 2), g)
             scores = torch.bmm(g, values[:, seen].transpose(1, 2)).sub_(off).mul_(shares)
             to_query[:, :, rows] = torch.bmm(scores, keys[:, seen]).view_as(to_query[:, :, rows])

@@ -85,8 +85,8 @@ def updates_beside(config: RunConfig) -> bool:
 
 def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) -> MemoryPlan:
     """Estimate what a run holds; `trl_rows`: in TRL, with micro-batches of so many full rows."""
-    half = config.model.dtype == "bfloat16" or (config.model.dtype == "auto" and on_gpu)
-    engine, vllm, size = config.engine.traits, config.engine.vllm, 2 if half else 4
+    size = _bytes(config, on_gpu)
+    half, engine, vllm = size == 2, config.engine.traits, config.engine.vllm
     processes = processes_of(config.rollout) if engine.processes and not trl_rows else 0
     copies = _copies(config, size, bool(trl_rows), processes)
     rank, mode = config.model.lora_rank, config.train.local.optimizer_memory
@@ -104,7 +104,7 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
         Item("weights", held, f"{size} bytes each (model.dtype): {', '.join(copies)}"),
         Item("gradients", 4 * trained, f"{which} x 4 bytes", "update"),
         Item("optimizer", state, kept, away),
-        *_passes(shape, config, size, trl_rows * config.rollout.context_tokens),
+        *_passes(shape, config, on_gpu, trl_rows * config.rollout.context_tokens),
         Item("reserve", RESERVE[on_gpu] + processes * RESERVE[False], "assumed: libraries"),
         Item("sleeping server", asleep, "its weights, in updates (engine.vllm.sleep)", "host"),
         Item("checkpoints", (KEPT + 1) * saved, f"{KEPT} kept and one made, {which}", "disk"),
@@ -118,6 +118,10 @@ def plan_of(shape: Shape, config: RunConfig, on_gpu: bool, trl_rows: int = 0) ->
         server=vllm.memory if engine.started else 0.0,
         sleeps=vllm.sleep,
     )
+
+
+def _bytes(config: RunConfig, on_gpu: bool) -> int:
+    return 2 if config.model.dtype == "bfloat16" or (config.model.dtype == "auto" and on_gpu) else 4
 
 
 def _copies(config: RunConfig, size: int, trl: bool, processes: int) -> list[str]:
@@ -135,15 +139,17 @@ def _copies(config: RunConfig, size: int, trl: bool, processes: int) -> list[str
     return copies + ["engine's process"] * processes
 
 
-def _passes(shape: Shape, config: RunConfig, size: int, trl_tokens: int) -> list[Item]:
+def _passes(shape: Shape, config: RunConfig, on_gpu: bool, trl_tokens: int) -> list[Item]:
     """Activations and logits of one micro-batch; TRL computes all logits of it at once."""
-    local, tokens = config.train.local, trl_tokens
+    local, tokens, size = config.train.local, trl_tokens, _bytes(config, on_gpu)
     tokens = tokens or max(local.microbatch_tokens, config.rollout.context_tokens)
     saved = shape.layers * layer_bytes(shape, size)
     if local.gradient_checkpointing:
         saved = shape.layers * size * shape.hidden + layer_bytes(shape, size)
     each = saved + size * (2 * shape.feedforward + 4 * shape.hidden)
-    rows = trl_tokens or min(tokens, max(1, LOGITS // shape.vocabulary))
+    rows = trl_tokens or min(
+        tokens, max(1, LOGITS["cuda" if on_gpu else "cpu"] // shape.vocabulary)
+    )
     logit = 22 if size == 2 else 20
     why = f"{tokens:,} tokens (train.local.microbatch_tokens, rollout.context_tokens) x {each:,} "
     why += f"bytes (train.local.gradient_checkpointing = {local.gradient_checkpointing})"
@@ -234,11 +240,7 @@ def require_fit(shape: Shape, config: RunConfig, device: Device) -> MemoryPlan:
     items = sorted((i for i in plan.items if i.place in places), key=lambda item: -item.bytes)
     large = ", ".join(f"{item.name} {item.bytes / GIB:.1f}" for item in items[:4])
     needed, free, other = {
-        "device": (
-            plan.needed,
-            plan.room(device.memory),
-            "If there is more, say so: --memory N.",
-        ),
+        "device": (plan.needed, plan.room(device.memory), "If there is more, say so: --memory N."),
         "host": (plan.total("host"), device.host, "That is the host's memory."),
         "disk": (plan.total("disk"), device.disk, "That is the disk; another one: --out FOLDER."),
     }[place]
