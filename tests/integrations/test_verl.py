@@ -32,7 +32,7 @@ from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
 from rods.integrations.verl.start import WITH_VALUES, require_trl_of_verl
 from rods.registry import recipe_names
-from rods.trainers.loading import BUNDLED
+from rods.trainers.bundled import BUNDLED
 from rods.trainers.samples import host_row
 
 pytestmark = [

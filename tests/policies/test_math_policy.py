@@ -32,8 +32,9 @@ from rods.recipes.artist_math.reward import math_form
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.pool import SandboxPool
+from rods.trainers.bundled import TINY_MATH
 from rods.trainers.examples import read_examples
-from rods.trainers.loading import TINY_MATH, load_model
+from rods.trainers.loading import load_model
 from rods.trajectory import Group
 from rods.types import ParseVerdict
 from verbs import rods

@@ -32,7 +32,8 @@ from rods.policies.ground_truth import rehearse
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.trainers.loading import TINY_REPO, load_model
+from rods.trainers.bundled import TINY_REPO
+from rods.trainers.loading import load_model
 from rods.trajectory import Group
 
 NAMES = ("shelf",)

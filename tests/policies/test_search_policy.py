@@ -31,8 +31,9 @@ from rods.reward import Score, score
 from rods.rewards import get_reward
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
+from rods.trainers.bundled import TINY_SEARCH
 from rods.trainers.examples import read_examples
-from rods.trainers.loading import TINY_SEARCH, load_model
+from rods.trainers.loading import load_model
 from rods.trajectory import Group, Step
 from rods.types import FinishReason, ParseVerdict, ToolCall, ToolResult
 from tir_cases import play, question

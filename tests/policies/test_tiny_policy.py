@@ -7,7 +7,8 @@ import json
 import pytest
 
 from rods.config import ModelSettings, load_config
-from rods.trainers.loading import TINY, load_model, load_tokenizer
+from rods.trainers.bundled import TINY
+from rods.trainers.loading import load_model, load_tokenizer
 
 
 def test_it_is_small_and_its_card_is_complete() -> None:

@@ -16,7 +16,7 @@ from rods.envs.python_tool import PythonToolEnvironment
 from rods.errors import ConfigError
 from rods.registry import recipe_names
 from rods.task import Task, Turn
-from rods.trainers.loading import BUNDLED
+from rods.trainers.bundled import BUNDLED
 from rods.types import ToolCall
 from tir_cases import question
 from verbs import rods

@@ -35,7 +35,7 @@ BUDGETS = {
     "curriculum": Budget(("curriculum",), 1_200, 1_800),
     "synthesis": Budget(("synthesis",), 5_300, 8_530),
     "rewards and dialects": Budget(("rewards", "dialects"), 2_700, 3_710),
-    "trainers": Budget(("trainers",), 4_000, 5_210),
+    "trainers": Budget(("trainers",), 4_000, 5_225),
     "engines": Budget(("engines",), 3_000, 4_170),
     "evaluation and report": Budget(("evaluation", "report"), 3_300, 5_080),
     "cli, assemble, infra": Budget(("cli", "assemble", "infra"), 4_000, 6_250),

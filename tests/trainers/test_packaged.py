@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from gguf import GGUFWriter
 
 from rods.config import ModelSettings
@@ -121,6 +122,8 @@ def test_the_packaged_model_starts_on_demonstrations_and_learns_by_reward(
     assert not rods(*sft, *quick, "--out", str(started), monkeypatch=monkeypatch)
     card = json.loads((started / "card.json").read_text())
     assert card["loss"] < 0.85 * card["loss_first"]
+    adapters = load_file(started / "adapter_model.safetensors")
+    assert {tensor.dtype for tensor in adapters.values()} == {torch.bfloat16}
     overrides = {
         "rollout": {
             "tasks_per_step": 4, "k": 4, "steps_per_turn": 2, "step_tokens": 48,

@@ -30,7 +30,7 @@ from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.trainers.adapters import adapters_at
-from rods.trainers.loading import BUNDLED
+from rods.trainers.bundled import BUNDLED
 from rods.writers import OF_CALLS, WRITERS, writer_factory
 
 
@@ -107,6 +107,8 @@ def require_known_tools(config: RunConfig, environment: Environment, tasks: Sequ
     if config.model.name not in BUNDLED:
         return
     card = json.loads((BUNDLED[config.model.name] / "card.json").read_text(encoding="utf-8"))
+    if "tools" not in card:  # a language model, which reads what it is shown
+        return
     offered: dict[str, None] = {}
     for task in tasks:
         offered |= dict.fromkeys(all_tools(in_process(environment), task))

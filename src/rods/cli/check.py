@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def check(
     context: typer.Context,
     tasks: Annotated[
-        Path | None,
-        typer.Option(help="JSON lines of tasks; default: those of env.tasks."),
+        Path | None, typer.Option(help="JSON lines of tasks; default: those of env.tasks.")
     ] = None,
     template: Annotated[
         str, typer.Option(help="Check the chat template of this model instead (`tiny`, a folder).")

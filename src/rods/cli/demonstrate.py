@@ -60,8 +60,7 @@ def demonstrate(
         str, typer.Option(help="Levels with commas (search_r1: hops); empty: all.")
     ] = "",
     one: Annotated[
-        float,
-        typer.Option(min=0, max=1, help="Share with one program, or the necessary searches."),
+        float, typer.Option(min=0, max=1, help="Share with one program, or the necessary searches.")
     ] = 0.6,
     several: Annotated[
         float | None,
@@ -119,11 +118,7 @@ def _settings(
 
 
 def _tasks(
-    config: RunConfig,
-    target: Path,
-    number: int,
-    writer: str,
-    mixture: tuple[int, float, float],
+    config: RunConfig, target: Path, number: int, writer: str, mixture: tuple[int, float, float]
 ) -> None:
     """Play the ground truth of the training side, and keep what is solved."""
     from rods.assemble.demonstrated import demonstrations_of
@@ -201,9 +196,7 @@ def _questions(
     else:
         names = tuple(families.split(",")) if families else tuple(FAMILIES)
         made = demonstrations(
-            ProgramPlan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture),
-            seed,
-            range(number),
+            ProgramPlan((dialect,), names, levels or (1, 2, 3, 4, 5), mixture), seed, range(number)
         )
     rows = [{"task_id": row.task_id, "pieces": row.pieces} for row in made]
     write_atomic(target, "".join(json.dumps(row) + "\n" for row in rows))

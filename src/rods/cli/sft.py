@@ -40,8 +40,7 @@ def sft(
         Path | None, typer.Option(help="Continue the training in this folder, with its settings.")
     ] = None,
     model: Annotated[
-        str,
-        typer.Option(help="tiny, tiny-math, ..., smollm2, a folder, a .gguf file, a hub name."),
+        str, typer.Option(help="tiny, tiny-math, ..., smollm2, a folder, a .gguf file, a hub name.")
     ] = "",
     lora_rank: Annotated[int, typer.Option(min=0, help="0 trains all weights.")] = 0,
     adapter: Annotated[
@@ -122,11 +121,7 @@ def _begin(target: Path, chosen: dict[str, Any]) -> None:
     trainer, examples = _open(chosen)
     run = RunDirectory.begin(
         new_run_dir(target.parent, target.name),
-        {
-            "config": chosen,
-            "digest": examples.digest(),
-            "examples": len(examples.samples),
-        },
+        {"config": chosen, "digest": examples.digest(), "examples": len(examples.samples)},
         KIND,
     )
     _learn(run, chosen, trainer, examples)
@@ -196,10 +191,7 @@ def _learn(
         f"that failed, {examples.long} too long. Update {trainer.step} of {trainer.total}."
     )
     pace, due = _Pace(), _Due()
-    with (
-        progress("updates", trainer.total, trainer.step) as show,
-        ctrl_c() as stopped,
-    ):
+    with progress("updates", trainer.total, trainer.step) as show, ctrl_c() as stopped:
         for update in trainer.updates():
             run.log({"kind": KIND, **update.record()})
             show(update.step, pace.line(update))

@@ -42,8 +42,7 @@ def train(
         Path | None, typer.Option(help="A run to go on with, by its own settings.")
     ] = None,
     drift: Annotated[
-        bool,
-        typer.Option("--allow-drift", help="With --resume: settings that decide may differ."),
+        bool, typer.Option("--allow-drift", help="With --resume: settings that decide may differ.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option(help="Print the settings and what they need of memory and disk; stop.")

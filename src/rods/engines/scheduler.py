@@ -55,11 +55,7 @@ class Scheduler:
     """Waiting and running generations of one backend."""
 
     def __init__(
-        self,
-        backend: Backend,
-        stop_ids: Iterable[int],
-        join_at: int = 8,
-        patience: int = 4,
+        self, backend: Backend, stop_ids: Iterable[int], join_at: int = 8, patience: int = 4
     ) -> None:
         """Make it.
 

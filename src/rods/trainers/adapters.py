@@ -20,6 +20,7 @@ from rods.config import ModelSettings
 from rods.errors import PolicyError, PrerequisiteError, StoreError
 from rods.infra.files import text_of
 from rods.infra.install import install_line
+from rods.trainers.bundled import local_path
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,7 +30,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 
 def adapters_at(name: str) -> Path | None:
     """The folder of this name if it holds adapters and no whole model."""
-    path = Path(os.path.expanduser(name))
+    path = local_path(name)
     if not (path / ADAPTER_CONFIG).is_file() or any(path.glob("model*.safetensors")):
         return None
     return path

@@ -10,7 +10,6 @@ and never prints.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,13 +39,8 @@ from rods.trainers.adapters import (
     load_adapters,
     of_base,
 )
+from rods.trainers.bundled import BUNDLED, local_path
 from rods.trainers.packaged import model_folder
-
-_POLICIES = Path(__file__).parents[1] / "policies"
-TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
-TINY_SEARCH, TINY_REPO = _POLICIES / "tiny_search", _POLICIES / "tiny_repo"
-BUNDLED = {"tiny": TINY, "tiny-math": TINY_MATH, "tiny-search": TINY_SEARCH, "tiny-repo": TINY_REPO}
-"""The bundled policies by name."""
 
 # It asks for a package that nobody needs, whenever peft is imported beside it.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
@@ -63,7 +57,7 @@ def path_or_name(name: str) -> str:
         PolicyError: a GGUF file that cannot be read.
     """
     with quiet():
-        return str(BUNDLED.get(name) or model_folder(name) or os.path.expanduser(name))
+        return str(model_folder(name) or local_path(name))
 
 
 def load_model(

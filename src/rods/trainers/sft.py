@@ -252,6 +252,8 @@ class SftTrainer:
         """
         merged: Any = self._saved
         if adapter:
+            if self._autocast:  # as exact as the weights that they will be added to
+                merged.to(torch.bfloat16)
             merged.active_peft_config.base_model_name_or_path = self._base
         elif self._saved is not self.model:
             merged = merged.merge_and_unload()

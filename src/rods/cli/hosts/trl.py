@@ -30,8 +30,7 @@ def trl(
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,
     drift: Annotated[
-        bool,
-        typer.Option("--allow-drift", help="With --resume: settings that decide may differ."),
+        bool, typer.Option("--allow-drift", help="With --resume: settings that decide may differ.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option(help="Print GRPOConfig as the recipe sets it; stop.")

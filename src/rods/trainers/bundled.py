@@ -1,0 +1,25 @@
+"""Names of the bundled models, and the folders that they stand for: whole policies, or adapters."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_POLICIES = Path(__file__).parents[1] / "policies"
+TINY, TINY_MATH = _POLICIES / "tiny", _POLICIES / "tiny_math"
+TINY_SEARCH, TINY_REPO = _POLICIES / "tiny_search", _POLICIES / "tiny_repo"
+SMOLLM2_BFCL = _POLICIES / "smollm2_bfcl"
+"""LoRA adapters of `smollm2` by a cold start on BFCL's training side."""
+BUNDLED = {
+    "tiny": TINY,
+    "tiny-math": TINY_MATH,
+    "tiny-search": TINY_SEARCH,
+    "tiny-repo": TINY_REPO,
+    "smollm2-bfcl": SMOLLM2_BFCL,
+}
+"""Folders by name."""
+
+
+def local_path(name: str) -> Path:
+    """Where a bundled model or a folder of this name would be; a hub name leads nowhere."""
+    return BUNDLED.get(name) or Path(os.path.expanduser(name))
