@@ -122,3 +122,25 @@ def test_the_engine_prefills_without_masks(kind: str, dtype: torch.dtype) -> Non
     for ours, theirs in zip(logits(True), logits(False), strict=True):
         bound = 1e-4 if dtype is torch.float32 else 0.1
         assert float((ours - theirs).norm() / theirs.norm()) < bound
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_share_a_prompt_decode_as_if_each_had_its_own(dtype: torch.dtype) -> None:
+    model = build("llama")
+    prompt, rows = text(0, 40), [0, 1, 2]
+
+    def decoded(share: bool) -> Tensor:
+        cache = RowCache(model, 8, 128, torch.device("cpu"), dtype)
+        cache.prefill([0], [prompt])
+        for row in (1, 2):
+            if share:
+                assert cache.fork(0, row, len(prompt))
+            else:
+                cache.prefill([row], [prompt])
+        assert (cache._slots[1] is not None) is share
+        cache.prefill(rows, [text(row, 3 + 20 * row) for row in rows])
+        return torch.stack([cache.decode(rows, [row + n for row in rows]) for n in range(4)])
+
+    ours, theirs = decoded(True), decoded(False)
+    bound = 1e-5 if dtype is torch.float32 else 0.02
+    assert float((ours - theirs).norm() / theirs.norm()) < bound

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from gguf import GGUFWriter
+from safetensors.torch import load_file
 
 from rods.config import ModelSettings
 from rods.errors import PolicyError, PrerequisiteError

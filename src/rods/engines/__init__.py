@@ -35,7 +35,7 @@ def engine_factory(name: str) -> Any:
 
 
 def make_engine(options: EngineOptions) -> Engine:
-    """The engine that the configuration names; it is started by whoever drives it.
+    """The engine that the configuration names; its driver starts it.
 
     Raises:
         ConfigError: there is no such engine, or its settings contradict each other.

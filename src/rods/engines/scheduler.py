@@ -134,7 +134,7 @@ class Scheduler:
         self._running.clear()
 
     def _stopped(self, driver: asyncio.Task[None]) -> None:
-        """The driver ended: normally nothing is left; otherwise say so to whoever waits."""
+        """The driver ended: normally nothing is left; otherwise say so to all that wait."""
         error = None if driver.cancelled() else driver.exception()
         if driver is not self._driver:
             return  # a request came in between, and its driver took the queues over

@@ -1,8 +1,8 @@
 """Where a backend's keys and values lie: rows of one length, which grow by need within a budget.
 
 Nothing is allocated before it is used. When contexts get longer all rows are made longer, and where
-the budget does not allow that for so many rows there are fewer: whoever asked for it has emptied
-the last ones before (`Rows.make_room`). It knows no model and no sessions.
+the budget does not allow that for so many rows there are fewer: the caller has emptied the
+last ones before (`Rows.make_room`). It knows no model and no sessions.
 
     kept = KeyValues(layers=36, heads=8, width=128, rows=256, longest=18_193, ...)
     kept.reserve(rows=4, length=700)

@@ -66,7 +66,7 @@ class _Thread:
                 continue
             try:
                 future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 (handed over to whoever waits)
+            except BaseException as error:  # noqa: BLE001 (handed over to the waiting call)
                 future.set_exception(error)
             del item, function, future  # a world must not outlive its trajectory here
 
@@ -203,7 +203,7 @@ class Owner:
             return await self._ended(call, LONGEST_REPLY)
         except Late:
             raise EnvError(
-                f"whoever judges or replies has not answered after {LONGEST_REPLY:g} seconds"
+                f"the judge or the user model has not answered after {LONGEST_REPLY:g} seconds"
             ) from None
 
     def close(self, world: World | None) -> None:

@@ -140,7 +140,7 @@ def _feed(talk: Dialogue) -> bool:
     except BlockingIOError:
         return True
     except BrokenPipeError:
-        return False  # it ended before it had read all; its end will be told
+        return False  # it ended before it had read all; its end will be reported
     talk.outgoing = talk.outgoing[sent:]
     return bool(talk.outgoing)
 

@@ -229,8 +229,8 @@ def limit(cpu: int | None, memory: int, file: int, files: int, processes: int = 
     """Limits of this process: CPU seconds, address space, size of a file, open files.
 
     No child and no thread unless `processes` are allowed to its user (a user who is root is not
-    bound by them), no core dump, few waiting signals. `cpu` of None leaves CPU time to whoever
-    watches.
+    bound by them), no core dump, few waiting signals. `cpu` of None leaves CPU time to the
+    watcher.
     """
     wanted = {
         resource.RLIMIT_AS: memory,

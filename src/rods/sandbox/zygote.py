@@ -47,7 +47,7 @@ class Cause(IntEnum):
     """Why the zygote ended a child."""
 
     NONE = 0
-    """It did not, or because it was told to."""
+    """It did not, or because it was asked to."""
     DISK = 1
     """It held more files than it may."""
     AT_REST = 2
@@ -84,7 +84,7 @@ class ForkedProcess:
         self.watch = watch
         """A pidfd: readable when the process has ended."""
         self.ended = ended
-        """Where its end is told."""
+        """Where its end is reported."""
         self.idle_since: float | None = None
         """When it was stopped."""
         self.held = 0
@@ -231,7 +231,7 @@ class Zygote:
         try:
             os.write(child.ended, ENDED.pack(status, used.ru_utime, used.ru_stime, child.cause))
         except BrokenPipeError:
-            pass  # whoever asked no longer waits
+            pass  # the caller no longer waits
         finally:
             os.close(child.ended)
 
@@ -284,7 +284,7 @@ class Zygote:
 
 def make_boxes(place: str, config: ZygoteConfig, sized: bool, owner: int) -> Boxes:
     """The scratch folders, one for each child that can live."""
-    count = config["size"] + config["sessions"] + 1  # and one that has just been told to rest
+    count = config["size"] + config["sessions"] + 1  # and one that has just been asked to rest
     return Boxes(place, count, config["disk"], config["entries"], sized, owner)
 
 

@@ -175,7 +175,7 @@ def _serve(pipe: Connection, folder: str) -> None:
                 return
             try:
                 answer = ("ok", answers[what](*arguments))
-            except BaseException as error:  # noqa: BLE001 - whatever the folder's code raises is told
+            except BaseException as error:  # noqa: BLE001 - whatever the folder's code raises is reported
                 answer = ("raised", f"{type(error).__name__}: {error}")
             pipe.send(answer)
 

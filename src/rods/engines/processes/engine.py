@@ -283,7 +283,7 @@ class Replica:
                 raise AssertionError(f"a replica does not say {type(message).__name__}")
 
     async def _ended(self, process: asyncio.subprocess.Process) -> None:
-        """Whoever waits is told."""
+        """Tell all that wait."""
         code = await process.wait()
         waiting = [f for f in (*self._asked, *self._generations.values()) if not f.done()]
         self._asked.clear()

@@ -1,7 +1,7 @@
 """Reading messages of templates back: which calls they say, and what is left of them.
 
 Owns the patterns of clauses with their values filled in. A message that is read to its last word
-asks for these calls and for nothing else, whoever wrote it. Never judges other wording.
+asks for these calls and for nothing else, no matter who wrote it. Never judges other wording.
 
     read(phrases, specs, steps, range(0, 2), "Please cancel order 7.")  # ReadBack([1], "")
 """
