@@ -93,8 +93,8 @@ MODES_AND_TIMES = (
     *((90, -1), (91, 52), (268, 53), (452, 452)),
     *((132, -1), (235, -1), (261, -1), (280, 88)),
 )
-"""chmod and utime in all their forms. Landlock does not watch them, and the training's user has files
-outside: they are granted and not kept."""
+"""chmod and utime in all their forms. Landlock does not watch them, and the user who
+trains owns files outside: they are granted and not kept."""
 NAMESPACES = 0x7E020000
 """Flags of clone that would give a new name space of any kind."""
 SET_FILTER = 22
