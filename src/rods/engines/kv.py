@@ -78,8 +78,7 @@ class RowCache:
         self._cos, self._sin = self._w.rotary(max_context + 1)
         # On a CPU folding the heads of a group into rows is worth a mask.
         self._flash = device.type == "cuda" and flashes(self._cos)
-        # Merging two softmaxes needs exact log-sum-exps; of half precision only the CPU's kernel
-        # gives them here, so else it copies its prompts.
+        # Merging two softmaxes needs exact log-sum-exps; without them prompts are copied.
         exact = dtype is torch.float32 or (device.type == "cpu" and flashes(self._cos))
         slots = max(1, rows // 4) if exact else 0
         sizes = len(self._w.layers), self._w.kv_heads, self._w.head_dim
@@ -329,8 +328,8 @@ class RowCache:
         # Softmax over two sets of keys from the softmax over each: their weights are the sums of
         # exponentials, here as logarithms, and e^b / (e^a + e^b) = sigmoid(b - a).
         shared, shared_weight = self._store.attend(layer, query, plan)
-        part = torch.sigmoid(shared_weight - weight)
-        return torch.lerp(mixed.float(), shared.float(), part).to(query.dtype)
+        part = (shared_weight - weight).sigmoid()
+        return mixed.float().lerp(shared.float(), part).to(query.dtype)
 
     def _runs(self, rows: Sequence[int], lengths: Sequence[int]) -> list[Run]:
         """Rows that one kernel takes; a GPU has more to do with calls than with reading."""

@@ -1,8 +1,4 @@
-"""Counts and seconds of an engine, for reports and benchmarks.
-
-stats = policy.stats
-rate = stats.prefill_tokens / stats.prefill_seconds
-"""
+"""Counts and seconds of an engine, for reports and benchmarks."""
 
 from __future__ import annotations
 
