@@ -25,7 +25,7 @@ from rods.split import split
 from rods.synthesis.pipeline import synthesize
 from rods.task import MISS_PARAM, Task
 from rods.writers import make_writer
-from rods.writers.pipeline import keeper_of
+from rods.writers.assembly import keeper_of
 
 VAGUE = re.compile(
     r"\b(?:certain|in mind|specific|particular|some|somebody|someone|something|somewhere|one of"

@@ -38,8 +38,8 @@ from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Writer
 from rods.task import Task
+from rods.writers.assembly import keeper_of
 from rods.writers.graph.writer import GraphWriter
-from rods.writers.pipeline import keeper_of
 from rods.writers.templates.phrases import phrases_of
 from scripted_chat import Chat
 from synthesis_cases import ENVIRONMENT, graph_writer, keeper, promised, sides, writer

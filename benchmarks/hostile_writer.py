@@ -23,7 +23,7 @@ from rods.split import split
 from rods.synthesis.llm.writer import make_llm_writer
 from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.writer import WriterOptions
-from rods.writers.pipeline import keeper_of
+from rods.writers.assembly import keeper_of
 from scripted_author import ScriptedAuthor
 
 LIMIT = 600.0

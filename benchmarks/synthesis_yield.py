@@ -25,7 +25,7 @@ from rods.synthesis.pipeline import Statistics, synthesize
 from rods.synthesis.structure.trace import trace
 from rods.task import Task
 from rods.writers import make_writer
-from rods.writers.pipeline import keeper_of
+from rods.writers.assembly import keeper_of
 
 
 def main() -> None:

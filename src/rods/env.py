@@ -53,7 +53,7 @@ class TurnVerdict:
     """The public state of every involved API equals that of the ground truth's world."""
     executed: bool
     """Every ground-truth result of this turn is among the agent's results so far (multiset)."""
-    parity: bool
+    official: bool
     """What the benchmark's own checker says of this turn (it never judges abstention)."""
     answered: bool = True
     """The agent ended the turn by an answer (set by the rollout; a world cannot see it)."""

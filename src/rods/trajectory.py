@@ -70,9 +70,9 @@ class Trajectory:
         return Ledger(self.spans)
 
     @property
-    def parity(self) -> bool:
+    def official(self) -> bool:
         """The benchmark's own verdict: every turn was reached and passes its checker."""
-        return len(self.verdicts) == self.n_turns and all(v.parity for v in self.verdicts)
+        return len(self.verdicts) == self.n_turns and all(v.official for v in self.verdicts)
 
     @property
     def solved(self) -> bool:

@@ -27,7 +27,7 @@ def test_a_row_has_a_value_for_each_valid_sample() -> None:
     row = row_of(greedy, played)
     assert row["progress"] == [1.0, 0.0]
     assert row["solved"] == [True, False]
-    assert row["parity"] == [True, True]
+    assert row["official"] == [True, True]
     assert row["invalid"] == 1
     assert row["greedy_progress"] == [1.0] and row["greedy_solved"] == [True]
     alone = row_of(greedy, None)
@@ -42,7 +42,7 @@ def test_worlds_that_judge_answers_have_no_parity() -> None:
     )
     row = row_of(played, Group(played.task, [right, wrong], 0))
     assert row["solved"] == [True, False]
-    assert row["parity"] == []
+    assert row["official"] == []
 
 
 class SureWhenGreedy:

@@ -35,7 +35,7 @@ from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task
 from rods.types import ToolCall
-from rods.writers.pipeline import PIPELINE
+from rods.writers.assembly import PIPELINE
 from rollout_cases import DIALECT, TEMPLATE
 
 CPUS = 0.25

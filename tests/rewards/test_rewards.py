@@ -41,7 +41,7 @@ def value(name: str, trajectory: Trajectory) -> float:
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "progress", "accuracy", "parity"),
+    ("verdicts", "progress", "accuracy", "official"),
     [
         ((GOOD, GOOD, GOOD, GOOD), 1.0, 1.0, True),
         ((GOOD, ABSTAINED, GOOD, GOOD), 1.0, 1.0, True),
@@ -57,12 +57,12 @@ def test_rewards_from_verdicts(
     verdicts: tuple[TurnVerdict, ...],
     progress: float,
     accuracy: float,
-    parity: bool,
+    official: bool,
 ) -> None:
     trajectory = played(*verdicts)
     assert value("progress", trajectory) == progress
     assert value("accuracy", trajectory) == accuracy
-    assert trajectory.parity == parity
+    assert trajectory.official == official
 
 
 OK, MALFORMED, ANSWER = ParseVerdict.CALLS, ParseVerdict.MALFORMED, ParseVerdict.ANSWER

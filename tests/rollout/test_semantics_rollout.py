@@ -79,7 +79,7 @@ def test_s04_an_answer_ends_the_turn_and_the_next_user_message_follows() -> None
     turn = ["user", "assistant", "tool", "assistant"]
     assert roles(trajectory) == ["system", *turn, *turn]
     assert [step.turn for step in trajectory.steps] == [0, 0, 1, 1]
-    assert trajectory.solved and trajectory.parity and trajectory.stop is StopReason.DONE
+    assert trajectory.solved and trajectory.official and trajectory.stop is StopReason.DONE
 
 
 def test_s05_a_turn_without_answer_is_closed_after_its_steps() -> None:
@@ -352,7 +352,7 @@ def test_s27_the_oracle_solves_in_every_dialect(dialect: str) -> None:
     for calls_per_step in (0, 1):
         policy = OraclePolicy(task, get_dialect(dialect), TEMPLATE, calls_per_step=calls_per_step)
         trajectory = play(task, policy, dialect=dialect)
-        assert trajectory.solved and trajectory.parity and trajectory.stop is StopReason.DONE
+        assert trajectory.solved and trajectory.official and trajectory.stop is StopReason.DONE
 
 
 def test_s28_an_oracle_of_several_tasks_tells_them_apart() -> None:

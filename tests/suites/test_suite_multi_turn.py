@@ -131,7 +131,7 @@ def test_played_conversations_have_the_official_verdict(tmp_path: Path) -> None:
     live = [score(trajectory, task) for task, trajectory in played]
     assert [o.right for o in live] == [v.valid for v in official]
     assert 20 < sum(o.right for o in live) < len(live) - 20
-    assert [o.right for o in live] == [t.parity for _, t in played]
+    assert [o.right for o in live] == [t.official for _, t in played]
     write_parquet(tmp_path / "saved.parquet", [t for _, t in played])
     again = list(read_parquet(tmp_path / "saved.parquet"))
     assert [score(t, task) for t, (task, _) in zip(again, played, strict=True)] == live

@@ -1,4 +1,4 @@
-"""Mutated trajectories of the benchmark, as values: the material of the parity test."""
+"""Mutated trajectories of the benchmark, as values: the material of the official test."""
 
 from __future__ import annotations
 

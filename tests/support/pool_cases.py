@@ -45,7 +45,7 @@ def variant(seed: Task, index: int, noise: int = 0) -> Task:
 
 def trajectory(task: Task, member: int, solved: bool, failure: str | None = None) -> Trajectory:
     verdict = TurnVerdict(
-        expects_calls=False, calls=int(not solved), state=True, executed=True, parity=True
+        expects_calls=False, calls=int(not solved), state=True, executed=True, official=True
     )
     stop = StopReason.FAILURE if failure else StopReason.DONE
     return Trajectory(task.id, member, 0, 0, (), (), (verdict,), 1, (), stop, failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rods.envs import ENVIRONMENTS
 from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings
-from rods.writers.pipeline import PIPELINE
+from rods.writers.assembly import PIPELINE
 from synthesis_cases import sides
 
 SETTINGS = WorkerSettings(

@@ -178,7 +178,7 @@ def _eval(when: str, rng: random.Random, gain: float) -> dict[str, Any]:
                     "greedy_parity": [best == turns],
                     "progress": [w / turns for w in won],
                     "solved": [float(w == turns) for w in won],
-                    "parity": [float(w >= turns - 1 and p > 0.3) for w in won],
+                    "official": [float(w >= turns - 1 and p > 0.3) for w in won],
                 }
             )
     return {"kind": "eval", "when": when, "rows": rows}

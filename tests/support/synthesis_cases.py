@@ -17,8 +17,8 @@ from rods.synthesis.rejection import Rejection
 from rods.synthesis.writer import Writer
 from rods.task import Task, Turn
 from rods.types import ToolCall
+from rods.writers.assembly import keeper_of
 from rods.writers.graph.writer import GraphWriter
-from rods.writers.pipeline import keeper_of
 from rods.writers.resample.writer import ResampleWriter
 
 ENVIRONMENT = BfclEnvironment()

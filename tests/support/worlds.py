@@ -149,8 +149,8 @@ class NotesWorld:
         wanted = Counter(self._right.run(call).content for call in truth)
         state = self.state == self._right
         executed = not wanted - Counter(self._results)
-        parity = not truth or (self._calls > 0 and state and executed)
-        return TurnVerdict(bool(truth), self._calls, state, executed, parity)
+        official = not truth or (self._calls > 0 and state and executed)
+        return TurnVerdict(bool(truth), self._calls, state, executed, official)
 
     def snapshot(self) -> object:
         return (self.state.count, tuple(self.state.notes))

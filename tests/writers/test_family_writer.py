@@ -30,8 +30,8 @@ from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Provenance, Task, Turn
 from rods.types import ToolCall
 from rods.writers import make_writer
+from rods.writers.assembly import PIPELINE, keeper_of
 from rods.writers.family import FamilyWriter
-from rods.writers.pipeline import PIPELINE, keeper_of
 
 KINDS = tuple(FAMILIES)
 TRAIN = question_tasks(KINDS, (1, 2, 3), 36)

@@ -31,7 +31,7 @@ CODES = set(domains_of(ENVIRONMENT).tables["city"].owners["airport"])
 def test_every_accepted_variant_replays_and_is_solved() -> None:
     for _, variant in accepted():
         played = trace(ENVIRONMENT, variant)
-        assert all(v.solved and v.parity for v in played.verdicts)
+        assert all(v.solved and v.official for v in played.verdicts)
         assert not any(step.result.failed for step in played.steps)
 
 

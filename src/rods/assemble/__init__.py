@@ -48,7 +48,7 @@ from rods.task import Task
 from rods.trainers.loading import load_model, load_tokenizer
 from rods.trainers.local import LocalTrainer
 from rods.types import Json
-from rods.writers.pipeline import PIPELINE
+from rods.writers.assembly import PIPELINE
 
 
 def train(

@@ -18,7 +18,7 @@ from rods.envs.opening import environment_of
 from rods.policies.ground_truth import DemonstrationPlan, Demonstrations
 from rods.rollout.template import ChatTemplate
 from rods.trainers.loading import load_stops, load_tokenizer
-from rods.writers.pipeline import make_pipeline
+from rods.writers.assembly import make_pipeline
 
 
 def demonstrations_of(

@@ -27,7 +27,7 @@ from rods.synthesis.worker.client import SynthesisWorker
 from rods.synthesis.worker.settings import WorkerSettings, ids
 from rods.task import Task
 from rods.types import Json
-from rods.writers.pipeline import PIPELINE
+from rods.writers.assembly import PIPELINE
 
 
 def evaluate(

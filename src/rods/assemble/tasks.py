@@ -19,7 +19,7 @@ from rods.errors import ConfigError
 from rods.evaluation.check import CheckRow, without_broken
 from rods.evaluation.suite import stratified
 from rods.task import Task
-from rods.writers.pipeline import make_pipeline
+from rods.writers.assembly import make_pipeline
 
 EVALUATION_SEED = 0
 """Chooses the held-out tasks; the same for every run, so that runs can be compared."""

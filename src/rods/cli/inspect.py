@@ -72,7 +72,7 @@ def inspect(
     from rods.envs import make_environment
     from rods.envs.originals import brings_tasks, original_tasks, parted_tasks, require_own
     from rods.task import read_tasks
-    from rods.writers.pipeline import keeper_of
+    from rods.writers.assembly import keeper_of
 
     config = load_config(recipe, profile, overrides(context.args))
     if file is None and not structure:

@@ -271,7 +271,7 @@ def _make(
     from rods.synthesis.collect import Collection
     from rods.synthesis.worker.client import SynthesisWorker
     from rods.synthesis.worker.settings import WorkerSettings, ids
-    from rods.writers.pipeline import PIPELINE
+    from rods.writers.assembly import PIPELINE
 
     address = ENVIRONMENTS.address(config.env.name)
     settings = WorkerSettings.of(config, PIPELINE, address, sources.training, sources.held_out)

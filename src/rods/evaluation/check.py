@@ -213,7 +213,7 @@ def _unreachable(task: Task, replayed: Sequence[_Replayed]) -> Iterator[CheckRow
             if result.failed:
                 detail = f"{call} failed: {result.content[:200]}"
                 yield _row(TaskFault.UNREACHABLE, task, index, detail)
-        if not (found.verdict.solved and found.verdict.parity):
+        if not (found.verdict.solved and found.verdict.official):
             detail = f"does not pass its own judge: {found.verdict}"
             yield _row(TaskFault.UNREACHABLE, task, index, detail)
 

@@ -121,7 +121,7 @@ class Suite:
 def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:
     """One task of the evaluation: a value for each valid trajectory.
 
-    `progress`, `solved` and `parity` are those of the samples, `greedy_progress` and so on those of
+    `progress`, `solved` and `official` are those of the samples, `greedy_progress` and so on those of
     the greedy trajectory. Without samples their keys are missing.
     """
     groups = [greedy, *([sampled] if sampled else [])]
@@ -144,5 +144,5 @@ def _values(group: Group) -> dict[str, Json]:
         "progress": [sum(v.solved for v in t.verdicts) / t.n_turns for t in valid],
         "solved": [t.solved for t in valid],
         # A world that judges answers has no benchmark to agree with.
-        "parity": [t.parity for t in valid if all(v.correct is None for v in t.verdicts)],
+        "official": [t.official for t in valid if all(v.correct is None for v in t.verdicts)],
     }

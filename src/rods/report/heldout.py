@@ -22,7 +22,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "greedy_solved": ("Conversations solved", "greedy"),
     "solved": ("Conversations solved", "sampled"),
     "greedy_parity": ("Official verdict", "greedy"),
-    "parity": ("Official verdict", "sampled"),
+    "official": ("Official verdict", "sampled"),
 }
 """What is measured, and how."""
 LEADING = tuple(METRICS)[:4]

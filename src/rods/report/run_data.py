@@ -11,7 +11,7 @@ Format, one JSON object a line, told apart by `kind`:
   far: synthesis {tried, accepted, rejected {reason: n}, seconds}.
 * `unused`: groups that were begun and are in no update at the run's end: played, playing.
 * `eval`: when ("before", "after" or "update 8"), rows: [{task_id, category, set (original or
-  variant), of the samples progress: [..], solved: [..], parity: [..], the same of the greedy
+  variant), of the samples progress: [..], solved: [..], official: [..], the same of the greedy
   trajectory as greedy_progress and so on, and optionally scenario and recipe}].
 
 A run that was killed and resumed may repeat steps; the last record of a step counts. What cannot be
@@ -40,7 +40,7 @@ from rods.records import unused_words
 from rods.types import Json
 
 REGIONS = ("hard", "boundary", "mastered")
-SAMPLED = ("progress", "solved", "parity")
+SAMPLED = ("progress", "solved", "official")
 GREEDY = tuple(f"greedy_{name}" for name in SAMPLED)
 MANIFEST, METRICS = "manifest.json", "metrics.jsonl"
 
@@ -117,7 +117,7 @@ class EvalRow:
     writer: str
     """What wrote a variant, by its short name; empty for originals."""
     values: Mapping[str, float]
-    """`progress`, `solved` and `parity`, means over samples, and the same of the greedy trajectory
+    """`progress`, `solved` and `official`, means over samples, and the same of the greedy trajectory
     after `greedy_`, each in [0, 1]; a missing key was not measured."""
     samples: int
     """Samples behind a mean."""

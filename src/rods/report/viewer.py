@@ -134,7 +134,7 @@ def _member(trajectory: Trajectory, decode: Decode | None) -> dict[str, Json]:
         "member": t.member,
         "progress": progress(t),
         "solved": t.solved,
-        "parity": t.parity,
+        "official": t.official,
         "stop": t.stop.value,
         "failure": t.failure,
         "seconds": round(t.seconds, 3),

@@ -1,4 +1,4 @@
-"""Our parity verdict equals the package's own checker, run in another process."""
+"""Our form of the official verdict equals the package's own checker, run in another process."""
 
 import random
 import sys
@@ -21,9 +21,9 @@ ENVIRONMENT = BfclEnvironment()
 
 
 def first_failure(task: Task, calls: Calls) -> int | None:
-    """The turn at which our parity verdict is the first to say no."""
+    """The turn at which our form of it is the first to say no."""
     verdicts = judge_calls(task, calls, ENVIRONMENT)
-    return next((index for index, verdict in enumerate(verdicts) if not verdict.parity), None)
+    return next((index for index, verdict in enumerate(verdicts) if not verdict.official), None)
 
 
 def mutants(tasks: list[Task], repeats: int) -> list[tuple[str, Task, Calls]]:
@@ -117,7 +117,7 @@ def test_the_official_rewriting_of_text_is_known():
     world = {"classes": ["GorillaFileSystem"], "initial_config": config, "long_context": False}
     echo = ToolCall("echo", {"content": "call sort (x)", "file_name": "a"})
     task = Task("bfcl", "base", (Turn("x", (ToolCall("touch", {"file_name": "a"}), echo)),), world)
-    assert judge_calls(task, truth(task), ENVIRONMENT)[0].parity
+    assert judge_calls(task, truth(task), ENVIRONMENT)[0].official
     assert not official_verdicts([(task, truth(task))])[0].valid
 
 

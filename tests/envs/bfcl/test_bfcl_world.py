@@ -60,7 +60,7 @@ def test_every_ground_truth_passes_both_judges():
     for task in load_tasks():
         for verdict in judge_calls(task, [t.ground_truth for t in task.turns], ENVIRONMENT):
             assert verdict.solved, task.provenance.origin
-            assert verdict.parity, task.provenance.origin
+            assert verdict.official, task.provenance.origin
         assert not ENVIRONMENT.replay(task).failed
 
 
@@ -69,7 +69,7 @@ def test_doing_nothing_solves_only_the_turns_of_abstention():
         for turn, verdict in zip(
             task.turns, judge_calls(task, [()] * len(task.turns), ENVIRONMENT), strict=True
         ):
-            assert verdict.solved is verdict.parity is (not turn.ground_truth)
+            assert verdict.solved is verdict.official is (not turn.ground_truth)
 
 
 # Fault: calls are strings given to `eval` behind a first-name blocklist.
@@ -110,7 +110,7 @@ def test_attack_strings_do_nothing(name: str):
         assert "no function" in result.content
     assert world.snapshot() == before
     verdict = world.end_turn()
-    assert (verdict.calls, verdict.solved, verdict.parity) == (4, False, False)
+    assert (verdict.calls, verdict.solved, verdict.official) == (4, False, False)
 
 
 def test_text_in_arguments_is_only_text(tmp_path: os.PathLike[str]):
@@ -306,7 +306,7 @@ def test_parity_follows_the_official_executor_that_runs_withheld_functions():
     calls = [list(turn.ground_truth) for turn in task.turns]
     calls[2], calls[3] = calls[3], [ToolCall("ls", {})]
     verdicts = judge_calls(task, calls, ENVIRONMENT)
-    assert [v.parity for v in verdicts] == [True] * 5
+    assert [v.official for v in verdicts] == [True] * 5
     assert [v.solved for v in verdicts] == [True, True, False, False, True]
 
 
@@ -319,7 +319,7 @@ def test_acting_where_nothing_should_be_called_is_judged(category: str):
         bogus = [ToolCall("bogus", {})] * 5
         calls = [turn.ground_truth or bogus for turn in task.turns]
         for turn, verdict in zip(task.turns, judge_calls(task, calls, ENVIRONMENT), strict=True):
-            assert verdict.parity
+            assert verdict.official
             assert verdict.solved is bool(turn.ground_truth)
             assert verdict.expects_calls is bool(turn.ground_truth)
 
@@ -409,7 +409,7 @@ def test_a_folder_copied_into_itself_is_wrong_but_no_crash():
     ask(world, "cd", folder="..")
     ask(world, "cp", source="document", destination="document")
     verdict = world.end_turn()
-    assert (verdict.state, verdict.solved, verdict.parity) == (False, False, False)
+    assert (verdict.state, verdict.solved, verdict.official) == (False, False, False)
     assert world.public_state()
     assert world.snapshot()
 

@@ -43,7 +43,7 @@ def test_bfcl_elsewhere_is_bfcl_here() -> None:
     assert len(tasks) == 4
     policy = OraclePolicy(tasks, DIALECT, TEMPLATE)
     expected = played(tasks, here, policy)
-    assert all(t.solved and t.parity for t in expected)
+    assert all(t.solved and t.official for t in expected)
     wrong = script(*["[ls(a=True)]", "[cd(folder='nowhere')]", "no"] * 8)
     missed = played(tasks, here, wrong)
     with served(here) as url:

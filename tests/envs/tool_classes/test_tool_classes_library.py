@@ -25,12 +25,12 @@ from rods.synthesis.structure.domains import domains_of
 from rods.task import Task, read_tasks
 from rods.types import ToolSpec
 from rods.writers import make_writer
+from rods.writers.assembly import keeper_of
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.live import Live
 from rods.writers.graph.writer import GraphWriter
 from rods.writers.inference import domains_for, holder_of
-from rods.writers.pipeline import keeper_of
 from rods.writers.resample.assign import Materials
 from rods.writers.templates.phrases import phrases_of
 from rods.writers.templates.vocabulary import Vocabulary

@@ -143,7 +143,7 @@ def test_abstention_is_to_call_nothing() -> None:
     assert "there is no function 'take'" in refused.content
     assert world.public_state()["Purse"] == {"coins": {"gold": 5}, "kept": []}, "never executed"
     verdict = world.end_turn()
-    assert (verdict.expects_calls, verdict.solved, verdict.parity) == (False, False, True)
+    assert (verdict.expects_calls, verdict.solved, verdict.official) == (False, False, True)
     world.begin_turn(2)
     assert not world.call(call("take", name="gold")).failed
     assert world.end_turn().solved

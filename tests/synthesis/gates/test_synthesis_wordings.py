@@ -19,8 +19,8 @@ from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.gates.worded import retells
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
+from rods.writers.assembly import keeper_of
 from rods.writers.mixed import MixedWriter
-from rods.writers.pipeline import keeper_of
 from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,

@@ -66,7 +66,7 @@ class MultiTurn(SuiteRules):
                         for call, _ in zip(step.calls, step.results, strict=False):
                             world.call(call)
                 verdict = world.end_turn()
-                if not verdict.parity:
+                if not verdict.official:
                     return RuleOutcome(False, _why(verdict.calls, verdict.state))
         finally:
             world.close()

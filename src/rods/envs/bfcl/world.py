@@ -158,8 +158,8 @@ class BfclWorld(TurnWorld):
         right = state and executed
         if self._shadow is not None:
             right = self._shadow.right(self._log, turn)
-        parity = not expects or (self._calls > 0 and right)
-        return _verdict(expects, self._calls, state, executed, parity)
+        official = not expects or (self._calls > 0 and right)
+        return _verdict(expects, self._calls, state, executed, official)
 
     def snapshot(self) -> dict[str, object]:
         """Public state of every class as a value of its own."""

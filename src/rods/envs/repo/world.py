@@ -222,7 +222,7 @@ class RepoWorld(TurnWorld):
             calls=self._calls,
             state=solved,
             executed=solved,
-            parity=solved,
+            official=solved,
             answered=False,
         )
 

@@ -303,8 +303,8 @@ class ToolWorld(TurnWorld):
         turn = self._prepared.replay.turns[self._turn]
         expects = bool(self._task.turns[self._turn].ground_truth)
         state, executed = self._judge.state(turn), self._judge.executed(turn)
-        parity = not expects or (self._calls > 0 and state and executed)
-        return TurnVerdict(expects, self._calls, state, executed, parity)
+        official = not expects or (self._calls > 0 and state and executed)
+        return TurnVerdict(expects, self._calls, state, executed, official)
 
     def snapshot(self) -> dict[str, object]:
         """Public state of every class as a value of its own."""

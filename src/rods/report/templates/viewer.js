@@ -45,7 +45,7 @@
     else {
       row.append(badge(v.solved, v.solved ? "reward 1: solved" : "reward 0: not solved"));
       row.append(v.expects_calls ? `state ${v.state ? "right" : "wrong"}, results ${v.executed ? "right" : "wrong"}`
-        : "no call expected", `, ${v.calls} call${v.calls === 1 ? "" : "s"}, official verdict ${v.parity ? "passes" : "fails"}`);
+        : "no call expected", `, ${v.calls} call${v.calls === 1 ? "" : "s"}, official verdict ${v.official ? "passes" : "fails"}`);
     }
     return row;
   }
@@ -94,7 +94,7 @@
     const members = make("div", "members", ...g.members.map((other, i) =>
       button(i === member, () => { member = i; draw(); }, `#${other.member} · ${other.failure ? "invalid" : other.progress.toFixed(2)}`)));
     const facts = make("div", "facts", fact("progress", m.progress.toFixed(3)), badge(m.solved, m.solved ? "solved" : "not solved"),
-      badge(m.parity, m.parity ? "official verdict passes" : "official verdict fails"), fact("stopped:", m.stop), fact("policy tokens", sampled),
+      badge(m.official, m.official ? "official verdict passes" : "official verdict fails"), fact("stopped:", m.stop), fact("policy tokens", sampled),
       fact("environment tokens", total - sampled), fact("seconds", m.seconds), fact("temperature", m.temperature));
     if (m.cut) facts.append(fact("shortened results", m.cut));
     if (m.failure) facts.append(badge(false, `invalid: ${m.failure}`));

@@ -88,7 +88,7 @@ class Gatekeeper:
     held_out: Sequence[Task] = ()
     max_distance: float = MAX_DISTANCE
     language: Language = field(default_factory=Language)
-    """Of templates, to read their messages back (`rods.writers.pipeline.keeper_of`)."""
+    """Of templates, to read their messages back (`rods.writers.assembly.keeper_of`)."""
 
     def __post_init__(self) -> None:
         self._corpus = Corpus(self.training, self.held_out)

@@ -19,7 +19,7 @@ from rods.task import Task
 from rods.writers import make_writer
 from rods.writers.templates.language import TemplateLanguage
 
-PIPELINE = "rods.writers.pipeline:make_pipeline"
+PIPELINE = "rods.writers.assembly:make_pipeline"
 """For a worker's settings."""
 
 
