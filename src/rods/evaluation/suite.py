@@ -121,8 +121,8 @@ class Suite:
 def row_of(greedy: Group, sampled: Group | None) -> dict[str, Json]:
     """One task of the evaluation: a value for each valid trajectory.
 
-    `progress`, `solved` and `official` are those of the samples, `greedy_progress` and so on those of
-    the greedy trajectory. Without samples their keys are missing.
+    `progress`, `solved` and `official` are those of the samples, `greedy_progress` and so on those
+    of the greedy trajectory. Without samples their keys are missing.
     """
     groups = [greedy, *([sampled] if sampled else [])]
     task = greedy.task

@@ -117,8 +117,8 @@ class EvalRow:
     writer: str
     """What wrote a variant, by its short name; empty for originals."""
     values: Mapping[str, float]
-    """`progress`, `solved` and `official`, means over samples, and the same of the greedy trajectory
-    after `greedy_`, each in [0, 1]; a missing key was not measured."""
+    """`progress`, `solved` and `official`, means over samples, and the same of the greedy
+    trajectory after `greedy_`, each in [0, 1]; a missing key was not measured."""
     samples: int
     """Samples behind a mean."""
 
