@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rods.trajectory import Trajectory
 
 MANIFEST, METRICS, LOCK = "manifest.json", "metrics.jsonl", ".lock"
-FORMAT = 2
+FORMAT = 3
 """Of run folders; raised when what a run has written would be misread."""
 TRAIN = "train"
 """The kind of run that `rods train` makes; older manifests name none."""

@@ -24,8 +24,8 @@ from rods.tokens import Span
 from rods.trajectory import Step, Trajectory
 from rods.types import FinishReason, Json, Message, ParseVerdict, StopReason, ToolResult
 
-VERSION = 2
-"""Version of both formats. Version 1 is read too: there, one policy version sampled all spans."""
+VERSION = 3
+"""Version of both formats."""
 # JSON stays ASCII: a model can write lone surrogates, which UTF-8 cannot hold.
 TEMPLATE = "rods.template"
 """Metadata of a file: the digest of its chat template."""
@@ -73,9 +73,9 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
     """
     data = cast("dict[str, Any]", row)
     found = data.get("version")
-    if found not in (1, VERSION):
+    if found != VERSION:
         raise StoreError(
-            f"{where}: trajectories of format version {found}, this program reads 1 to {VERSION}."
+            f"{where}: trajectories of format version {found}, this program reads {VERSION}."
         )
     try:
         return Trajectory(
@@ -90,7 +90,7 @@ def from_json(row: Mapping[str, Json], where: str = "trajectory") -> Trajectory:
             steps=tuple(_step_from_json(step) for step in data["steps"]),
             verdicts=tuple(TurnVerdict(**verdict) for verdict in data["verdicts"]),
             n_turns=int(data["n_turns"]),
-            spans=tuple(_span(s, data) for s in data["spans"]),
+            spans=tuple(_span(s) for s in data["spans"]),
             stop=StopReason(data["stop"]),
             failure=data["failure"],
             seconds=float(data["seconds"]),
@@ -177,12 +177,11 @@ def _step_from_json(row: Mapping[str, Any]) -> Step:
     )
 
 
-def _span(span: Mapping[str, Any], row: Mapping[str, Any]) -> Span:
+def _span(span: Mapping[str, Any]) -> Span:
     ids, logprobs = tuple(span["ids"]), span.get("logprobs")
     if logprobs is None:
         return Span(ids, None)
-    version = row["policy_version"] if row["version"] == 1 else span["version"]
-    return Span(ids, tuple(logprobs), int(version))
+    return Span(ids, tuple(logprobs), int(span["version"]))
 
 
 _TEXTS = ("messages", "steps", "verdicts")
@@ -212,7 +211,7 @@ def _unflat(row: dict[str, Any], where: str) -> Trajectory:
             return from_json(row, where)
         ids, logprobs = iter(row.pop("ids")), iter(row.pop("logprobs"))
         lengths, sampled = row.pop("span_lengths"), row.pop("span_sampled")
-        versions = row.pop("span_versions", None) or [0] * len(lengths)  # version 1 has none
+        versions = row.pop("span_versions")
         row["spans"] = [
             {
                 "ids": [next(ids) for _ in range(length)],

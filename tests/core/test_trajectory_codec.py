@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -98,21 +96,8 @@ def test_a_broken_row_is_named() -> None:
         from_json(row, "row 3")
 
 
-def test_files_of_version_1_say_one_policy_version_for_all_spans(tmp_path: Path) -> None:
-    kept = replace(ONE, policy_version=7, spans=(Span((1,), None), Span((2,), (-0.5,), 7)))
-    row = to_json(kept)
-    for span in row["spans"]:
-        del span["version"]
-    assert from_json({**row, "version": 1}) == kept
-    write_parquet(tmp_path / "new.parquet", [kept])
-    table = parquet.read_table(tmp_path / "new.parquet").drop_columns(["span_versions"])
-    old = table.set_column(0, "version", [[1]])
-    parquet.write_table(old, tmp_path / "old.parquet")
-    assert list(read_parquet(tmp_path / "old.parquet")) == [kept]
-
-
 def test_another_version_is_refused() -> None:
-    with pytest.raises(StoreError, match="format version 99, this program reads 1 to 2"):
+    with pytest.raises(StoreError, match="format version 99, this program reads 3"):
         from_json({**to_json(ONE), "version": 99})
 
 

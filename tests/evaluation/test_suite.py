@@ -34,7 +34,7 @@ def test_a_row_has_a_value_for_each_valid_sample() -> None:
     assert alone["greedy_progress"] == [1.0] and "progress" not in alone
 
 
-def test_worlds_that_judge_answers_have_no_parity() -> None:
+def test_worlds_that_judge_answers_have_no_official_verdict() -> None:
     played, _ = group(original(0), [1.0, 1.0])
     right, wrong = (
         replace(t, verdicts=(replace(t.verdicts[0], correct=said),))

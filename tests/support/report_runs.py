@@ -175,7 +175,7 @@ def _eval(when: str, rng: random.Random, gain: float) -> dict[str, Any]:
                     "recipe": ("graph:1", "resample:2")[i % 3 == 0] if kind == "variant" else "",
                     "greedy_progress": [best / turns],
                     "greedy_solved": [best == turns],
-                    "greedy_parity": [best == turns],
+                    "greedy_official": [best == turns],
                     "progress": [w / turns for w in won],
                     "solved": [float(w == turns) for w in won],
                     "official": [float(w >= turns - 1 and p > 0.3) for w in won],

@@ -347,6 +347,7 @@ def test_resume_equals_an_uninterrupted_run(
         patch.setattr(SftTrainer, "_update", press)
         assert rods(*arguments(policy, file, broken), monkeypatch=patch) == 130
     assert count == 5 and not (broken / "card.json").exists()
+    assert rods("sft", "--resume", str(broken), "--updates", "2", monkeypatch=monkeypatch) == 2
     assert rods("sft", "--resume", str(broken), monkeypatch=monkeypatch) == 0
     one, other = (load_model(ModelSettings(name=str(f), threads=1))[0] for f in (whole, broken))
     assert np.array_equal(weights(one), weights(other))

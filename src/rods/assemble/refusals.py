@@ -9,10 +9,8 @@ variants, engines that never change. What contradicts itself in the settings is 
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
 from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, in_process
 from rods.config import RunConfig
@@ -30,7 +28,7 @@ from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.trainers.adapters import adapters_at
-from rods.trainers.bundled import BUNDLED
+from rods.trainers.bundled import BUNDLED, local_path
 from rods.writers import OF_CALLS, WRITERS, writer_factory
 
 
@@ -65,7 +63,7 @@ def require_named(config: RunConfig) -> None:
 
 def require_whole(config: RunConfig) -> None:
     """Raises `ConfigError` where a server would begin with the base of adapters alone."""
-    engine, folder = config.engine, Path(os.path.expanduser(config.model.name))
+    engine, folder = config.engine, local_path(config.model.name)
     base = engine.traits.started or (engine.traits.server and engine.weights == "lora")
     if base and adapters_at(config.model.name) is not None:
         raise ConfigError(

@@ -79,7 +79,7 @@ def _weights(path: str, run: Path | None, model: str) -> tuple[Path | None, str]
     saved = [p for p in folder.glob("checkpoint-*") if p.name.removeprefix("checkpoint-").isdigit()]
     # A model, one of our checkpoints, or TRL's last one; all else is a run of ours.
     if any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
-        return None, str(folder)
+        return None, str(folder.absolute())  # no bundled model of the same name
     if (folder / "policy").is_dir():
         return None, str(folder / "policy")
     if saved and not (folder / MANIFEST).is_file():

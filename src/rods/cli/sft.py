@@ -137,9 +137,7 @@ def _resume(folder: Path, updates: int) -> None:
         )
     run = RunDirectory.resume(folder, kind=KIND)
     chosen: Any = run.manifest["config"]
-    if updates:
-        chosen["settings"]["updates"] = updates
-        run.update_manifest(config=chosen)
+    chosen["settings"]["updates"] = updates or chosen["settings"].get("updates", 0)
     trainer, examples = _open(chosen)
     if run.manifest["digest"] != examples.digest():
         raise StoreError(
@@ -150,6 +148,13 @@ def _resume(folder: Path, updates: int) -> None:
     checkpoint = run.latest_checkpoint()
     if checkpoint is not None:
         trainer.load(checkpoint.path / "policy")
+    if trainer.step > trainer.total:
+        raise ConfigError(
+            f"--updates {updates}: {folder} has made {trainer.step} already. Give at least as many."
+        )
+    if updates:
+        changes: Any = [*run.manifest.get("changes", []), [trainer.step, updates]]
+        run.update_manifest(config=chosen, changes=changes)
     _learn(run, chosen, trainer, examples)
 
 
@@ -204,7 +209,7 @@ def _learn(
                     f"stopped after update {update.step}. Go on with: rods sft --resume {run.path}"
                 )
     figures: list[dict[str, Any]] = list(run.metrics())
-    card = _card(chosen, trainer, examples, figures)
+    card = {**_card(chosen, trainer, examples, figures), "changes": run.manifest.get("changes", [])}
     trainer.finish(run.path, card, adapter=chosen.get("adapter", False))
     run.finish()
     shutil.rmtree(run.checkpoints.folder)

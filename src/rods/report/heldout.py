@@ -21,7 +21,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
     "progress": ("Progress", "sampled"),
     "greedy_solved": ("Conversations solved", "greedy"),
     "solved": ("Conversations solved", "sampled"),
-    "greedy_parity": ("Official verdict", "greedy"),
+    "greedy_official": ("Official verdict", "greedy"),
     "official": ("Official verdict", "sampled"),
 }
 """What is measured, and how."""

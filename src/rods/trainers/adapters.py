@@ -66,7 +66,7 @@ def base_settings(settings: ModelSettings, folder: Path) -> ModelSettings:
         not Path(os.path.expanduser(base)).is_dir() and beside.is_dir()
     ):  # a relative path from elsewhere
         base = str(beside)
-    if Path(os.path.expanduser(base)).resolve() == folder.resolve():
+    if local_path(base).resolve() == folder.resolve():
         raise PolicyError(
             f"{file}: the adapters name themselves as their base. Put the base model's folder or "
             "name under base_model_name_or_path."

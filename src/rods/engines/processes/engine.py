@@ -204,7 +204,7 @@ class Replica:
         self._reading = asyncio.create_task(self._read(self._process))
 
     async def ask(self, content: bytes) -> None:
-        """Say a wire.frame and wait until it is done."""
+        """Say a frame and wait until it is done."""
         self._require_running()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked.append(answer)

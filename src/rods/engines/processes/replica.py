@@ -105,7 +105,7 @@ async def _serve(out: int) -> None:
 def main() -> None:
     """Serve until the run is gone."""
     out = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no wire.frame
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no frame
     asyncio.run(_serve(out))
     os._exit(0)  # generations that nobody waits for
 
