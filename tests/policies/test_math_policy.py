@@ -17,6 +17,7 @@ from rods.dialects import DIALECTS as KNOWN
 from rods.dialects import InlineDialect, get_dialect
 from rods.envs.python_tool import PythonToolEnvironment, shown
 from rods.envs.questions.families import HELD_OUT, is_held_out, make_question, question_tasks
+from rods.infra.bundled import TINY_MATH
 from rods.policies.demonstrations import (
     DIALECTS,
     FAULTS,
@@ -32,7 +33,6 @@ from rods.recipes.artist_math.reward import math_form
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.sandbox.pool import SandboxPool
-from rods.trainers.bundled import TINY_MATH
 from rods.trainers.examples import read_examples
 from rods.trainers.loading import load_model
 from rods.trajectory import Group

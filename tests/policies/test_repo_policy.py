@@ -28,11 +28,11 @@ from rods.envs import make_environment
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import WIDE, mutations
 from rods.envs.repo.plant import REPOSITORIES, plant, repository
+from rods.infra.bundled import TINY_REPO
 from rods.policies.ground_truth import rehearse
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
 from rods.task import Task
-from rods.trainers.bundled import TINY_REPO
 from rods.trainers.loading import load_model
 from rods.trajectory import Group
 

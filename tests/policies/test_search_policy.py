@@ -18,6 +18,7 @@ from rods.dialects import get_dialect
 from rods.envs.search import SearchEnvironment
 from rods.envs.search.atlas import make_atlas
 from rods.envs.search.hops import HELD_OUT, HopQuestion, make_question, question_task
+from rods.infra.bundled import TINY_SEARCH
 from rods.policies.demonstrations import Mixture
 from rods.policies.searches import (
     DIALECT,
@@ -31,7 +32,6 @@ from rods.reward import Score, score
 from rods.rewards import get_reward
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate
-from rods.trainers.bundled import TINY_SEARCH
 from rods.trainers.examples import read_examples
 from rods.trainers.loading import load_model
 from rods.trajectory import Group, Step

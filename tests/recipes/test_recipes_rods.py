@@ -14,9 +14,9 @@ from rods.config import load_config, profile_name
 from rods.env import Environment
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.errors import ConfigError
+from rods.infra.bundled import BUNDLED
 from rods.registry import recipe_names
 from rods.task import Task, Turn
-from rods.trainers.bundled import BUNDLED
 from rods.types import ToolCall
 from tir_cases import question
 from verbs import rods

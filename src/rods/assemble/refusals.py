@@ -20,6 +20,7 @@ from rods.engines import engine_factory
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
+from rods.infra.bundled import BUNDLED, local_path
 from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of
@@ -28,7 +29,6 @@ from rods.synthesis.chat.settings import split_address
 from rods.synthesis.structure.trace import all_tools
 from rods.task import Task
 from rods.trainers.adapters import adapters_at
-from rods.trainers.bundled import BUNDLED, local_path
 from rods.writers import OF_CALLS, WRITERS, writer_factory
 
 

@@ -18,9 +18,9 @@ from safetensors import SafetensorError
 
 from rods.config import ModelSettings
 from rods.errors import PolicyError, PrerequisiteError, StoreError
+from rods.infra.bundled import local_path
 from rods.infra.files import text_of
 from rods.infra.install import install_line
-from rods.trainers.bundled import local_path
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

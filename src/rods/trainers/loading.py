@@ -32,6 +32,7 @@ from transformers.utils import logging as hf_logging
 from rods.config import ModelSettings
 from rods.engines.threads import set_threads
 from rods.errors import PolicyError
+from rods.infra.bundled import BUNDLED, local_path
 from rods.trainers.adapters import (
     ADAPTER_CONFIG,
     adapters_at,
@@ -39,7 +40,6 @@ from rods.trainers.adapters import (
     load_adapters,
     of_base,
 )
-from rods.trainers.bundled import BUNDLED, local_path
 from rods.trainers.packaged import model_folder
 
 # It asks for a package that nobody needs, whenever peft is imported beside it.
