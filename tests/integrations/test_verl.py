@@ -28,9 +28,9 @@ import rods
 from places import SOURCE, SUPPORT
 from pool_cases import FakeQueue, judged_draws
 from rods.config import RunConfig
+from rods.config.bundled import BUNDLED
 from rods.curriculum.online import OnlineCurriculum
 from rods.errors import ConfigError, PrerequisiteError
-from rods.infra.bundled import BUNDLED
 from rods.integrations.verl.start import WITH_VALUES, require_trl_of_verl
 from rods.registry import recipe_names
 from rods.trainers.samples import host_row

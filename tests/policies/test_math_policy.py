@@ -13,11 +13,11 @@ import pytest
 
 from pretrain.math import math_conversations, math_tokenizer
 from rods.config import ModelSettings, load_config
+from rods.config.bundled import TINY_MATH
 from rods.dialects import DIALECTS as KNOWN
 from rods.dialects import InlineDialect, get_dialect
 from rods.envs.python_tool import PythonToolEnvironment, shown
 from rods.envs.questions.families import HELD_OUT, is_held_out, make_question, question_tasks
-from rods.infra.bundled import TINY_MATH
 from rods.policies.demonstrations import (
     DIALECTS,
     FAULTS,

@@ -23,12 +23,12 @@ from pretrain.repairs import (
 from pretrain.tokenizer import train_tokenizer
 from rods.assemble.engines import engine_of
 from rods.config import load_config
+from rods.config.bundled import TINY_REPO
 from rods.dialects import get_dialect, structured
 from rods.envs import make_environment
 from rods.envs.repo.environment import RepoEnvironment
 from rods.envs.repo.mutations import WIDE, mutations
 from rods.envs.repo.plant import REPOSITORIES, plant, repository
-from rods.infra.bundled import TINY_REPO
 from rods.policies.ground_truth import rehearse
 from rods.rollout.groups import run_groups
 from rods.rollout.template import ChatTemplate

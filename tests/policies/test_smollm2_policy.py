@@ -8,7 +8,7 @@ import pytest
 from safetensors.torch import load_file
 
 from rods.config import ModelSettings, load_config
-from rods.infra.bundled import SMOLLM2_BFCL
+from rods.config.bundled import SMOLLM2_BFCL
 from rods.trainers.adapters import base_settings
 from rods.trainers.loading import load_model
 

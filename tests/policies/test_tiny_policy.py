@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rods.config import ModelSettings, load_config
-from rods.infra.bundled import TINY
+from rods.config.bundled import TINY
 from rods.trainers.loading import load_model, load_tokenizer
 
 

@@ -11,10 +11,10 @@ from rods.assemble import train
 from rods.assemble.hosted import hosted
 from rods.assemble.refusals import require_named, require_variants
 from rods.config import load_config, profile_name
+from rods.config.bundled import BUNDLED
 from rods.env import Environment
 from rods.envs.python_tool import PythonToolEnvironment
 from rods.errors import ConfigError
-from rods.infra.bundled import BUNDLED
 from rods.registry import recipe_names
 from rods.task import Task, Turn
 from rods.types import ToolCall

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 from rods.abilities import ProgramRunner, QuestionSource, Variability, ability, in_process
 from rods.config import RunConfig
+from rods.config.bundled import BUNDLED, local_path
 from rods.config.checks import require
 from rods.dialects import InlineDialect, get_dialect
 from rods.engines import engine_factory
 from rods.env import Environment
 from rods.envs import ENVIRONMENTS, make_environment
 from rods.errors import ConfigError, PolicyError, TaskError
-from rods.infra.bundled import BUNDLED, local_path
 from rods.integrations.trackers import packages_of
 from rods.rewards import get_reward, require_tables, reward_of
 from rods.rewards.filters import filter_of

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 from safetensors import SafetensorError
 
 from rods.config import ModelSettings
+from rods.config.bundled import local_path
 from rods.errors import PolicyError, PrerequisiteError, StoreError
-from rods.infra.bundled import local_path
 from rods.infra.files import text_of
 from rods.infra.install import install_line
 

@@ -30,9 +30,9 @@ from transformers import (
 from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings
+from rods.config.bundled import BUNDLED, local_path
 from rods.engines.threads import set_threads
 from rods.errors import PolicyError
-from rods.infra.bundled import BUNDLED, local_path
 from rods.trainers.adapters import (
     ADAPTER_CONFIG,
     adapters_at,
