@@ -153,8 +153,8 @@ def _resume(folder: Path, updates: int) -> None:
             f"--updates {updates}: {folder} has made {trainer.step} already. Give at least as many."
         )
     if updates:
-        changes: Any = [*run.manifest.get("changes", []), [trainer.step, updates]]
-        run.update_manifest(config=chosen, changes=changes)
+        before: Any = run.manifest.get("changes") or []
+        run.update_manifest(config=chosen, changes=[*before, [trainer.step, updates]])
     _learn(run, chosen, trainer, examples)
 
 
