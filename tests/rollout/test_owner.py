@@ -165,7 +165,7 @@ def test_a_judge_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
         world = Owner(True, Limits(9.0, 1, 1, 1, 1, 1, 1))
         assert await world.unhurried(lambda: "well") == "well"
         try:
-            with pytest.raises(EnvError, match=r"judges or replies has not answered after 0\.1 s"):
+            with pytest.raises(EnvError, match=r"the user model has not answered after 0\.1 s"):
                 await world.unhurried(let_go.wait)
             assert world.spent == 0
         finally:

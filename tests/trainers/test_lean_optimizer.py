@@ -98,7 +98,8 @@ def test_an_update_with_eight_bits_is_close_to_the_full_one(settings: ModelSetti
         moved = torch.cat([(full[n].float() - start[n]).flatten() for n in start])
         apart = torch.cat([(small[n].float() - full[n].float()).flatten() for n in start])
         assert float(moved.norm()) > 0
-        assert float(apart.norm()) < 0.1 * float(moved.norm()), updates
+        # After the first update the gradients differ, too: bfloat16 rounds them differently.
+        assert float(apart.norm()) < (0.1 if updates == 1 else 0.2) * float(moved.norm()), updates
 
 
 @pytest.mark.usefixtures("eight")
