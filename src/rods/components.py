@@ -98,7 +98,7 @@ class Evaluation(Protocol):
     async def __call__(
         self, policy: Engine, progress: Callable[[int, int], None]
     ) -> Sequence[Mapping[str, Json]]:
-        """One row a task: progress, solved and official, greedy and of each sample."""
+        """One row a task: progress, solved and official verdict, greedy and of each sample."""
         ...
 
 

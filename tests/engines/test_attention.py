@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from engine_cases import text
 from rods.engines.attention import after, flashes
 from rods.engines.kv import RowCache
-from rods.trainers.batches.blocked_attention import attend, halves
+from rods.trainers.batches.blocked_attention import attend, cpu_bfloat16
 from tiny_models import build
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -79,9 +79,9 @@ def test_blocks_of_queries_are_one_with_a_mask(tokens: int, past: int, groups: i
 
 def test_blocks_are_for_bfloat16_on_a_cpu() -> None:
     numbers = torch.zeros(1, 1, 1, 16)
-    assert halves(numbers.bfloat16()) and not halves(numbers)
+    assert cpu_bfloat16(numbers.bfloat16()) and not cpu_bfloat16(numbers)
     with torch.autocast("cpu", torch.bfloat16):
-        assert halves(numbers)
+        assert cpu_bfloat16(numbers)
         assert attend(numbers, numbers, numbers, 1.0).dtype is torch.bfloat16
 
 

@@ -4,7 +4,7 @@ On a CPU torch's flash kernel multiplies small tiles, which reach a fifth of wha
 bfloat16 units can do; products of whole blocks reach most of it. Scores and softmax are float32.
 The backward pass computes a block's probabilities again, so one block's are in memory.
 
-    if not flashes(query) or halves(query): out = attend(query, keys, values, scale)
+    if cpu_bfloat16(query) or not flashes(query): out = attend(query, keys, values, scale)
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ BLOCK = 128
 """Queries whose scores are held at once: with usual contexts they fit a core's second cache."""
 
 
-def halves(query: Tensor) -> bool:
-    """Whether these are numbers of a CPU that are multiplied in bfloat16."""
+def cpu_bfloat16(query: Tensor) -> bool:
+    """Whether attention of these queries is computed on a CPU in bfloat16, by autocast or type."""
     autocast = torch.is_autocast_enabled("cpu")
     kind = torch.get_autocast_dtype("cpu") if autocast else query.dtype
     return query.device.type == "cpu" and kind is torch.bfloat16
@@ -36,7 +36,7 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
         values: likewise.
         scale: what scores are multiplied with.
     """
-    kind = torch.bfloat16 if halves(query) else query.dtype
+    kind = torch.bfloat16 if cpu_bfloat16(query) else query.dtype
     return _Attend.apply(*(t[0].to(kind) for t in (query, keys, values)), scale)[None]
 
 

@@ -19,7 +19,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 from rods.engines.attention import after, flashes
-from rods.trainers.batches.blocked_attention import attend, halves
+from rods.trainers.batches.blocked_attention import attend, cpu_bfloat16
 from rods.trainers.batches.tree import Node
 
 NAME = "rods_tree"
@@ -59,7 +59,7 @@ def _attend(
 ) -> tuple[Tensor, None]:
     """Attention of each node over its path; heads stand in dimension 1, tokens in 2."""
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    flash = flashes(query) and not halves(query)
+    flash = flashes(query) and not cpu_bfloat16(query)
     lengths = [n.length for n in rods_tree]
     queries, keys, values = (t.split(lengths, dim=2) for t in (query, key, value))
     outputs: list[Tensor] = []
