@@ -25,7 +25,7 @@ SPLIT = ("llama", "mistral", "qwen2", "qwen3")
 
 LOGITS = {"cpu": 1 << 25, "cuda": 1 << 28}
 """Logits held at once (128 MiB and 1 GiB in float32); above it they are computed in pieces, twice.
-On a CPU small pieces cost no time: they stay in its caches."""
+On a CPU smaller pieces are as fast."""
 
 
 def token_scores(

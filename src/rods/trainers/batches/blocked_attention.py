@@ -49,7 +49,7 @@ def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
 
 
 def _space(query: Tensor, keys: Tensor) -> Tensor:
-    """Room for a block's scores: new room for each costs as much as filling it."""
+    """Room for a block's scores, taken once: taken for each block, the time varied by half."""
     return keys.new_empty(len(query) * query.shape[1] * BLOCK * keys.shape[1], dtype=torch.float32)
 
 
