@@ -41,14 +41,12 @@ def make_model(hidden: int, layers: int, vocabulary: int, device: str) -> Qwen3F
         head_dim=hidden // heads, max_position_embeddings=32_768, tie_word_embeddings=True,
         bos_token_id=None, eos_token_id=None, pad_token_id=0,
     )  # fmt: skip
-    # `to` would turn the rotary frequencies, too; a hub's model has them in float32.
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.bfloat16)
-    try:
+    # Weights alone: `to` would turn the rotary frequencies, which hub models keep in float32.
+    with torch.device(device):
         model = Qwen3ForCausalLM(config)
-    finally:
-        torch.set_default_dtype(before)
-    return model.to(device).eval()
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16()
+    return model.eval()
 
 
 def matrix_rate(device: str, size: int) -> float:

@@ -30,6 +30,22 @@ def test_fast_path_equals_a_fresh_forward_pass_over_turns(kind: str) -> None:
     assert worst_difference(model, played) < 1e-4
 
 
+def test_an_attention_kernel_may_lay_out_its_result_as_it_likes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the one of a GPU for float32 does: heads stand behind queries in memory."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def elsewhere(*tensors: Any, **options: Any) -> torch.Tensor:
+        return attend(*tensors, **options).transpose(1, 2).contiguous().transpose(1, 2)
+
+    monkeypatch.setattr("rods.engines.kv.F.scaled_dot_product_attention", elsewhere)
+    model = build("qwen3")
+    played = play_many(HFPolicy(model, [5], rows=8, max_context=128), 8)
+    monkeypatch.undo()
+    assert worst_difference(model, played) < 1e-4
+
+
 @pytest.mark.parametrize("kind", ["mistral-window", "moe"])
 def test_other_architectures_go_to_the_fallback_and_say_so(
     kind: str, caplog: pytest.LogCaptureFixture

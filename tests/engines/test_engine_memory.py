@@ -188,22 +188,26 @@ def test_an_update_shows_without_a_copy() -> None:
     assert engine_bytes(model, policy._backend._w) == 0
 
 
+HALF = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *([torch.bfloat16] if HALF else [])])
 @pytest.mark.parametrize("rank", [0, 4])
 def test_a_small_model_is_packed_and_a_large_one_is_not(
-    rank: int, monkeypatch: pytest.MonkeyPatch
+    rank: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = build("qwen2")  # with biases
+    model, near = build("qwen2"), 1e-5 if dtype is torch.float32 else 2e-2  # with biases
     if rank:
         with_lora(model, rank, seed=0)
-    assert packs(model, CPU, torch.float32) and not packs(model, CPU, torch.bfloat16)
-    packed = DecoderWeights(model, CPU, torch.float32)
+    assert packs(model, CPU, dtype) and not packs(model, CPU, torch.float16)
+    packed = DecoderWeights(model, CPU, dtype)
     monkeypatch.setattr("rods.engines.weights.PACKED", 0)
-    assert not packs(model, CPU, torch.float32)
-    plain = DecoderWeights(model, CPU, torch.float32)
-    states = torch.randn(5, int(plain.layers[0].qkv.weight.shape[1]))
+    assert not packs(model, CPU, dtype)
+    plain = DecoderWeights(model, CPU, dtype)
+    states = torch.randn(5, int(plain.layers[0].qkv.weight.shape[1])).to(dtype)
     for _ in range(2):
         for a, b in zip(packed.layers, plain.layers, strict=True):
-            assert torch.allclose(a.qkv(states), b.qkv(states), atol=1e-5)
+            assert torch.allclose(a.qkv(states), b.qkv(states), atol=near, rtol=near)
         before = packed.layers[0].qkv(states)
         shake(model, 9)
         assert torch.equal(before, packed.layers[0].qkv(states)), "nothing changes before a sync"

@@ -38,7 +38,7 @@ MODULES = {
     "vllm_server",
 }
 """What commands import or start."""
-GPU = ("memory", "speed")
+GPU = ("decode_step", "memory", "speed")
 """Commands for a GPU that run in small on a CPU."""
 SECONDS = 300
 """Ten times what they take on two idle cores."""

@@ -37,6 +37,16 @@ def flashes(query: Tensor) -> bool:
     return query.device.type == "cpu" or (query.is_cuda and _numbers(query) is not torch.float32)
 
 
+def without_cudnn(device: torch.device) -> None:
+    """Keep cuDNN out of torch's attention on a GPU: it builds a plan for each new shape.
+
+    Nearly every decode step and every packed batch has a shape of its own
+    (`benchmarks/gpu/decode_step.py`).
+    """
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def _numbers(query: Tensor) -> torch.dtype:
     kind = query.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype

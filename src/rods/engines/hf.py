@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from rods.engines.attention import without_cudnn
 from rods.engines.backend import Backend
 from rods.engines.fallback import general_cache
 from rods.engines.kv import RowCache
@@ -95,6 +96,7 @@ class HFPolicy(Engine):
         embedding: Any = base_of(model).get_input_embeddings()
         self._vocabulary = int(embedding.weight.shape[0])
         self._device = torch.device(device)
+        without_cudnn(self._device)
         reason = unsupported(model) if fast else "the caller asked for it"
         self._backend: Backend
         if reason is None:

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rods.engines.attention import after, flashes
+from rods.engines.attention import after, flash, flashes
 from rods.engines.prefix import PrefixPlan, PrefixStore, attend
 from rods.engines.runs import Run, runs_of
 from rods.engines.storage import KeyValues
@@ -252,7 +252,7 @@ class RowCache:
             values[None],
             attn_mask=place.mask,
         )
-        return mixed.view(w.kv_heads, count, -1).transpose(0, 1).reshape(count, -1)
+        return mixed.reshape(w.kv_heads, count, -1).transpose(0, 1).reshape(count, -1)
 
     def _attend_after(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         """Attention of a chunk, whose own keys are the last ones, by flash kernels."""
@@ -263,9 +263,7 @@ class RowCache:
         if start:
             mixed = after(heads, keys[None, :, :start], values[None, :, :start], *own, scale)
         else:
-            mixed = F.scaled_dot_product_attention(
-                heads, *own, is_causal=True, scale=scale, enable_gqa=w.heads != w.kv_heads
-            )
+            mixed = flash(heads, *own, causal=True, scale=scale).out
         return mixed[0].transpose(0, 1).reshape(count, -1)
 
     @torch.inference_mode()

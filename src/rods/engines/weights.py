@@ -68,9 +68,11 @@ def packs(model: nn.Module, device: torch.device, dtype: torch.dtype) -> bool:
     Torch's product packs a matrix anew in every call, which for few rows is much of what it does
     (`benchmarks/decode_step.py`). A large model would pay for it with memory.
     """
-    fits = 4 * sum(p.numel() for p in model.parameters()) <= PACKED
+    fits = dtype.itemsize * sum(p.numel() for p in model.parameters()) <= PACKED
     able = torch.backends.mkldnn.is_available() and hasattr(_MKLDNN, "_linear_pointwise")
-    return fits and able and device.type == "cpu" and dtype is torch.float32
+    if dtype is torch.bfloat16:
+        able = able and _MKLDNN._is_mkldnn_bf16_supported()
+    return fits and able and device.type == "cpu" and dtype in (torch.float32, torch.bfloat16)
 
 
 def _adapters(module: Any) -> list[tuple[Tensor, Tensor]]:
@@ -146,11 +148,14 @@ class Fused:
 
     def __call__(self, states: Tensor) -> Tensor:
         """The layers' outputs side by side; `states` is (tokens, in)."""
-        if self._packed is not None:
-            return _MKLDNN._linear_pointwise(states, self._packed, self.bias, "none", [], "")
+        packed, none = self._packed, ("none", [], "")
         if self._down is None or self._up is None:
+            if packed is not None:
+                return _MKLDNN._linear_pointwise(states, packed, self.bias, *none)
             return F.linear(states, self.weight, self.bias)
         added = F.linear(F.linear(states, self._down), self._up)
+        if packed is not None:
+            return _MKLDNN._linear_pointwise(states, added, packed, self.bias, "add")
         found = torch.addmm(added, states, self.weight.T)
         # A bias is added last: beside a large one an adapter's part would be lost before the sum.
         return found if self.bias is None else found + self.bias

@@ -152,11 +152,7 @@ def load_grid(
 
 
 def _arm(
-    path: Path,
-    name: str,
-    table: Mapping[str, Any],
-    shared: Sequence[str],
-    overrides: Sequence[str],
+    path: Path, name: str, table: Mapping[str, Any], shared: Sequence[str], overrides: Sequence[str]
 ) -> Arm:
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(f"{path}: arm {name!r}: expected letters, digits, - and _.")

@@ -30,11 +30,7 @@ class Kept:
     """What was rolled out so far."""
 
     def __init__(
-        self,
-        path: Path,
-        log: LineLog,
-        settings: Mapping[str, Json],
-        found: Iterable[Trajectory],
+        self, path: Path, log: LineLog, settings: Mapping[str, Json], found: Iterable[Trajectory]
     ) -> None:
         """Use `open`; nothing is written before the first trajectory ends."""
         self._path, self._log, self._settings = path, log, settings

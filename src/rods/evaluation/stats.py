@@ -87,9 +87,7 @@ def mean_ci(
 
 
 def paired_difference(
-    before: Sequence[float],
-    after: Sequence[float],
-    clusters: Sequence[Hashable] | None = None,
+    before: Sequence[float], after: Sequence[float], clusters: Sequence[Hashable] | None = None
 ) -> Interval | None:
     """Mean of `after - before`, task by task, with its 95 % t interval; `None` below two clusters.
 

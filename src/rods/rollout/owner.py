@@ -157,10 +157,7 @@ class Owner:
         )
 
     async def _ended(
-        self,
-        call: Future[T],
-        seconds: float,
-        unwanted: Callable[[Future[T]], None] | None = None,
+        self, call: Future[T], seconds: float, unwanted: Callable[[Future[T]], None] | None = None
     ) -> T:
         """What a call gives; raises Late, and leaves it alone, where it takes longer."""
         done = asyncio.wrap_future(call)
@@ -175,10 +172,7 @@ class Owner:
         raise Late
 
     def _leave(
-        self,
-        call: Future[T],
-        done: asyncio.Future[T],
-        unwanted: Callable[[Future[T]], None] | None,
+        self, call: Future[T], done: asyncio.Future[T], unwanted: Callable[[Future[T]], None] | None
     ) -> None:
         """Nobody waits for a call any more; if it runs, it is counted until it ends."""
         done.cancel()

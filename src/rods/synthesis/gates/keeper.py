@@ -17,16 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rods.env import Environment
-from rods.synthesis.gates import (
-    ablation,
-    contrast,
-    order,
-    request,
-    scope,
-    structure,
-    text,
-    worded,
-)
+from rods.synthesis.gates import ablation, contrast, order, request, scope, structure, text, worded
 from rods.synthesis.gates.case import Case, Facts, Gate, Language
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
 from rods.synthesis.gates.question import QUESTION_GATES, is_question
