@@ -1,7 +1,7 @@
-"""Writes the example's eight seeds: `python -m examples.library_loans.tasks`.
+"""Writes the example's sixteen seed tasks: `python -m examples.library_loans.tasks`.
 
 Each is a conversation with its ground truth: user messages, the calls that fulfil them, and the
-state that the library is in at the start. Two leave a value open, two withhold a function.
+state that the library is in at the start. Four leave a value open, three withhold a function.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def seed(number: int, category: str, today: int, *turns: Turn) -> Task:
 
 
 def seeds() -> list[Task]:
-    """The eight seeds."""
+    """The sixteen seed tasks."""
     return [
         seed(
             1, "base", 100,
@@ -130,6 +130,68 @@ def seeds() -> list[Task]:
             turn("It is book B-31.", call("reserve", member_id="M-117", book_id="B-31")),
             turn("Fine. Cancel the reservation R-33 then.",
                  call("cancel_reservation", reservation_id="R-33")),
+        ),
+        seed(
+            9, "base", 105,
+            turn("Who is late with a book? List the loans.", call("late_loans")),
+            turn("Member M-135 is here and hands in loan L-80. Take it back.",
+                 call("give_back", loan_id="L-80")),
+            turn("What does his account say now?", call("member_account", member_id="M-135")),
+        ),
+        seed(
+            10, "base", 96,
+            turn("What have we got in the travel section?", call("find_books", section="travel")),
+            turn("Two more copies of book B-58 have arrived, add them.",
+                 call("add_copies", book_id="B-58", count=2)),
+            turn("Good. One of them goes to member M-128 for 30 days.",
+                 call("lend", member_id="M-128", book_id="B-58", days=30)),
+        ),
+        seed(
+            11, "base", 104,
+            turn("Sign up Jonas Weber. He may have 5 books at a time.",
+                 call("register_member", name="Jonas Weber", limit=5)),
+            turn("He takes book B-12 for 14 days and book B-46 for 7 days.",
+                 call("lend", member_id="M-410", book_id="B-12", days=14),
+                 call("lend", member_id="M-410", book_id="B-46", days=7)),
+        ),
+        seed(
+            12, "base", 100,
+            turn("Member M-117 pays 2.5 of the fine today.",
+                 call("pay_fine", member_id="M-117", amount=2.5)),
+            turn("How much is still open on that account?",
+                 call("member_account", member_id="M-117")),
+            turn("All right. Put a reservation on book B-46 for the same member.",
+                 call("reserve", member_id="M-117", book_id="B-46")),
+        ),
+        seed(
+            13, "base", 110,
+            turn("Book B-58 is really a novel. Move it to the fiction section.",
+                 call("move_book", book_id="B-58", section="fiction")),
+            turn("List the fiction section for me, and give me the details of book B-27.",
+                 call("find_books", section="fiction"), call("book_details", book_id="B-27")),
+        ),
+        seed(
+            14, "miss_func", 101,
+            turn("Is there anything by Jon Field?",
+                 call("find_books", author="Jon Field"), without="renew"),
+            turn("Extend loan L-74 by 14 days.", without="renew"),
+            turn("", call("renew", loan_id="L-74", days=14)),
+            turn("And what is on the account of member M-104?",
+                 call("member_account", member_id="M-104")),
+        ),
+        seed(
+            15, "miss_param", 99,
+            turn("I need the details of book B-31.", call("book_details", book_id="B-31")),
+            turn("Member M-128 would like to borrow a book for 5 days."),
+            turn("Book B-31, please.", call("lend", member_id="M-128", book_id="B-31", days=5)),
+        ),
+        seed(
+            16, "miss_param", 102,
+            turn("What stands in the history section?", call("find_books", section="history")),
+            turn("We bought some more copies of book B-27, add them."),
+            turn("Four.", call("add_copies", book_id="B-27", count=4)),
+            turn("Then lend it to member M-104 for 10 days.",
+                 call("lend", member_id="M-104", book_id="B-27", days=10)),
         ),
     ]  # fmt: skip
 

@@ -116,10 +116,30 @@ def test_the_example_runs(
     assert [words[1] for words in asked] == ["-m", *verbs]
     for words in asked:
         run(words, monkeypatch)
-    assert "8 tasks, 50 calls replayed" in " ".join(capsys.readouterr().out.split())
+    assert "16 tasks, 96 calls replayed" in " ".join(capsys.readouterr().out.split())
     written = (copied / "tasks.jsonl").read_text(encoding="utf-8")
     assert written == (EXAMPLE / "tasks.jsonl").read_text(encoding="utf-8")
     assert len(list(read_tasks(place / "library.jsonl"))) == 40
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker_thread")
+def test_the_examples_language_model_starts(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of its README in small: four conversations, one update, a dry run."""
+    copied = place / "examples" / "library_loans"
+    copied.mkdir(parents=True)
+    for file in (*EXAMPLE.glob("*.py"), *EXAMPLE.glob("*.toml"), *EXAMPLE.glob("*.jsonl")):
+        (copied / file.name).write_text(file.read_text(encoding="utf-8"))
+    [block] = re.findall(
+        r"```sh\n(.*?)```", (EXAMPLE / "README.md").read_text(encoding="utf-8"), re.S
+    )
+    named, *asked = block.replace("$R", "examples/library_loans/smollm2.toml").splitlines()
+    assert named == "R=examples/library_loans/smollm2.toml"
+    small = {"demonstrate": ["--n", "4"], "sft": ["--updates", "1"], "train": ["--dry-run"]}
+    for line in asked:
+        _, verb, *words = shlex.split(line)
+        assert not rods(verb, *words, *small.pop(verb), monkeypatch=monkeypatch), line
+    assert not small
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The worked example: eight seeds through check, split, synthesis without a model, verbs."""
+"""The worked example: sixteen seed tasks through check, split, synthesis without a model, verbs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_file_is_what_the_script_writes(seeds: list[Task]) -> None:
     from examples.library_loans import tasks
 
     assert [t.to_json() for t in tasks.seeds()] == [t.to_json() for t in seeds]
-    assert Counter(t.category for t in seeds) == {"base": 4, "miss_func": 2, "miss_param": 2}
+    assert Counter(t.category for t in seeds) == {"base": 9, "miss_func": 3, "miss_param": 4}
 
 
 def test_every_seed_replays_and_nothing_has_to_be_guessed(
@@ -73,10 +73,10 @@ def test_every_seed_replays_and_nothing_has_to_be_guessed(
 
 def test_scenarios_are_parted_by_a_seeded_rule() -> None:
     parted = parted_tasks(SETTINGS)
-    assert (len(parted.train), len(parted.held_out)) == (6, 2)
+    assert (len(parted.train), len(parted.held_out)) == (12, 4)
     assert parted == parted_tasks(SETTINGS)
     half = parted_tasks(SETTINGS.model_copy(update={"held_out": 0.5}))
-    assert (len(half.train), len(half.held_out)) == (4, 4)
+    assert (len(half.train), len(half.held_out)) == (8, 8)
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_few_words_for_many_calls_make_no_message_a_rework(
 
 @pytest.mark.parametrize("name", ["graph", "resample"])
 @pytest.mark.slow
-def test_eight_seeds_yield_variants_without_a_model(
+def test_the_seed_tasks_yield_variants_without_a_model(
     name: str, library: Environment, seeds: list[Task]
 ) -> None:
     writer, keeper = make_writer(name, seeds, library), keeper_of(library, seeds)
@@ -107,7 +107,7 @@ def test_eight_seeds_yield_variants_without_a_model(
         for seed in seeds
     ]
     accepted = [task for task in made if task is not None]
-    assert len(accepted) >= 14
+    assert len(accepted) >= 28
     assert len({task.id for task in accepted}) == len(accepted)
     assert {t.provenance.origin for t in accepted} == {s.provenance.origin for s in seeds}
     assert check_tasks(accepted, library).ok
@@ -223,7 +223,7 @@ def test_check_and_synth_take_it_by_settings(
     words = ["--env.name", NAME, "--env.tasks", str(FILE)]
     assert rods("check", *words, "--json", monkeypatch=monkeypatch) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["tasks"], shown["unreachable"], shown["ambiguous"]) == (8, 0, 0)
+    assert (shown["tasks"], shown["unreachable"], shown["ambiguous"]) == (16, 0, 0)
     target = tmp_path / "variants.jsonl"
     asked = ["synth", *words, "--synthesis.writer", "graph", "--n", "6", "--out", str(target)]
     assert rods(*asked, monkeypatch=monkeypatch) == 0
