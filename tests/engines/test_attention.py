@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from engine_cases import text
-from rods.engines.attention import after, flashes
+from rods.engines.attention import after, flashes, without_cudnn
 from rods.engines.kv import RowCache
 from rods.trainers.batches.blocked_attention import attend, cpu_bfloat16
 from tiny_models import build
@@ -144,3 +144,15 @@ def test_rows_that_share_a_prompt_decode_as_if_each_had_its_own(dtype: torch.dty
     ours, theirs = decoded(True), decoded(False)
     bound = 1e-5 if dtype is torch.float32 else 0.02
     assert float((ours - theirs).norm() / theirs.norm()) < bound
+
+
+def test_cudnn_is_kept_out_on_a_gpu_alone() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        without_cudnn(torch.device("cpu"))
+        assert torch.backends.cuda.cudnn_sdp_enabled()
+        without_cudnn(torch.device("cuda", 0))
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)

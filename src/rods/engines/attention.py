@@ -38,9 +38,9 @@ def flashes(query: Tensor) -> bool:
 
 
 def without_cudnn(device: torch.device) -> None:
-    """Keep cuDNN out of torch's attention on a GPU: it builds a plan for each new shape.
+    """Keep cuDNN out of torch's attention on a GPU, for the whole process.
 
-    Nearly every decode step and every packed batch has a shape of its own
+    It builds a plan for each new shape, and nearly every decode step and packed batch has one
     (`benchmarks/gpu/decode_step.py`).
     """
     if device.type == "cuda":

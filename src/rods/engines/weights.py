@@ -148,13 +148,13 @@ class Fused:
 
     def __call__(self, states: Tensor) -> Tensor:
         """The layers' outputs side by side; `states` is (tokens, in)."""
-        packed, none = self._packed, ("none", [], "")
+        packed = self._packed
         if self._down is None or self._up is None:
-            if packed is not None:
-                return _MKLDNN._linear_pointwise(states, packed, self.bias, *none)
-            return F.linear(states, self.weight, self.bias)
+            if packed is None:
+                return F.linear(states, self.weight, self.bias)
+            return _MKLDNN._linear_pointwise(states, packed, self.bias, "none", [], "")
         added = F.linear(F.linear(states, self._down), self._up)
-        if packed is not None:
+        if packed is not None:  # one sum, which is rounded once
             return _MKLDNN._linear_pointwise(states, added, packed, self.bias, "add")
         found = torch.addmm(added, states, self.weight.T)
         # A bias is added last: beside a large one an adapter's part would be lost before the sum.

@@ -31,6 +31,7 @@ from transformers.utils import logging as hf_logging
 
 from rods.config import ModelSettings
 from rods.config.bundled import BUNDLED, local_path
+from rods.engines.attention import without_cudnn
 from rods.engines.threads import set_threads
 from rods.errors import PolicyError
 from rods.trainers.adapters import (
@@ -85,6 +86,7 @@ def load_model(
         return _adapted(settings, folder, merge)
     set_threads(settings.threads)
     device = pick_device(settings)
+    without_cudnn(device)
     source, local = _source(settings.name)
     half = uses_bfloat16(settings, device)
     with quiet():
