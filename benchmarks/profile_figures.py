@@ -38,8 +38,7 @@ from shared import Options
 from rods.cli.structure import describe
 from rods.envs.bfcl.tasks import load_tasks
 from rods.envs.bfcl.world import BfclEnvironment
-from rods.synthesis.structure.ablation import Edge, ablate, depth
-from rods.synthesis.structure.profile import Profile, profile
+from rods.synthesis.structure.profile import Edge, Profile, ablate, depth, profile
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import TraceStep, all_tools, trace
 from rods.task import BASE, Task

@@ -45,8 +45,8 @@ SEEDS = [notes_task([(f"add {n}", [ToolCall("add", {"amount": n})])]) for n in r
 
 @pytest.fixture
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rods.synthesis.worker.patience.PAUSE", 0.01)
-    monkeypatch.setattr("rods.synthesis.worker.patience.LONGEST", 0.02)
+    monkeypatch.setattr("rods.synthesis.worker.generator.PAUSE", 0.01)
+    monkeypatch.setattr("rods.synthesis.worker.generator.LONGEST", 0.02)
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.001)
     monkeypatch.setattr("rods.synthesis.collect.LOOK", 0.01)
 

@@ -23,8 +23,8 @@ from rods.infra.pycall import PyCall, parse_python_calls
 from rods.synthesis.llm.prompting import summary
 from rods.synthesis.planned import CallRequest
 from rods.synthesis.structure.domains import Domains, domains_of
-from rods.synthesis.structure.saying import noun as noun_of
 from rods.synthesis.structure.trace import TraceStep, all_tools, owners, read_result
+from rods.synthesis.structure.words import noun as noun_of
 from rods.task import Task
 from rods.types import ToolCall, ToolResult, ToolSpec
 from rods.writers.graph.api_graph import ApiGraph

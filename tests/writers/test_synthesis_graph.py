@@ -15,16 +15,16 @@ from rods.errors import SynthesisError
 from rods.synthesis.planned import CallRequest
 from rods.synthesis.rejection import Rejection
 from rods.synthesis.structure.domains import Domains, Table
-from rods.synthesis.structure.saying import literal, noun
 from rods.synthesis.structure.trace import all_tools, owners
+from rods.synthesis.structure.words import literal, noun
 from rods.synthesis.writer import Writer
 from rods.task import Task
 from rods.types import ToolCall, ToolSpec
+from rods.writers import MixedWriter
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.fresh import Texts, draws
 from rods.writers.graph.ground import Grounder
 from rods.writers.graph.writer import GraphWriter
-from rods.writers.mixed import MixedWriter
 from rods.writers.resample.assign import Materials
 from rods.writers.templates import phrases as phrasing
 from rods.writers.templates.phrases import NO_PHRASES, phrases_of

@@ -11,13 +11,13 @@ import pytest
 from rods.synthesis.gates.request import calls_are_asked_for
 from rods.synthesis.planned import CallRequest, Producer
 from rods.synthesis.structure.domains import domains_of
-from rods.synthesis.structure.saying import SLOT, verb_of
 from rods.synthesis.structure.sources import place_of
 from rods.synthesis.structure.trace import TraceStep, all_tools, read_result
+from rods.synthesis.structure.words import SLOT, verb_of
 from rods.task import Turn
 from rods.types import ToolCall, ToolResult, ToolSpec
-from rods.writers.templates.clarity import clear_producer
 from rods.writers.templates.phrases import Phrases, phrases_of
+from rods.writers.templates.reading import clear_producer
 from rods.writers.templates.wording import Wording, from_description
 from synthesis_cases import ENVIRONMENT, keeper, named, sides, walked, with_turn, writer
 

@@ -23,8 +23,8 @@ from rods.writers.graph.writer import GraphWriter
 from rods.writers.resample.entities import collect
 from rods.writers.resample.sketch import Sketch
 from rods.writers.resample.usage import is_name
-from rods.writers.templates.clarity import clear_producer
 from rods.writers.templates.phrases import phrases_of
+from rods.writers.templates.reading import clear_producer
 from rods.writers.templates.vocabulary import Vocabulary
 from synthesis_cases import ENVIRONMENT
 

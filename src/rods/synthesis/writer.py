@@ -1,12 +1,15 @@
 """What proposes variants of a seed: the protocol that every writer fulfils.
 
-A writer never decides whether its proposal is good; the gates do.
+A writer never decides whether its proposal is good; the gates do. `Groundwork` is what a writer
+with a model takes over from one without: whoever makes the writer hands one over.
 
     proposal = writer.propose(seed, random.Random(7))
+    LlmWriter(environment, chat, settings)                  # on the seeds' own worlds
 """
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,8 +18,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from rods.config import SynthesisSettings
 from rods.env import Environment
+from rods.errors import ConfigError
 from rods.synthesis.gates.case import Gate
-from rods.synthesis.llm.groundwork import Groundwork
+from rods.synthesis.planned import CallRequest, PlannedTurn, descent
 from rods.synthesis.rejection import Rejection
 from rods.task import Task
 
@@ -76,3 +80,35 @@ class WriterOptions(NamedTuple):
     """File for a server's answers, so that none is asked for twice."""
     groundwork: Callable[[Sequence[Task], Environment], Groundwork] | None = None
     """Makes what a writer with a model takes over from one without."""
+
+
+class Groundwork:
+    """Other worlds for seeds, calls planned without a model, and words for what results showed.
+
+    This one has none: plans are made for the seed's own world, and a model finds all words.
+    """
+
+    def rename(self, seed: Task, rng: random.Random) -> Task | Rejection:
+        """The world that a plan is made for: the seed as it is, as its own ancestor."""
+        made = descent(seed, seed.provenance.recipe, rng.getrandbits(31))
+        return dataclasses.replace(seed, provenance=made)
+
+    def plan(
+        self, seed: Task, rng: random.Random, history: Sequence[Rejection] = ()
+    ) -> tuple[Task, list[PlannedTurn]] | Rejection:
+        """A renamed seed and executed calls near its profile, not worded yet.
+
+        Raises:
+            ConfigError: there is nobody who plans without a model.
+        """
+        raise ConfigError(
+            "synthesis.llm.planner: a planner without a model was not handed over. Take model."
+        )
+
+    def may_blur(self, tool: str, name: str) -> bool:
+        """Whether a message still reads well when it leaves this argument open."""
+        return True
+
+    def references(self, request: CallRequest, name: str) -> Sequence[str]:
+        """Words that may stand for an argument whose value a result showed."""
+        return ()

@@ -12,15 +12,14 @@ from mutants import Subject
 from rods.synthesis.gates.case import Case, Facts
 from rods.synthesis.gates.contrast import nothing_is_misnamed
 from rods.synthesis.gates.keeper import GATES, Gatekeeper
-from rods.synthesis.gates.order import messages_stand_at_their_calls
 from rods.synthesis.gates.overlap import Corpus
-from rods.synthesis.gates.scope import nothing_more_is_meant
+from rods.synthesis.gates.request import messages_stand_at_their_calls, nothing_more_is_meant
 from rods.synthesis.gates.usage import TextCounts
 from rods.synthesis.gates.worded import retells
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
+from rods.writers import MixedWriter
 from rods.writers.assembly import keeper_of
-from rods.writers.mixed import MixedWriter
 from sweeps import slow
 from synthesis_cases import (
     ENVIRONMENT,

@@ -13,8 +13,8 @@ import pytest
 from rods.config.synthesis import LlmWriterSettings
 from rods.errors import WriterError
 from rods.synthesis.chat.json_text import find_json
+from rods.synthesis.llm.critique import MEANINGS
 from rods.synthesis.llm.execute import planned_of
-from rods.synthesis.llm.patching import MEANINGS
 from rods.synthesis.llm.writer import LlmWriter
 from rods.synthesis.pipeline import synthesize
 from rods.synthesis.planned import missing_function

@@ -15,10 +15,9 @@ from rods.config.synthesis import LlmWriterSettings
 from rods.errors import ConfigError, WriterError
 from rods.synthesis.base import Base
 from rods.synthesis.chat.json_text import find_json
-from rods.synthesis.llm.critique import judge, repairable
+from rods.synthesis.llm.critique import judge, patched, repairable
 from rods.synthesis.llm.execute import faults as argument_faults
 from rods.synthesis.llm.execute import planned_of
-from rods.synthesis.llm.patching import patched
 from rods.synthesis.llm.plan import CallPlan, misfit, parse_plan
 from rods.synthesis.llm.prompting import prompts_hash, render, shortened
 from rods.synthesis.llm.rewrite import faults, leaked

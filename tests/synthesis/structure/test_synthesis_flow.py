@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from rods.envs.bfcl.tasks import load_tasks
-from rods.synthesis.structure.ablation import ablate
-from rods.synthesis.structure.profile import Edge, ProfileWeights, depth, distance, profile
+from rods.synthesis.structure.profile import Edge, ProfileWeights, ablate, depth, distance, profile
 from rods.synthesis.structure.sources import Source, numbers_in, sources
 from rods.synthesis.structure.trace import all_tools, owners, read_result, trace
 from synthesis_cases import ENVIRONMENT, named

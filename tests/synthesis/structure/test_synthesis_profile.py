@@ -9,8 +9,15 @@ import dataclasses
 
 import pytest
 
-from rods.synthesis.structure.ablation import Edge, ablate, depth
-from rods.synthesis.structure.profile import MessageEdge, Profile, distance, profile
+from rods.synthesis.structure.profile import (
+    Edge,
+    MessageEdge,
+    Profile,
+    ablate,
+    depth,
+    distance,
+    profile,
+)
 from rods.synthesis.structure.sources import Shown
 from rods.synthesis.structure.trace import trace
 from rods.task import BASE, Provenance, Task, Turn

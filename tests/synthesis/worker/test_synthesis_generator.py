@@ -18,12 +18,11 @@ import pytest
 from rods.errors import SynthesisError, TaskError, WriterError
 from rods.synthesis.collect import LIMIT, SUSPENSIONS, Collection
 from rods.synthesis.gates.keeper import GateVerdict
-from rods.synthesis.llm.world_lock import WorldLock
+from rods.synthesis.llm.writer import WorldLock
 from rods.synthesis.pipeline import Pipeline, RequestOutcome
 from rods.synthesis.rejection import Rejection
-from rods.synthesis.worker import patience
-from rods.synthesis.worker.generator import Generator
-from rods.synthesis.worker.patience import FAILURES, LONGEST, PAUSE, Patience
+from rods.synthesis.worker import generator as generator_module
+from rods.synthesis.worker.generator import FAILURES, LONGEST, PAUSE, Generator, Patience
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.writer import Writer
 from rods.task import Provenance, Task, Turn
@@ -211,8 +210,8 @@ class Failing(Scribe):
 
 @pytest.fixture
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PAUSE", 0.01)
-    monkeypatch.setattr(patience, "LONGEST", 0.02)
+    monkeypatch.setattr(generator_module, "PAUSE", 0.01)
+    monkeypatch.setattr(generator_module, "LONGEST", 0.02)
     monkeypatch.setattr("rods.synthesis.collect.LOOK", 0.01)
 
 
@@ -314,7 +313,7 @@ def test_orders_are_worked_on_side_by_side_and_costs_add_up(queue: SqliteQueue) 
 def test_an_unusable_writer_is_suspended_and_tried_again(
     queue: SqliteQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PAUSE", 0.05)
+    monkeypatch.setattr(generator_module, "PAUSE", 0.05)
     broken = [True]
     error = WriterError("http://nowhere: no answer", fatal=True)
     generator = played(queue, Told(lambda: error if broken[0] else failure(), parallel=1))

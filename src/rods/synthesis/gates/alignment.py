@@ -16,15 +16,20 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rods.abilities import initial_state
-from rods.synthesis.gates.masks import MASK, Role, masked, masks_of, roles_of, with_mask
 from rods.synthesis.gates.sentence import (
+    MASK,
     NEUTRAL,
+    Role,
     differs,
     is_phrase,
     likeness,
+    masked,
+    masks_of,
     meanings,
     phrased,
+    roles_of,
     uncourteous,
+    with_mask,
 )
 from rods.synthesis.structure.correspondence import (
     Pair,

@@ -20,9 +20,9 @@ from rods.synthesis.gates.usage import NO_USAGE, TextCounts, mask_of, words_of
 from rods.synthesis.structure.domains import Domains, domains_of
 from rods.synthesis.structure.mentions import KnownTexts, Token, tokens_in
 from rods.synthesis.structure.profile import Profile, profile
-from rods.synthesis.structure.saying import literal
 from rods.synthesis.structure.sources import Argument, sources
 from rods.synthesis.structure.trace import Trace, TraceStep, all_tools, leaves, trace
+from rods.synthesis.structure.words import literal
 from rods.task import Task, Turn
 from rods.types import ToolCall, ToolSpec
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rods.env import Environment
-from rods.synthesis.gates import ablation, contrast, order, request, scope, structure, text, worded
+from rods.synthesis.gates import ablation, contrast, request, structure, text, worded
 from rods.synthesis.gates.case import Case, Facts, Gate, Language
 from rods.synthesis.gates.overlap import Corpus, Neighbours, Prints
 from rods.synthesis.gates.question import QUESTION_GATES, is_question
@@ -48,8 +48,8 @@ GATES: Mapping[str, Gate] = {
     "contradiction": text.nothing_contradicts,
     "units": text.units_agree,
     "contrast": contrast.nothing_is_misnamed,
-    "order": order.messages_stand_at_their_calls,
-    "scope": scope.nothing_more_is_meant,
+    "order": request.messages_stand_at_their_calls,
+    "scope": request.nothing_more_is_meant,
     "worded": worded.nearly_retold,
     "withheld": ablation.withheld_is_needed,
     "minimal": ablation.every_call_is_needed,

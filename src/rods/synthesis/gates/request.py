@@ -1,23 +1,30 @@
-"""Gates on requests: a message wants something, not that it be left undone, and wants its calls.
+"""Gates on requests: a message wants something, wants its calls, no more than them, and no others.
 
 Owns what can be told of free wording without a model: whether any sentence asks, orders or wishes,
-and whether the wish is that nothing be done. What is asked for is known where a message reworks a
-human turn or is made of templates, whose language reads it back. Other wording is the judge's.
+and whether the wish is that nothing be done; words of extent and number; whether two messages stand
+at each other's place. What is asked for is known where a message reworks a human turn or is made of
+templates, whose language reads it back. Other wording is the judge's.
 
     wants_something(case)                                   # None, or what is wrong
     calls_are_asked_for(case)
+    nothing_more_is_meant(case)
+    messages_stand_at_their_calls(case)
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
-from rods.synthesis.gates.case import Case, SourceTurn
-from rods.synthesis.structure.saying import verb_of
-from rods.synthesis.structure.trace import leaves
+from rods.synthesis.gates.case import Case, Facts, SourceTurn
+from rods.synthesis.gates.usage import VALUE, TextCounts
+from rods.synthesis.structure.sources import Shown, numbers_taken
+from rods.synthesis.structure.trace import Scalar, leaves
+from rods.synthesis.structure.words import verb_of
 from rods.types import ToolCall, ToolSpec
 
 _PLAIN = str.maketrans({"\u2019": "'", "\u2013": "-", "\u2014": "-"})
@@ -156,3 +163,110 @@ def _unlike(source_turn: SourceTurn, calls: Sequence[ToolCall]) -> str | None:
         return None
     origin = source_turn.facts.task.provenance.origin
     return f"calls {mine}; turn {source_turn.place} of {origin}, which it reworks, calls {theirs}"
+
+
+_WIDER = re.compile(
+    r"\b(?:the (?:others|other ones|rest|remainder|remaining \w+s)|(?:every|any)(?:thing|one|body)"
+    r" else|(?:all|every|each)(?: of)?(?: the)? other \w+)\b",
+    re.I,
+)
+"""More than what was named."""
+_NARROWER = re.compile(
+    r"\b(?:except(?: for)?|excluding|all but|but (?:not|leave out|skip|without)|leaving? out"
+    r"|other than|apart from|with the exception of)\b",
+    re.I,
+)
+"""Less than what was named."""
+_SENTENCE = re.compile(r"[^.!?]+")
+SHORT = 12
+"""Words of a sentence that only adds to what was asked before, if it names no value."""
+_NUMBER_WORDS = "two three four five six seven eight nine ten eleven twelve"
+_NUMBERS = {w: n for n, w in enumerate(_NUMBER_WORDS.split(), start=2)} | {"dozen": 12}
+_NUMBER = re.compile(rf"\b(?:{'|'.join(_NUMBERS)})\b", re.I)
+
+
+def nothing_more_is_meant(case: Case) -> str | None:
+    """No message asks for others too, leaves some out or counts what its calls do not have.
+
+    Tolerated where the message that is reworked says so, or calls repeat a tool or take a list.
+    """
+    facts = case.variant
+    for index, turn in enumerate(facts.task.turns):
+        calls = facts.asked(index)
+        if not calls or not turn.user.strip():
+            continue
+        text = facts.masked[index]
+        source_turn = case.source_turns[index]
+        model = source_turn.turn.user.lower() if source_turn is not None else ""
+        for number, sentence in enumerate(_SENTENCE.findall(text)):
+            found = _WIDER.search(sentence) or _NARROWER.search(sentence)
+            loose = number > 0 and VALUE not in sentence and len(sentence.split()) <= SHORT
+            several = not loose and (len({c.name for c in calls}) < len(calls) or _lists(calls))
+            if found is not None and not several and found[0].lower() not in model:
+                return f"turn {index}: {found[0]!r}, but the calls name all that is meant"
+        for found in _NUMBER.finditer(text):
+            word = found[0].lower()
+            known = word in model or case.usage.said_for({c.name for c in calls}, {word})
+            if not known and not _counts(calls, _NUMBERS[word]):
+                return f"turn {index}: the message says {found[0]!r}, its calls have no such number"
+    return None
+
+
+def _lists(calls: Sequence[ToolCall]) -> bool:
+    lists = (value for call in calls for value in call.arguments.values())
+    return any(isinstance(value, list) and len(value) > 1 for value in lists)
+
+
+def _counts(calls: Sequence[ToolCall], number: int) -> bool:
+    """Whether an argument is this number, or there are as many calls, items or like arguments."""
+    sizes = {len(calls), *Counter(call.name for call in calls).values()}
+    for call in calls:
+        sizes |= {len(v) for v in call.arguments.values() if isinstance(v, list)}
+        sizes |= set(Counter(name.rstrip("0123456789AB") for name in call.arguments).values())
+    return number in sizes or float(number) in numbers_taken(calls)
+
+
+MARGIN = 12.0
+"""By how much two messages must fit better when they change places, in nats."""
+SAID = 3.0
+"""What a value that only one of two turns takes is worth, in nats."""
+
+
+def messages_stand_at_their_calls(case: Case) -> str | None:
+    """No two messages fit better when they change places, unless their models stand so, too."""
+    facts = case.variant
+    asked = [i for i, t in enumerate(facts.task.turns) if t.user.strip() and facts.asked(i)]
+    fits = _fits(facts, case.usage, asked)
+    for i, j in itertools.combinations(asked, 2):
+        if _tools(facts.asked(i)) == _tools(facts.asked(j)):
+            continue
+        gain = fits[i, j] + fits[j, i] - fits[i, i] - fits[j, j]
+        answer = facts.answers(i) or facts.answers(j)  # it says a value and little else
+        better = fits[i, j] > fits[i, i] and fits[j, i] > fits[j, j]
+        if gain > MARGIN and (better or not answer):
+            return f"turn {i}: its message fits the calls of turn {j}, and that one's its calls"
+    return None
+
+
+def _tools(calls: Sequence[ToolCall]) -> frozenset[str]:
+    return frozenset(call.name for call in calls)
+
+
+def _fits(facts: Facts, usage: TextCounts, asked: Sequence[int]) -> dict[tuple[int, int], float]:
+    """How well each message asks for the calls of each turn: by its words and its values."""
+    found: dict[tuple[int, int], float] = {}
+    tools = {j: _tools(facts.asked(j)) for j in asked}
+    values = {j: _values(facts.asked(j)) for j in asked}
+    for i in asked:
+        words, shown = set(facts.heard[i]), Shown()
+        shown.hear(facts.task.turns[i].user)
+        said = {v: shown.said_in(v) is not None for v in {v for j in asked for v in values[j]}}
+        for j in asked:
+            found[i, j] = usage.fit(tools[j], words) + SAID * sum(said[v] for v in values[j])
+    return found
+
+
+def _values(calls: Sequence[ToolCall]) -> set[Scalar]:
+    """What calls take, without what is too short to be told from other words."""
+    found = {x.value for call in calls for x in leaves(call) if not isinstance(x.value, bool)}
+    return {v for v in found if not isinstance(v, str) or len(v) > 2}

@@ -1,22 +1,32 @@
-"""Stage 4, critique: a judge with five criteria, behind the deterministic gates.
+"""The two critics: a judge behind the deterministic gates, and what a failure teaches.
 
-Owns the judge's request, with results and state, and how its answer is read. Never rewrites.
+Owns the judge's request (stage 4: five criteria, with results and state) and the critic's, for the
+classes of error that a patch may answer (arXiv 2606.19047); how their answers are read; and patches
+of the initial configuration: existing fields alone, in their type. Never rewrites, executes or
+plans.
 
     verdict = judge(chat, environment, variant, seed=7)
     verdict.accepted, verdict.fault, verdict.problem
+    learnt(chat, base, Rejection("execute", ErrorClass.VM_EXEC_FAILED, "..."), seed=7).patch
 """
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 from rods.abilities import initial_state
 from rods.env import Environment
+from rods.synthesis.base import Base
 from rods.synthesis.llm.plan import Chat
 from rods.synthesis.llm.prompting import RESULT_CHARS, render, schema, shortened
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.trace import trace
 from rods.task import Task
+from rods.types import Json
 
 CRITERIA = ("matches", "values", "coherent", "natural", "gaps")
 """Message matches calls; values match; coherent across turns; natural; gaps are real."""
@@ -91,3 +101,103 @@ def judge(
 def repairable(judgement: JudgeAnswer) -> bool:
     """Whether other words can fix it."""
     return judgement.fault != "calls" and "gaps" not in judgement.failed
+
+
+CRITIC = schema(
+    {
+        "action": {"type": "string", "enum": ["patch", "block", "hint"]},
+        "path": {"type": "string"},
+        "value": {},
+        "function": {"type": "string"},
+        "hint": {"type": "string"},
+    },
+    ["action", "hint"],
+)
+MEANINGS: Mapping[str, str] = {
+    ErrorClass.PARAM_GEN_FAILED: "no valid arguments could be found for a function",
+    ErrorClass.DECOMPOSE_FAILED: "no plan came near the structure that is wanted",
+    ErrorClass.FUNC_SAMPLE_FAILED: "functions were planned that may not or cannot be used",
+    ErrorClass.VM_EXEC_FAILED: "a function call failed when it was executed",
+}
+"""What the classes mean that a patch may answer."""
+HINTS: Mapping[str, str] = {
+    ErrorClass.PARAM_GEN_FAILED: "plan functions for which this world has values",
+    ErrorClass.DECOMPOSE_FAILED: "keep the number of turns and of calls in each turn",
+    ErrorClass.FUNC_SAMPLE_FAILED: "plan functions of the list alone",
+    ErrorClass.VM_EXEC_FAILED: "plan calls that succeed in this world",
+}
+"""What the planner is told where the critic says nothing."""
+
+
+def learnt(chat: Chat, base: Base, failure: Rejection, seed: int) -> Rejection:
+    """A failure with what the critic makes of it: a patch, a blocked function, or a hint.
+
+    One that no patch may answer comes back as it is.
+    """
+    if failure.reason not in MEANINGS:
+        return failure
+    owner = base.owners.get(failure.tool, "")
+    messages = render(
+        "critic",
+        kind=MEANINGS[failure.reason],
+        function=failure.tool,
+        error=failure.detail[:500],
+        configuration=shortened({owner: base.start.get(owner, {})} if owner else dict(base.start)),
+    )
+    data = chat.ask("critic", messages, seed=seed, schema=CRITIC).data
+    answer = cast("Mapping[str, Json]", data) if isinstance(data, dict) else {}
+    hint = str(answer.get("hint") or HINTS[failure.reason])[:200]
+    told = dataclasses.replace(failure, detail=f"{failure.detail}. {hint}")
+    if answer.get("action") == "patch" and isinstance(answer.get("path"), str):
+        path = str(answer["path"])
+        known = path.split(".")[0] in base.start
+        patch = {path if known or not owner else f"{owner}.{path}": answer.get("value")}
+        if patched(base.start, patch) is not None:
+            return dataclasses.replace(told, patch=patch)
+    if answer.get("action") == "hint":
+        return dataclasses.replace(told, tool="")
+    named = str(answer.get("function") or "")
+    return dataclasses.replace(told, tool=named) if named in base.specs else told
+
+
+def patched(start: Mapping[str, Json], patch: Mapping[str, Json]) -> dict[str, Json] | None:
+    """Another start of a world; None where a path or a type does not fit.
+
+    Args:
+        start: values by owner; not changed.
+        patch: dotted paths, from the owner on. Only fields that exist are set; a value keeps its
+            type; objects are merged, field by field, lists are replaced.
+    """
+    configuration = copy.deepcopy(dict(start))
+    for path, value in patch.items():
+        *parents, last = path.split(".")
+        node: Any = configuration
+        for part in parents:
+            node = cast("dict[str, Any]", node).get(part) if isinstance(node, dict) else None
+        if not isinstance(node, dict) or last not in node:
+            return None
+        fields = cast("dict[str, Any]", node)
+        merged = _merged(fields[last], value)
+        if merged is None:
+            return None
+        fields[last] = merged[0]
+    return configuration
+
+
+def _merged(old: Any, new: Any) -> tuple[Any] | None:
+    """The new value in the old one's type, in a tuple; None where they do not fit."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        result = dict(cast("dict[str, Any]", old))
+        for key, value in cast("dict[str, Any]", new).items():
+            if key not in result:
+                return None
+            inner = _merged(result[key], value)
+            if inner is None:
+                return None
+            result[key] = inner[0]
+        return (result,)
+    if isinstance(old, bool) or isinstance(new, bool):
+        return (new,) if isinstance(old, bool) and isinstance(new, bool) else None
+    if isinstance(old, float) and isinstance(new, int):
+        return (float(new),)
+    return (new,) if type(old) is type(new) else None

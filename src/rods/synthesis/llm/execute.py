@@ -1,7 +1,7 @@
 """Stage 2, execute: arguments from the live world, checked, and real calls, turn by turn.
 
 Owns the request for arguments, their check against the documentation, and the execution. What a
-failure teaches is the critic's business (`patching.py`). Never words a message.
+failure teaches is the critic's business (`critique.py`). Never words a message.
 
     turns = execute(chat, base, world, plan, seed=7)        # or a Rejection
 """

@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 from rods.synthesis.llm.prompting import POINTED_CHARS, shortened, summary
 from rods.synthesis.planned import CallRequest, PlannedTurn
-from rods.synthesis.structure.saying import noun
 from rods.synthesis.structure.sources import fields_with, normal, place_of, values_of
 from rods.synthesis.structure.trace import Scalar, TraceStep, field_of, leaves, read_result
+from rods.synthesis.structure.words import noun
 from rods.types import ToolCall, ToolResult, Value
 
 

@@ -18,9 +18,9 @@ from rods.synthesis.llm.pointing import Pointer, References, pointers
 from rods.synthesis.llm.prompting import render, schema, summary
 from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.saying import noun
 from rods.synthesis.structure.sources import numbers_in, numbers_taken
 from rods.synthesis.structure.trace import leaves
+from rods.synthesis.structure.words import noun
 from rods.types import ToolSpec
 
 WRITES = 3

@@ -1,8 +1,9 @@
 """The writer with a language model: plan, execute, rewrite, augment; a judge behind the gates.
 
-Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis) and what an attempt learns
-from the ones before: blocked functions, hints, a patched initial configuration. The stages are
-files of their own. Never decides over the deterministic gates.
+Owns the order of the stages (arXiv 2606.19047, skill-aligned synthesis), what an attempt learns
+from the ones before (blocked functions, hints, a patched initial configuration), and the lock by
+which one thread at a time works in worlds. The stages are files of their own. Never decides over
+the deterministic gates.
 
     writer = LlmWriter(environment, chat, config.synthesis.llm, groundwork)
     variant = writer.propose(seed, random.Random(7))
@@ -12,7 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from rods.abilities import state_access
@@ -22,19 +25,45 @@ from rods.errors import TaskError, WriterError
 from rods.synthesis.base import Base, Readable
 from rods.synthesis.chat.client import ChatClient
 from rods.synthesis.chat.settings import ChatUsage
-from rods.synthesis.llm.critique import judge, repairable
+from rods.synthesis.llm.critique import judge, learnt, patched, repairable
 from rods.synthesis.llm.execute import execute, planned_of
-from rods.synthesis.llm.groundwork import Groundwork
-from rods.synthesis.llm.patching import learnt, patched
 from rods.synthesis.llm.plan import UNPARSED, Answer, Chat, make_plan
 from rods.synthesis.llm.prompting import prompts_hash
 from rods.synthesis.llm.rewrite import cohere, write
-from rods.synthesis.llm.world_lock import WorldLock
 from rods.synthesis.planned import PlannedTurn, TurnTexts, assemble, with_gap
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.writer import Writer, WriterOptions
+from rods.synthesis.writer import Groundwork, Writer, WriterOptions
 from rods.task import Task, Turn
 from rods.types import Json
+
+
+class WorldLock:
+    """A lock that knows its holder, so that the holder can release it while it waits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder: int | None = None
+
+    def __enter__(self) -> WorldLock:
+        self._lock.acquire()
+        self._holder = threading.get_ident()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._holder = None
+        self._lock.release()
+
+    @contextmanager
+    def released(self) -> Generator[None]:
+        """Give it up until the block ends; nothing happens in a thread that does not hold it."""
+        if self._holder != threading.get_ident():
+            yield
+            return
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 class LlmWriter(Writer):

@@ -29,8 +29,7 @@ from typing import BinaryIO
 from rods.errors import RodsError, StoreError, SynthesisError
 from rods.infra.files import disk
 from rods.synthesis.pipeline import Statistics
-from rods.synthesis.worker.generator import IDLE
-from rods.synthesis.worker.patience import Suspension
+from rods.synthesis.worker.generator import IDLE, Suspension
 from rods.synthesis.worker.queue import SqliteQueue
 from rods.synthesis.worker.settings import WorkerSettings
 from rods.task import Task

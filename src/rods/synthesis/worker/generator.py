@@ -1,8 +1,9 @@
 """The generator: takes orders from the queue, has the pipeline make variants, records outcomes.
 
 Owns what is under way: as many outcomes at once as the writer can have, one of each seed, recorded
-by one thread. A writer that keeps failing is suspended, tried again later, and never stops it. The
-same for training and `rods synth`.
+by one thread. A writer that keeps failing (a rejection of the stage `writer`, or a `WriterError`)
+is suspended, tried again later after pauses that grow, and never stops it. The same for training
+and `rods synth`.
 
     generator = Generator(queue, pipeline, rng_seed=0)
     while queue.open_orders():
@@ -20,9 +21,55 @@ from typing import NamedTuple, Protocol
 from rods.errors import WriterError
 from rods.synthesis.gates.overlap import Prints, prints
 from rods.synthesis.pipeline import RequestOutcome, total_usage
-from rods.synthesis.worker.patience import Patience
 from rods.synthesis.worker.queue import Order, SqliteQueue
 from rods.task import Task
+
+FAILURES = 8
+"""Attempts in a row that fail for the writer's own reasons before it is suspended."""
+PAUSE, LONGEST = 2.0, 60.0
+"""Seconds of the first pause of a suspended writer, doubled each time, and of the longest."""
+
+
+class Suspension(NamedTuple):
+    """Why nothing is made now."""
+
+    reason: str
+    pauses: int = 0
+    """How often in a row, this time included; 0: the worker is gone, it is not tried again."""
+    seconds: float = 0.0
+    """Length of this pause."""
+    fatal: bool = False
+    """The address, key or model is wrong, and no answer ever came."""
+
+
+class Patience:
+    """Counts what one writer does."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        """Attempts that failed since the last one that did not."""
+        self.suspensions = 0
+        """How often it was suspended since then."""
+
+    def take(self, outcome: RequestOutcome) -> str:
+        """Count one outcome; the reason why the writer has to be suspended, or nothing."""
+        for rejection in outcome.rejections:
+            if rejection.stage == "writer":
+                self.failures += 1
+            else:
+                self.failures = self.suspensions = 0
+        if outcome.variant is not None:
+            self.failures = self.suspensions = 0
+        if self.failures < FAILURES:
+            return ""
+        return f"{self.failures} failures in a row, the last: {outcome.rejections[-1].detail}"
+
+    def suspend(self, reason: str, fatal: bool = False) -> Suspension:
+        """The next pause."""
+        self.suspensions += 1
+        seconds = min(LONGEST, PAUSE * 2.0 ** (self.suspensions - 1))
+        return Suspension(reason, self.suspensions, seconds, fatal)
+
 
 IDLE = 0.05
 """Seconds between two looks at an empty or full queue."""

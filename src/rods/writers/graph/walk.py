@@ -24,13 +24,12 @@ from rods.synthesis.structure.trace import TraceStep, leaves, read_result, repor
 from rods.task import Turn
 from rods.types import ToolCall, Value
 from rods.writers.graph.api_graph import ApiGraph
-from rods.writers.graph.ground import Grounder
+from rods.writers.graph.ground import PASSING, Grounder
 from rods.writers.graph.live import Live
-from rods.writers.graph.matter import PASSING
 from rods.writers.resample.assign import Materials
 from rods.writers.resample.rebind import find_leaf, put_leaf, typed_like
-from rods.writers.templates.clarity import clear_producer
 from rods.writers.templates.phrases import Phrases
+from rods.writers.templates.reading import clear_producer
 
 TRIES = 16
 """Calls that are tried for one place of the plan."""

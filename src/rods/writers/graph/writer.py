@@ -17,13 +17,12 @@ from rods.env import Environment
 from rods.errors import TaskError
 from rods.synthesis.base import Base
 from rods.synthesis.gates.case import Gate
-from rods.synthesis.llm.groundwork import Groundwork
 from rods.synthesis.planned import CallRequest, PlannedTurn, TurnTexts, assemble
 from rods.synthesis.rejection import ErrorClass, Rejection
 from rods.synthesis.structure.profile import MAX_DISTANCE, Profile, distance, profile
 from rods.synthesis.structure.sources import sources
 from rods.synthesis.structure.trace import all_tools, owners, trace
-from rods.synthesis.writer import Writer
+from rods.synthesis.writer import Groundwork, Writer
 from rods.task import Task
 from rods.writers.graph.api_graph import ApiGraph
 from rods.writers.graph.walk import Planner, Walk

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rods.synthesis.base import Link, Links, Place, linked
 from rods.synthesis.structure.domains import Domains, Fill
-from rods.synthesis.structure.links import Link, Links, Place, linked
 from rods.synthesis.structure.sources import NUMBER, Argument, Source, numbers_in
 from rods.synthesis.structure.trace import TraceStep, leaves
 from rods.task import Task

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from rods.synthesis.structure.ablation import flattened
 from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.profile import flattened
 from rods.synthesis.structure.trace import Scalar
 from rods.synthesis.structure.words import word_lists
 from rods.task import LONG_CONTEXT, Task

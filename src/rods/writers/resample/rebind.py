@@ -15,8 +15,8 @@ from typing import cast
 
 from rods.env import Environment, World, called
 from rods.errors import TaskError
+from rods.synthesis.base import Link, Place
 from rods.synthesis.rejection import ErrorClass, Rejection
-from rods.synthesis.structure.links import Link, Place
 from rods.synthesis.structure.sources import NUMBER, normal, numbers_in
 from rods.synthesis.structure.trace import Leaf, Path, Scalar, leaves, read_result
 from rods.task import Task, Turn

@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeAlias, cast
 
 from rods.abilities import InitialState, StateAccess
 from rods.synthesis.structure import dates
-from rods.synthesis.structure.ablation import flattened
 from rods.synthesis.structure.domains import Domains
+from rods.synthesis.structure.profile import flattened
 from rods.synthesis.structure.sources import NUMBER, numbers_taken
 from rods.synthesis.structure.trace import Scalar
 from rods.task import Task, Turn

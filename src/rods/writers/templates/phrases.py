@@ -23,7 +23,7 @@ from rods.abilities import knowledge_of
 from rods.env import Environment
 from rods.errors import SynthesisError
 from rods.synthesis.planned import CallRequest, Producer
-from rods.synthesis.structure.saying import SLOT, literal, noun, thing
+from rods.synthesis.structure.words import SLOT, literal, noun, thing
 from rods.types import ToolCall
 from rods.writers.templates.wording import Wording, from_description
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.synthesis.planned import Producer
-from rods.synthesis.structure.saying import SLOT, literal, noun, order_of, thing
+from rods.synthesis.structure.words import SLOT, literal, noun, order_of, thing
 from rods.types import ToolSpec, Value, json_type
 
 FOUND = ("the {} you just found", "the {} that came back", "the {} from that result")
